@@ -231,6 +231,8 @@ fn a_dump_is_replaced_if_it_is_wanted_and_nothing_else_is() {
     std::fs::create_dir_all(fixture.path("k.partial/shop")).unwrap();
     std::fs::write(fixture.path("k.partial/shop/orders.bson"), "x").unwrap();
     dump(&fixture, &["k"]);
+    std::fs::create_dir_all(fixture.path("k.partial.replaced/shop")).unwrap();
+    dump(&fixture, &["k", "--overwrite"]);
     std::fs::create_dir(fixture.path("l.partial")).unwrap();
     std::fs::write(fixture.path("l.partial/notes"), "mine").unwrap();
     refused(&fixture, &["l"], 1, "l.partial");
@@ -304,4 +306,60 @@ fn users_are_dumped_from_folders_alone_and_if_it_is_said() {
     fixture.serve();
     refused(&fixture, &["remote", "--users"], 2, "users are never read through a connection");
     assert!(!fixture.path("remote").exists());
+}
+
+/// Reads all but the last of 192 MiB and looks at the process then: whatever it collects, it has.
+#[test]
+fn memory_does_not_grow_with_the_documents() {
+    let fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).unwrap();
+    let text = "x".repeat(1 << 20);
+    for id in 0..192 {
+        client
+            .database("shop")
+            .collection("orders")
+            .insert_one(doc! { "_id": id, "text": &text })
+            .run()
+            .unwrap();
+    }
+    // Otherwise opening reads the log into memory.
+    client.flush().unwrap();
+    client.close().unwrap();
+    let mut child = fixture
+        .run("dump", &["--archive", "-", "--memory", &(32_u32 << 20).to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    for _ in 0..188 {
+        out.read_exact(&mut buffer).unwrap();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(kibibytes < (32 + 64) << 10, "{kibibytes} KiB");
+}
+
+/// Each is whole or refused, and what has the name is whole.
+#[test]
+fn dumps_that_race_for_a_name_leave_one_that_is_whole() {
+    let documents: Vec<_> = (0..500).map(|id| doc! { "_id": id, "text": "x".repeat(1_000) }).collect();
+    let fixture = Fixture::new(&documents, false);
+    dump(&fixture, &["expected"]);
+    let expected = of_directory(&fixture.path("expected"), "").0;
+    for _ in 0..5 {
+        let started: Vec<_> = (0..4)
+            .map(|_| fixture.run("dump", &["d", "--overwrite"]).stderr(Stdio::piped()).spawn().unwrap())
+            .collect();
+        let ended: Vec<_> = started.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        let told: Vec<_> = ended.iter().map(|output| String::from_utf8_lossy(&output.stderr)).collect();
+        assert!(ended.iter().any(|output| output.status.success()), "{told:?}");
+        assert!(told.iter().all(|told| !told.contains("panicked")), "{told:?}");
+        assert_eq!(of_directory(&fixture.path("d"), "").0, expected, "{told:?}");
+        assert_eq!(fixture.files(), ["d", "expected"], "{told:?}");
+    }
 }

@@ -100,6 +100,10 @@ impl<'a> Directory<'a> {
             // Asked again: somebody may have put something there meanwhile.
             let refused = |failure: Failure| std::io::Error::other(failure.message);
             check_name(&self.name, self.may_replace).map_err(refused)?;
+            // What a process left that was killed between the two renames below.
+            if is_dump(Path::new(&old)) {
+                std::fs::remove_dir_all(&old)?;
+            }
             std::fs::rename(&self.name, &old)?;
         }
         std::fs::rename(&self.partial, &self.name)?;
