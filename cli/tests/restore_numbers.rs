@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
 
-use crate::fixture::Fixture;
 use crate::fixture::content::{Content, of_archive};
-use crate::fixture::read;
 use crate::fixture::restoring::{path, restore, succeeds, target};
 use crate::fixture::rich::{fill, next_numbers, run};
+use crate::fixture::{Fixture, complains, read};
 
 /// The numbers of a store that was closed in order, and of what was restored from it, are the same; also after a second
 /// dump, and under other names.
@@ -221,4 +220,44 @@ fn goes_on_beyond(source: &Fixture, archive: &str) {
     let next = client.database("shop").sequence("t").next_value().run().expect("it works");
     assert!(next > greatest("ticket"), "{next} after {}", greatest("ticket"));
     client.close().expect("it works");
+}
+
+/// MongoDB has no such commands. A server of ours plays its part, which refuses them as unknown.
+#[test]
+fn a_server_without_sequences_gives_and_takes_the_rest() {
+    let unknown = doc! {
+        "configureFailPoint": "failCommand",
+        "mode": "alwaysOn",
+        "data": {
+            "failCommands": ["listSequences", "sequenceSnapshot", "listAutoIncrements", "createAutoIncrement", "createSequence"],
+            "errorCode": 59,
+        },
+    };
+    let start = |fixture: &mut Fixture| {
+        fixture.serve_with(&["--enable-test-commands"]);
+        let socket = path(&fixture.path("s.sock")).replace('/', "%2F");
+        let uri = format!("mongodb://{socket}/?directConnection=true");
+        let client = mongodb::sync::Client::with_uri_str(uri).unwrap();
+        run_remote(&client.database("admin"), unknown.clone());
+    };
+    let mut source = Fixture::new(&[], false);
+    fill(&source.path("db"));
+    succeeds(&source.run("dump", &["--archive", "with"]).output().unwrap());
+    let expected = of_archive(&read(&source.path("with")));
+    start(&mut source);
+    succeeds(&source.run("dump", &["--archive", "without"]).output().unwrap());
+    let content = of_archive(&read(&source.path("without")));
+    assert_eq!(content.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    assert!(content.iter().all(|(name, (documents, _))| documents == &expected[name].0));
+    assert!(content.values().all(|(_, metadata)| metadata.numbered.is_empty()));
+    let mut target = target(false);
+    start(&mut target);
+    let output = target.run("restore", &["--archive", path(&source.path("with"))]).output().unwrap();
+    for words in ["numbers.fast, field n.value that numbers itself: ", "tickets, sequence gapless: "] {
+        complains(&output, 3, words);
+    }
+    succeeds(&target.run("dump", &["--archive", "again"]).output().unwrap());
+    let again = of_archive(&read(&target.path("again")));
+    assert!(again.iter().all(|(name, (documents, _))| documents == &expected[name].0));
+    assert_eq!(again.len(), expected.len());
 }
