@@ -340,15 +340,16 @@ impl Load {
     fn read(&self, things: &Collection<Document>, mut choices: Choices) {
         while Instant::now() < self.end {
             let counts = *choices.pick(&[0, 1, 20]);
-            let mut cursor = things.find(doc! {}).batch_size(2).run().unwrap();
-            let first = cursor.next().transpose().unwrap();
+            let mut cursor = things.find(doc! {}).batch_size(2).run().expect("it works");
+            let first = cursor.next().transpose().expect("it works");
             for _ in 0..counts {
-                things.count_documents(doc! { "u": { "$gte": 0 } }).run().unwrap();
+                things.count_documents(doc! { "u": { "$gte": 0 } }).run().expect("it works");
             }
             if let Some(first) = first {
                 // What the cursor shows was there when it was opened, and is there for it until it ends.
-                let ids = cursor.map(|read| read.unwrap().get_document("_id").unwrap().clone());
-                let mut last = first.get_document("_id").unwrap().clone();
+                let ids =
+                    cursor.map(|read| read.expect("it works").get_document("_id").expect("it works").clone());
+                let mut last = first.get_document("_id").expect("it works").clone();
                 for id in ids.take(counts * 10) {
                     assert_ne!(id, last);
                     last = id;
@@ -364,7 +365,10 @@ fn keeps_the_quota_under_load(readers: u32) {
     let client = scratch.open_with(limited());
     let things = things(&client);
     let unique = IndexOptions::builder().unique(true).build();
-    things.create_index(IndexModel::builder().keys(doc! { "u": 1 }).options(unique).build()).run().unwrap();
+    things
+        .create_index(IndexModel::builder().keys(doc! { "u": 1 }).options(unique).build())
+        .run()
+        .expect("it works");
     let seconds = choices::number_from_environment("CAIRNDB_QUOTA_SECONDS", 15);
     let load = Load::new(Duration::from_secs(seconds));
     let seed = choices::seed();
@@ -392,7 +396,8 @@ fn keeps_the_quota_under_load(readers: u32) {
     let Load { inserted, refused, deleted, kept, most_bytes, longest_call, .. } = load;
     let (inserted, deleted, kept) = (inserted.into_inner(), deleted.into_inner(), kept.into_inner());
     let (refused, most, longest) = (refused.into_inner(), most_bytes.into_inner(), longest_call.into_inner());
-    println!(
+    let _ = writeln!(
+        io::stderr(),
         "quota: {readers} readers, {inserted} inserted, {refused} refused, {deleted} deleted, {kept} times not, at most {most} of {QUOTA} bytes, \
          longest call {longest} ms; CAIRNDB_SEED={seed}"
     );
@@ -400,8 +405,8 @@ fn keeps_the_quota_under_load(readers: u32) {
     assert!(refused > 8, "{refused}");
     assert!(readers > 0 || kept == 0, "a delete was refused though no cursor was open");
     assert!(Duration::from_millis(longest) < CALL_MAX, "{longest} ms");
-    assert_eq!(things.count_documents(doc! {}).run().unwrap(), inserted - deleted);
-    assert!(client.verify().unwrap().findings.is_empty());
+    assert_eq!(things.count_documents(doc! {}).run().expect("it works"), inserted - deleted);
+    assert!(client.verify().expect("it works").findings.is_empty());
 }
 
 #[test]
