@@ -139,7 +139,9 @@ fn without_files_a_sort_fails_at_its_limit() {
             all(things.aggregate(late_sort("d")).allow_disk_use(false).run()),
             all(things.aggregate([doc! { "$group": { "_id": "$_id" } }]).allow_disk_use(false).run()),
         ];
-        sorts.into_iter().for_each(|sort| assert_eq!(code(sort), Some(NO_DISK_USE)));
+        for sort in sorts {
+            assert_eq!(code(sort), Some(NO_DISK_USE));
+        }
     };
     let fixture = Fixture::new();
     refused(&fixture.things);

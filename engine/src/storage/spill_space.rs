@@ -1,10 +1,10 @@
 //! How many bytes the temporary files of a store have together, and may have. Files may outlive the open database, so they
 //! share this with it.
 
-use std::sync::atomic::Ordering;
+// Plain atomics: they are also read when a database is dropped, which can be after the end of a checker's scenario.
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::AtomicU64;
 
 /// How many temporary files are open at a time at most. A sort has one for each three dozen memories full, a group one for each
 /// time that it is divided. Other files need to be opened too.
@@ -88,5 +88,32 @@ impl SpillSpace {
 
     fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_up_to_the_limit_and_come_back() {
+        let space = SpillSpace::new(100);
+        space.take(60).expect("there is room");
+        assert!(space.take(41).is_err_and(|error| error.is_no_space()));
+        space.take(40).expect("what was refused was not taken");
+        space.free(60);
+        assert_eq!((space.used(), space.written(), space.freed()), (40, 100, 1));
+        assert!(space.take(u64::MAX).is_err() && space.take(60).is_ok());
+    }
+
+    #[test]
+    fn files_are_counted_up_to_the_limit_and_come_back() {
+        let space = SpillSpace::new(100);
+        assert!((0..FILES_MAX).all(|number| space.count_file().is_ok_and(|made| made == number)));
+        assert!(space.count_file().is_err_and(|error| error.is_no_space()));
+        assert!(space.count_file().is_err(), "a refusal makes no room");
+        space.free(0);
+        space.count_file().expect("there is room for one");
+        assert!(space.count_file().is_err());
     }
 }

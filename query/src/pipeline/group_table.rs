@@ -29,6 +29,8 @@ const PARTS: usize = 16;
 const LEVELS_MAX: u32 = 6;
 /// So much memory of groups is given back at a time while their results are made.
 const GIVEN_BYTES: usize = 64 << 10;
+/// What a table takes before it can move anything out.
+const HEADROOM_BYTES: usize = 4 << 20;
 /// From this size on, the copy of a group that is moved to a file counts as memory too.
 const COPIED_BYTES_MIN: usize = 1 << 20;
 /// What a run takes in memory while it is written.
@@ -129,7 +131,7 @@ pub(super) struct GroupTable {
     /// The runs of the parts in the file. Absent for those that nothing was moved to.
     sinks: Vec<Option<Box<dyn RunSink>>>,
     /// What writing the runs takes.
-    sink_room: Option<Reservation>,
+    sink_room: Reservation,
     record: Vec<u8>,
 }
 
@@ -137,6 +139,7 @@ impl GroupTable {
     /// A table whose keys are divided by the hash of a level.
     pub(super) fn new(grouper: Arc<Grouper>, level: u32) -> Self {
         let memory = StageMemory::new(grouper.stage, STAGE_BYTES_MAX, grouper.variables.operation());
+        let sink_room = Reservation::of(grouper.variables.operation());
         let memory = if grouper.files.is_some() { memory.spilling() } else { memory };
         Self {
             grouper,
@@ -147,7 +150,7 @@ impl GroupTable {
             resident: PARTS,
             file: None,
             sinks: Vec::new(),
-            sink_room: None,
+            sink_room,
             record: Vec::new(),
         }
     }
@@ -200,6 +203,12 @@ impl GroupTable {
         drop(memory);
         for sink in sinks.into_iter().flatten() {
             let mut run = sink.finish().map_err(Fault::Spill)?;
+            // Results are in memory as far as they may be, and the next table needs some of it in any case.
+            let mut headroom = Reservation::of(grouper.variables.operation());
+            if !headroom.try_grow_to(HEADROOM_BYTES) {
+                results.make_room()?;
+            }
+            drop(headroom);
             let mut table = Self::new(Arc::clone(&grouper), level + 1);
             table.read(&mut *run)?;
             // Its file is gone before those that were made of it are read.
@@ -320,10 +329,15 @@ impl GroupTable {
                 self.groups.push(grouped);
             }
         }
-        self.memory.release(moved);
-        // Only now: before, there may have been no memory left for it.
-        if self.sink_room.is_none() {
-            self.sink_room = Some(operation.reserve(PARTS * SINK_BYTES)?);
+        // Without groups nothing is held, whatever they were counted with.
+        self.memory.release(if self.groups.is_empty() { self.memory.bytes() } else { moved });
+        // Only now: before, there may have been no memory left for it. If there still is none, more has to be moved.
+        if !self.sink_room.try_grow_to(PARTS * SINK_BYTES) {
+            if self.groups.len() <= 1 {
+                self.sink_room.grow_to(PARTS * SINK_BYTES)?;
+            } else {
+                self.memory.lack();
+            }
         }
         Ok(())
     }

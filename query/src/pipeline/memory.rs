@@ -47,6 +47,11 @@ impl StageMemory {
         self.limit
     }
 
+    /// Notes that memory is short for another reason.
+    pub(super) fn lack(&mut self) {
+        self.is_short = true;
+    }
+
     /// Whether memory was short since the last [`release`](Self::release).
     pub(super) fn is_short(&self) -> bool {
         self.is_short

@@ -148,6 +148,17 @@ impl<P: StoredPayload> SpillingSorter<P> {
         }
     }
 
+    /// Moves what is kept to a file, if there may be one: other parts of the operation need the memory.
+    pub(crate) fn make_room(&mut self) -> Result<(), Error> {
+        match &mut self.runs {
+            Some(runs) if !self.sorter.is_empty() => {
+                self.spills += 1;
+                write(&mut self.sorter, runs)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The payloads that were kept, in order.
     ///
     /// # Errors
