@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..))]
     disk_quota: Option<u32>,
+    /// Mebibytes that the temporary files of sorts and groups may have together. With 0 what needs more memory than it may have fails.
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
+    temporary_space: u32,
     /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -185,6 +188,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
         .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
+        .temporary_space(u64::from(arguments.temporary_space) << 20)
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .slow_threshold(arguments.slow_threshold.0)
         .in_memory(arguments.lifetime.in_memory)

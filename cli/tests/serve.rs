@@ -192,6 +192,8 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     refused(&path, &["--port", "70000"], "70000");
     refused(&path, &["--max-connections", "0"], "--max-connections");
     refused(&path, &["--disk-quota", "31"], "--disk-quota");
+    refused(&path, &["--temporary-space", "lots"], "--temporary-space");
+    refused(&path, &["--temporary-space", "1", "--read-only"], "--temporary-space");
     refused(&path, &["--slow-threshold", "soon"], "neither a number of milliseconds nor `off`");
     refused(&folder.path().join("none"), &["--read-only"], "there is no database");
     let held = Client::open(&path).unwrap();
