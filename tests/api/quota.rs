@@ -1,5 +1,6 @@
 //! The disk quota: the folder never passes it, nothing waits for ever, reads and deletes go on, and room comes back.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
