@@ -242,13 +242,13 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
     let load = Load::new(Duration::ZERO);
     thread::scope(|scope| {
         scope.spawn(|| load.watch(&scratch.path()));
+        let _over = load.ends();
         things.delete_many(doc! {}).run().unwrap();
         let began = Instant::now();
         assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
         assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
         assert_eq!(1 + cursor.count(), filled as usize);
         things.insert_one(large()).run().unwrap();
-        load.is_over.store(true, Ordering::Relaxed);
     });
     let most = load.most_bytes.into_inner();
     assert!(most <= QUOTA + MEMTABLE, "{most}");
@@ -285,6 +285,11 @@ impl Load {
             self.most_bytes.fetch_max(folder_bytes(folder), Ordering::Relaxed);
             thread::yield_now();
         }
+    }
+
+    /// Ends the watching when it is dropped, by a panic too.
+    fn ends(&self) -> Ends<'_> {
+        Ends(&self.is_over)
     }
 
     fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
@@ -357,6 +362,15 @@ impl Load {
                 }
             }
         }
+    }
+}
+
+/// See [`Load::ends`].
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

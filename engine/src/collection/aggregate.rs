@@ -403,12 +403,10 @@ pub(crate) struct ExplainedPipeline {
     pub(crate) done: Option<PipelineWork>,
 }
 
-/// What a pipeline did.
+/// What a pipeline did. Moves of a sort or a group to a file, that of the search included, are its `spills`.
 #[derive(Clone, Copy)]
 pub(crate) struct PipelineWork {
-    /// The number of results.
     pub(crate) rows: u64,
-    /// How many times a sort or a group was moved to a file, that of the search included.
     pub(crate) spills: u64,
 }
 
@@ -479,12 +477,11 @@ fn leading_rows<'o>(
     pipeline: &mut Pipeline,
     options: &'o AggregateOptions,
 ) -> Result<(Selector, impl FnOnce(ReadView) -> Result<Rows> + use<'o>)> {
-    let hint = options.hint.as_ref();
-    let (search, _) = leading(pipeline, hint)?;
+    let (search, _) = leading(pipeline, options.hint.as_ref())?;
     let selector = search.selector.clone();
     let open = move |view: ReadView| {
         // The view's own indexes: the plan can use these and no others.
-        check_hint(hint, view.indexes())?;
+        check_hint(options.hint.as_ref(), view.indexes())?;
         Rows::open(view, search)
     };
     Ok((selector, open))

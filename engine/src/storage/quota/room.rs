@@ -104,16 +104,18 @@ fn compaction_bytes(database: &Database, files: &[LiveFile], memtable: u64) -> u
     let mut most = COMPACTION_MEMTABLES * memtable;
     for family in Family::ALL {
         let base = database.number_of(family, "rocksdb.base-level");
-        let (mut first_levels, mut largest) = (0, 0);
+        let (mut first_levels, mut largest, mut all) = (0, 0, 0);
         for file in files.iter().filter(|file| file.column_family_name == family.name()) {
             let bytes = file.size as u64;
             largest = bytes.max(largest);
+            all += bytes;
             // All tables of level 0 are compacted with all of the next one.
             if file.level == 0 || u64::try_from(file.level).is_ok_and(|level| level == base) {
                 first_levels += bytes;
             }
         }
-        let between_levels = COMPACTION_MEMTABLES * memtable + LARGE_TABLES * largest;
+        // No more than there is, and what is flushed before it begins.
+        let between_levels = COMPACTION_MEMTABLES * memtable + (LARGE_TABLES * largest).min(all);
         most = most.max(first_levels).max(between_levels);
     }
     most + NEW_FILES * memtable
