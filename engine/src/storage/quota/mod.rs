@@ -47,7 +47,7 @@ const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// free for them is a small part of the quota.
 const MEMTABLES: u64 = 384;
 /// How many bytes are kept free for deletes, in memtables.
-const DELETES: u64 = 8;
+const DELETES: u64 = 16;
 /// The smallest memtable, in bytes.
 const MEMTABLE_MIN: u64 = 64 << 10;
 
