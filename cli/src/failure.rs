@@ -22,6 +22,11 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// Whether a signal ended the command.
+    pub(crate) fn is_by_signal(self) -> bool {
+        matches!(self, Self::Interrupted | Self::Terminated)
+    }
+
     /// The name in the field `error.kind` of a report.
     pub(crate) fn kind(self) -> &'static str {
         match self {

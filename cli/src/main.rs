@@ -8,6 +8,7 @@ mod command;
 mod compressed;
 mod describe;
 mod dump;
+mod dumped;
 mod export;
 mod extended_json;
 mod failure;

@@ -40,12 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
     let started = Instant::now();
     let salvaged = Signals::watch().and_then(|signals| {
-        let salvaged = salvage(arguments, &signals);
-        // A salvage that the signal ended has an error of its own, which would hide the reason.
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, "interrupted: nothing was salvaged")),
-            None => salvaged,
-        }
+        // A signal that came after the end has ended nothing: the new folder is there.
+        salvage(arguments, &signals)
+            .or_else(|failure| signals.judge(Err(failure), "interrupted: nothing was salvaged"))
     });
     let (found, done) = match salvaged {
         Ok(found) if found.is_complete() => (found, Ok(())),
@@ -84,7 +81,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ("lostWrites", lost.collect()),
             ("notes", found.notes.iter().map(|note| doc! { "note": note.as_str() }).collect()),
         ],
-        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };
     arguments.talk.report(&report, false);

@@ -49,6 +49,19 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Says that a signal has ended the work, if one was received: what it ended has an error of its own, which would hide
+    /// the reason.
+    pub(crate) fn judge<T>(
+        &self,
+        done: Result<T, Failure>,
+        interrupted: impl Into<String>,
+    ) -> Result<T, Failure> {
+        match self.received() {
+            Some(exit) => Err(Failure::new(exit, interrupted)),
+            None => done,
+        }
+    }
+
     /// The status to exit with, if a signal was received.
     pub(crate) fn received(&self) -> Option<Exit> {
         let received = self.received.load(Ordering::Relaxed);

@@ -185,7 +185,6 @@ pub(crate) struct Report {
     pub(crate) names: Vec<(&'static str, String)>,
     /// What was found, one document each.
     pub(crate) lists: Vec<(&'static str, Vec<Document>)>,
-    pub(crate) is_interrupted: bool,
     pub(crate) failure: Option<Failure>,
 }
 
@@ -204,7 +203,7 @@ impl Report {
         for (name, list) in &self.lists {
             document.insert(*name, list.clone());
         }
-        if self.is_interrupted {
+        if self.failure.as_ref().is_some_and(|failure| failure.exit.is_by_signal()) {
             document.insert("interrupted", true);
         }
         if let Some(failure) = &self.failure {

@@ -41,12 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
     let started = Instant::now();
     let verified = Signals::watch().and_then(|signals| {
-        let verified = verify(arguments, &signals);
-        // A read that the signal ended has an error of its own, which would hide the reason.
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, "interrupted: not everything was read")),
-            None => verified,
-        }
+        // A signal that came after the end has ended nothing.
+        verify(arguments, &signals)
+            .or_else(|failure| signals.judge(Err(failure), "interrupted: not everything was read"))
     });
     let (found, done) = match verified {
         Ok(found) if found.is_clean() => (found, Ok(())),
@@ -78,7 +75,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ],
         names: Vec::new(),
         lists: vec![("findings", found.findings.iter().map(document).collect())],
-        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };
     arguments.talk.report(&report, false);

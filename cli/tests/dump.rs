@@ -15,7 +15,7 @@ use formats::dump::stream::DocumentStream;
 
 use crate::fixture::content::{Content, files_below, of_archive, of_directory, of_store};
 use crate::fixture::rich::{fill, hostile_names, kinds};
-use crate::fixture::{Fixture, complains, read};
+use crate::fixture::{Fixture, complains, prints_in_little_memory, read};
 
 /// The test on a folder and on a server with everything in it.
 fn on_both(test: impl Fn(&Fixture)) {
@@ -308,40 +308,9 @@ fn users_are_dumped_from_folders_alone_and_if_it_is_said() {
     assert!(!fixture.path("remote").exists());
 }
 
-/// Reads all but the last of 192 MiB and looks at the process then: whatever it collects, it has.
 #[test]
 fn memory_does_not_grow_with_the_documents() {
-    let fixture = Fixture::new(&[], false);
-    let client = Client::open(fixture.path("db")).unwrap();
-    let text = "x".repeat(1 << 20);
-    for id in 0..192 {
-        client
-            .database("shop")
-            .collection("orders")
-            .insert_one(doc! { "_id": id, "text": &text })
-            .run()
-            .unwrap();
-    }
-    // Otherwise opening reads the log into memory.
-    client.flush().unwrap();
-    client.close().unwrap();
-    let mut child = fixture
-        .run("dump", &["--archive", "-", "--memory", &(32_u32 << 20).to_string()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut out = child.stdout.take().unwrap();
-    let mut buffer = vec![0; 1 << 20];
-    for _ in 0..188 {
-        out.read_exact(&mut buffer).unwrap();
-    }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
-    assert!(child.wait().unwrap().success());
-    assert!(kibibytes < (32 + 64) << 10, "{kibibytes} KiB");
+    prints_in_little_memory("dump", &["--archive", "-"]);
 }
 
 /// Each is whole or refused, and what has the name is whole.

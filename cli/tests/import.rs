@@ -16,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 use cairndb::bson::{Bson, DateTime, Document, doc};
 use cairndb::{Client, Collection};
 
-use crate::fixture::{Fixture, cairn, complains, every_type, on_both, read};
+use crate::fixture::{Fixture, anonymous_kibibytes, cairn, complains, every_type, on_both, read};
 
 impl Fixture {
     fn import(&self, more: &[&str]) -> Output {
@@ -457,9 +457,7 @@ fn memory_does_not_grow_with_the_input() {
     for _ in 0..96 {
         input.write_all(line.as_bytes()).unwrap();
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    let kibibytes = anonymous_kibibytes(&child);
     drop(input);
     assert!(child.wait().unwrap().success());
     assert!(kibibytes < (32 + 64) << 10, "{kibibytes} KiB");

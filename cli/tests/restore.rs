@@ -12,7 +12,7 @@ use formats::dump::archive::{Checksum, Declared, Header, TERMINATOR, push_end, p
 use crate::fixture::content::{Content, of_store};
 use crate::fixture::restoring::{are_same, dumped, fixtures, path, refused, restore, succeeds, target};
 use crate::fixture::rich::fill;
-use crate::fixture::{Fixture, cairn, complains, read};
+use crate::fixture::{Fixture, anonymous_kibibytes, cairn, complains, read};
 
 /// Every form, from a folder and from a server, into both: the stores are equal, and number on with the same values.
 #[test]
@@ -393,9 +393,7 @@ fn memory_does_not_grow_with_the_dump() {
         checksum.update(&bytes);
         send(&bytes);
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    let kibibytes = anonymous_kibibytes(&child);
     out.clear();
     out.extend_from_slice(&TERMINATOR);
     push_end(&mut out, "shop", "a", &checksum, None).unwrap();

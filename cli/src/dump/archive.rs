@@ -8,8 +8,9 @@ use cairndb::bson::{Document, doc};
 use flate2::write::GzEncoder;
 use formats::dump::archive::{Checksum, Declared, Header, TERMINATOR, push_end, push_prelude, push_segment};
 
-use crate::dump::catalog::{Found, Kind};
+use crate::dump::catalog::Found;
 use crate::dump::work::{Documents, Dump};
+use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, Written};
 
@@ -120,7 +121,7 @@ impl Documents for Segments<'_> {
         shared.left = shared.left.saturating_sub(1);
         // Positions stand in the header already. Those of a store that goes on meanwhile are older than its documents.
         let mut carried = Document::new();
-        if let Some(last) = self.archive.last.filter(|_| self.found.kind == Kind::Collection) {
+        if let Some(last) = self.archive.last.filter(|_| self.found.kind == DumpedKind::Collection) {
             if !numbered.is_empty() {
                 carried.insert("autoIncrement", numbered);
             }

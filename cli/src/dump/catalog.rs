@@ -8,6 +8,7 @@ use formats::dump::metadata::Metadata;
 use query::code::Code;
 
 use crate::command::raw;
+use crate::dumped::DumpedKind;
 use crate::extended_json::{Mode, write_document};
 use crate::failure::{Exit, Failure};
 use crate::patterns::Namespaces;
@@ -23,17 +24,9 @@ const MONGODB_VERSION: &str = "7.0.0";
 pub(super) struct Found {
     pub(super) database: String,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: DumpedKind,
     options: Document,
     uuid: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Collection,
-    View,
-    /// The users of a folder.
-    Users,
 }
 
 /// What is dumped of a store.
@@ -60,7 +53,7 @@ impl Catalog {
             catalog.databases.push(database.to_owned());
             catalog.read_database(store, database, namespaces)?;
         }
-        catalog.found.sort_by_key(|found| found.kind != Kind::View);
+        catalog.found.sort_by_key(|found| found.kind != DumpedKind::View);
         Ok(catalog)
     }
 
@@ -78,8 +71,8 @@ impl Catalog {
                 continue;
             }
             let kind = match one.get_str("type").unwrap_or("collection") {
-                "collection" => Kind::Collection,
-                "view" => Kind::View,
+                "collection" => DumpedKind::Collection,
+                "view" => DumpedKind::View,
                 other => {
                     self.left_out.push(format!("{database}.{name}: a dump has no {other}"));
                     continue;
@@ -104,7 +97,7 @@ impl Catalog {
         self.found.push(Found {
             database: "admin".to_owned(),
             name: "system.users".to_owned(),
-            kind: Kind::Users,
+            kind: DumpedKind::Users,
             options: Document::new(),
             uuid: None,
         });
@@ -115,8 +108,8 @@ impl Found {
     /// The metadata, as a text.
     pub(super) fn metadata(&self, store: &dyn Store, numbered: Vec<Document>) -> Result<String, Failure> {
         let kind = match self.kind {
-            Kind::Collection | Kind::Users => "collection",
-            Kind::View => "view",
+            DumpedKind::Collection | DumpedKind::Users => "collection",
+            DumpedKind::View => "view",
         };
         let metadata = Metadata {
             options: self.options.clone(),
@@ -131,7 +124,7 @@ impl Found {
 
     fn indexes(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
         let mut indexes = Vec::new();
-        if self.kind != Kind::Collection {
+        if self.kind != DumpedKind::Collection {
             return Ok(indexes);
         }
         let list = raw(&doc! { "listIndexes": self.name.as_str() })?;
@@ -149,7 +142,7 @@ impl Found {
 
     /// The fields that number themselves, each with the snapshot of its sequence.
     pub(super) fn numbered(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
-        if self.kind != Kind::Collection {
+        if self.kind != DumpedKind::Collection {
             return Ok(Vec::new());
         }
         let command = raw(&doc! { "listAutoIncrements": self.name.as_str() })?;

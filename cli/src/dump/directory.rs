@@ -11,8 +11,9 @@ use formats::dump::names::file_name;
 use formats::dump::prelude::Prelude;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::dump::catalog::{Found, Kind, text};
+use crate::dump::catalog::{Found, text};
 use crate::dump::work::{Documents, Dump};
+use crate::dumped::DumpedKind;
 use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
 use crate::output::Written;
@@ -151,8 +152,11 @@ impl Dump for Directory<'_> {
             Ok(()) | Err(_) => {}
         }
         let name = file_name(&found.name);
-        let body =
-            if found.kind == Kind::View { None } else { Some(self.open(&folder, &format!("{name}.bson"))?) };
+        let body = if found.kind == DumpedKind::View {
+            None
+        } else {
+            Some(self.open(&folder, &format!("{name}.bson"))?)
+        };
         Ok(Box::new(Collection { directory: self, found, folder, name, body }))
     }
 }

@@ -19,10 +19,10 @@ pub(crate) use crate::dump::options::Arguments;
 
 use crate::command::{count, raw};
 use crate::dump::archive::{Archive, sequences_field};
-use crate::dump::catalog::{Catalog, Found, Kind, sequences, server_version};
+use crate::dump::catalog::{Catalog, Found, sequences, server_version};
 use crate::dump::directory::Directory;
-use crate::dump::options::Place;
 use crate::dump::work::{Counts, Dump, Work};
+use crate::dumped::{DumpPlace, DumpedKind};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, Written};
 use crate::signals::Signals;
@@ -48,11 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut told = Told::default();
     let done = Signals::watch().and_then(|signals| {
         let done = dump(arguments, &signals, &mut told);
-        // A read that the signal ended has an error of its own, which would hide the reason.
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, "interrupted: nothing was dumped")),
-            None => done,
-        }
+        signals.judge(done, "interrupted: nothing was dumped")
     });
     let done = done.and_then(|()| match told.left_out.len() {
         0 => Ok(()),
@@ -84,10 +80,9 @@ impl Told {
             ],
             names: self.moment.map(|moment| ("moment", moment.name().to_owned())).into_iter().collect(),
             lists: Vec::new(),
-            is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
             failure: done.err(),
         };
-        let is_output_taken = arguments.place().is_ok_and(|place| place == Place::StandardOutput);
+        let is_output_taken = arguments.place().is_ok_and(|place| place == DumpPlace::Standard);
         arguments.talk.report(&report, is_output_taken);
         let is_done = matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. }));
         if is_done && !self.counts.is_unwanted.load(Ordering::Relaxed) {
@@ -131,9 +126,9 @@ fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(),
     };
     let dumped = Dumped { arguments, work, catalog: &catalog, moment };
     told.sequences = match place {
-        Place::Directory(name) => dumped.directory(name)?,
-        Place::Archive(name) => dumped.archive(Some(name))?,
-        Place::StandardOutput => dumped.archive(None)?,
+        DumpPlace::Directory(name) => dumped.directory(name)?,
+        DumpPlace::Archive(name) => dumped.archive(Some(name))?,
+        DumpPlace::Standard => dumped.archive(None)?,
     };
     told.left_out = catalog.left_out;
     Ok(())
@@ -214,13 +209,13 @@ fn declared(store: &dyn Store, found: &Found) -> Result<Declared, Failure> {
         database: found.database.clone(),
         collection: found.name.clone(),
         metadata: found.metadata(store, found.numbered(store)?)?,
-        kind: if found.kind == Kind::View { "view" } else { "collection" }.to_owned(),
+        kind: if found.kind == DumpedKind::View { "view" } else { "collection" }.to_owned(),
     })
 }
 
 /// A filter is for one collection: of several, each would need its own.
 fn check_filter(catalog: &Catalog, filter: Option<&Document>) -> Result<(), Failure> {
-    let is_one = matches!(catalog.found.as_slice(), [Found { kind: Kind::Collection, .. }]);
+    let is_one = matches!(catalog.found.as_slice(), [Found { kind: DumpedKind::Collection, .. }]);
     if filter.is_none() || is_one {
         return Ok(());
     }
@@ -232,7 +227,7 @@ fn check_filter(catalog: &Catalog, filter: Option<&Document>) -> Result<(), Fail
 
 /// About how many documents there are. An error is left for the reads that follow.
 fn estimate(store: &dyn Store, found: &[Found]) -> Option<u64> {
-    let collections = found.iter().filter(|found| found.kind == Kind::Collection);
+    let collections = found.iter().filter(|found| found.kind == DumpedKind::Collection);
     let one = |found: &Found| {
         let reply = store.run(&found.database, raw(&doc! { "count": found.name.as_str() }).ok()?).ok()?;
         count(&reply, "n")

@@ -1,10 +1,11 @@
 //! The command line of `cairn dump`, and which of its options do not go together.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cairndb::bson::Document;
 
 use crate::argument::content;
+use crate::dumped::DumpPlace;
 use crate::extended_json::parse_document;
 use crate::failure::Failure;
 use crate::patterns::Namespaces;
@@ -64,22 +65,9 @@ pub(crate) struct Arguments {
     pub(super) talk: Talk,
 }
 
-/// Where a dump goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
-    Directory(&'a Path),
-    Archive(&'a Path),
-    StandardOutput,
-}
-
 impl Arguments {
-    pub(super) fn place(&self) -> Result<Place<'_>, Failure> {
-        match (&self.directory, &self.archive) {
-            (_, Some(archive)) if archive == Path::new("-") => Ok(Place::StandardOutput),
-            (_, Some(archive)) => Ok(Place::Archive(archive)),
-            (Some(directory), None) => Ok(Place::Directory(directory)),
-            (None, None) => Err(Failure::usage("give a directory, or --archive")),
-        }
+    pub(super) fn place(&self) -> Result<DumpPlace<'_>, Failure> {
+        DumpPlace::of(self.directory.as_deref(), self.archive.as_deref())
     }
 
     pub(super) fn filter(&self) -> Result<Option<Document>, Failure> {

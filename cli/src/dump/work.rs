@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use cairndb::bson::Document;
 
-use crate::dump::catalog::{Found, Kind};
+use crate::dump::catalog::Found;
+use crate::dumped::DumpedKind;
 use crate::failure::Failure;
 use crate::output::Written;
 use crate::signals::Signals;
@@ -76,7 +77,7 @@ impl Work<'_> {
 
     fn collection(&self, dump: &dyn Dump, found: &Found) -> Result<(), Failure> {
         let mut writer = dump.begin(found)?;
-        if found.kind != Kind::View && self.documents(&mut *writer, found)? == Written::NotWanted {
+        if found.kind != DumpedKind::View && self.documents(&mut *writer, found)? == Written::NotWanted {
             return Ok(());
         }
         if self.signals.received().is_some() {
@@ -89,8 +90,8 @@ impl Work<'_> {
             return Ok(());
         }
         let counted = match found.kind {
-            Kind::Collection | Kind::Users => &self.counts.collections,
-            Kind::View => &self.counts.views,
+            DumpedKind::Collection | DumpedKind::Users => &self.counts.collections,
+            DumpedKind::View => &self.counts.views,
         };
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -98,8 +99,10 @@ impl Work<'_> {
 
     fn documents(&self, writer: &mut dyn Documents, found: &Found) -> Result<Written, Failure> {
         let mut documents = match found.kind {
-            Kind::Users => self.store.users()?,
-            Kind::Collection | Kind::View => self.store.stream(&found.database, found.find(self.filter)?)?,
+            DumpedKind::Users => self.store.users()?,
+            DumpedKind::Collection | DumpedKind::View => {
+                self.store.stream(&found.database, found.find(self.filter)?)?
+            }
         };
         while !self.is_over() && documents.advance()? {
             let document = documents.current().as_bytes();

@@ -101,11 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut counts = Counts { is_wanted: true, ..Counts::default() };
     let done = Signals::watch().and_then(|signals| {
         let done = export(arguments, &signals, &mut counts);
-        // A read that the signal ended has an error of its own, which would hide the reason.
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, format!("interrupted after {} documents", counts.exported))),
-            None => done,
-        }
+        signals.judge(done, format!("interrupted after {} documents", counts.exported))
     });
     let done = done.and_then(|()| match counts.lossy {
         0 => Ok(()),
@@ -120,7 +116,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         counts: vec![("exported", counts.exported), ("bytes", counts.bytes), ("lossy", counts.lossy)],
         names: Vec::new(),
         lists: Vec::new(),
-        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };
     arguments.talk.report(&report, arguments.file().is_none());

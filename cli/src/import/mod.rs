@@ -39,10 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let done = Signals::watch().and_then(|signals| {
         let done = import(arguments, &mut importer, &signals);
         let finished = importer.finish();
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, "interrupted")),
-            None => done.and(finished),
-        }
+        signals.judge(done.and(finished), "interrupted")
     });
     let done = done.and_then(|()| match importer.counts.rejected {
         0 => Ok(()),
@@ -56,7 +53,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         counts: importer.counts.list(),
         names: importer.rejects.made().map(|path| ("rejects", path.display().to_string())).collect(),
         lists: Vec::new(),
-        is_interrupted: matches!(&failure, Some(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure,
     };
     arguments.talk.report(&report, false);

@@ -8,10 +8,11 @@ use formats::dump::prelude;
 use formats::dump::reader::Piece;
 
 use crate::command::{count, with_array};
+use crate::dumped::DumpedKind;
 use crate::extended_json::write_value;
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
-use crate::restore::plan::{Kind, Plan};
+use crate::restore::plan::Plan;
 use crate::restore::source::{Source, numbered};
 use crate::restore::tally::{Tally, refusal};
 use crate::signals::Signals;
@@ -195,7 +196,7 @@ impl Reading<'_, '_> {
     fn document(&mut self, plan: &Plan, at: usize, document: &[u8]) {
         // mongodump writes views into archives as collections without documents.
         let planned =
-            plan.planned.get(at).and_then(Option::as_ref).filter(|planned| planned.kind != Kind::View);
+            plan.planned.get(at).and_then(Option::as_ref).filter(|planned| planned.kind != DumpedKind::View);
         let Some(planned) = planned else { return };
         Tally::add(&self.loader.tally.bytes, document.len());
         if let Some(fingerprint) = self.loaded.fingerprints.get_mut(at).and_then(Option::as_mut) {
@@ -216,7 +217,7 @@ impl Reading<'_, '_> {
             let new = || Batch {
                 database: planned.database.clone(),
                 name: planned.name.clone(),
-                is_of_users: planned.kind == Kind::Users,
+                is_of_users: planned.kind == DumpedKind::Users,
                 ..Batch::default()
             };
             batch.get_or_insert_with(new).push(document);

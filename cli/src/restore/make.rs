@@ -6,10 +6,11 @@ use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
 use crate::command::raw;
+use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
 use crate::restore::load::has_documents;
 use crate::restore::options::Arguments;
-use crate::restore::plan::{Kind, Plan, Planned};
+use crate::restore::plan::{Plan, Planned};
 use crate::restore::tally::{Tally, refusal};
 use crate::store::Store;
 
@@ -42,7 +43,7 @@ pub(super) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
     for planned in plan.views().chain(plan.collections()) {
         let Some(kind) = existing.get(&planned.key()) else { continue };
         let namespace = planned.namespace();
-        let is_view = planned.kind == Kind::View;
+        let is_view = planned.kind == DumpedKind::View;
         if is_view != (kind == "view") {
             let message = format!("{namespace} is a {kind} in the store, and none in the dump: give --drop");
             return Err(Failure::new(Exit::Failed, message));

@@ -20,6 +20,7 @@ use cairndb::bson::Document;
 
 pub(crate) use crate::restore::options::Arguments;
 
+use crate::dumped::{DumpPlace, DumpedKind};
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::patterns::renamed;
@@ -27,8 +28,7 @@ use crate::restore::differing::Differing;
 use crate::restore::load::{Loaded, Loader};
 use crate::restore::make::Existing;
 use crate::restore::numbers::{IfThere, Numbering};
-use crate::restore::options::Place;
-use crate::restore::plan::{Kind, Plan, Planned};
+use crate::restore::plan::{Plan, Planned};
 use crate::restore::source::Source;
 use crate::restore::tally::Tally;
 use crate::signals::Signals;
@@ -45,10 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let tally = Tally::default();
     let done = Signals::watch().and_then(|signals| {
         let done = Restore { arguments, tally: &tally, signals: &signals }.run();
-        match signals.received() {
-            Some(exit) => Err(Failure::new(exit, "interrupted: begin again with --drop")),
-            None => done,
-        }
+        signals.judge(done, "interrupted: begin again with --drop")
     });
     report(arguments, &tally, started.elapsed(), done.and_then(|()| judged(&tally)))
 }
@@ -88,7 +85,6 @@ fn report(
         counts,
         names: Vec::new(),
         lists: Vec::new(),
-        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };
     let is_failed = |failure: &&mut Failure| failure.exit == Exit::Failed && told != NOTHING;
@@ -164,7 +160,7 @@ impl Restore<'_> {
     /// Checks what is there, and makes the collections.
     fn begin(&self, store: &dyn Store, plan: &Plan, numberings: &[Numbering]) -> Result<Existing, Failure> {
         let arguments = self.arguments;
-        if plan.all().any(|planned| planned.kind == Kind::Users) {
+        if plan.all().any(|planned| planned.kind == DumpedKind::Users) {
             // Through a connection it is an error, before anything is made.
             store.users()?;
         }
@@ -225,7 +221,7 @@ impl Restore<'_> {
         let both = plan.planned.iter().zip(&loaded.fingerprints).enumerate();
         let both: Vec<(usize, &Planned, &Fingerprint)> = both
             .filter_map(|(at, (planned, dumped))| Some((at, planned.as_ref()?, dumped.as_ref()?)))
-            .filter(|(_, planned, _)| planned.kind == Kind::Collection)
+            .filter(|(_, planned, _)| planned.kind == DumpedKind::Collection)
             .collect();
         let differing = Mutex::new(Vec::new());
         self.each(&both, &|&(at, planned, dumped)| {
@@ -238,7 +234,7 @@ impl Restore<'_> {
         let differing = differing.into_inner().unwrap_or_else(PoisonError::into_inner);
         // A pipe cannot be read again.
         let place = self.arguments.place()?;
-        if !differing.is_empty() && place != Place::StandardInput {
+        if !differing.is_empty() && place != DumpPlace::Standard {
             let (mut source, _) = Source::open(place)?;
             differing::name(store, &mut source, plan, &differing, self.tally)?;
         }

@@ -1,7 +1,8 @@
 //! The command line of `cairn restore`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::dumped::DumpPlace;
 use crate::failure::Failure;
 use crate::patterns::{Namespaces, Rename};
 use crate::store::Access;
@@ -74,21 +75,8 @@ pub(crate) struct Arguments {
     pub(super) talk: Talk,
 }
 
-/// Where a dump is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
-    Directory(&'a Path),
-    Archive(&'a Path),
-    StandardInput,
-}
-
 impl Arguments {
-    pub(super) fn place(&self) -> Result<Place<'_>, Failure> {
-        match (&self.directory, &self.archive) {
-            (_, Some(archive)) if archive == Path::new("-") => Ok(Place::StandardInput),
-            (_, Some(archive)) => Ok(Place::Archive(archive)),
-            (Some(directory), None) => Ok(Place::Directory(directory)),
-            (None, None) => Err(Failure::usage("give a directory, or --archive")),
-        }
+    pub(super) fn place(&self) -> Result<DumpPlace<'_>, Failure> {
+        DumpPlace::of(self.directory.as_deref(), self.archive.as_deref())
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use cairndb::bson::Document;
 use formats::dump::metadata::Metadata;
 
+use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
 use crate::patterns::renamed;
 use crate::restore::options::Arguments;
@@ -28,19 +29,10 @@ pub(super) struct Planned {
     pub(super) source: String,
     pub(super) database: String,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: DumpedKind,
     metadata: Option<String>,
     /// What the end of an archive's collection carries, which is newer than its metadata.
     pub(super) numbered: Option<Vec<Document>>,
-}
-
-/// What one that a dump has is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Collection,
-    View,
-    /// Users, which are no collection that a command can reach.
-    Users,
 }
 
 /// What is restored.
@@ -78,7 +70,7 @@ impl Plan {
             return Ok(None);
         }
         if source == USERS && arguments.users {
-            let kind = Kind::Users;
+            let kind = DumpedKind::Users;
             let (database, name) = (one.database, one.name);
             return Ok(Some(Planned { source, database, name, kind, metadata: None, numbered: None }));
         }
@@ -100,7 +92,7 @@ impl Plan {
             source,
             database,
             name,
-            kind: if metadata.is_view() { Kind::View } else { Kind::Collection },
+            kind: if metadata.is_view() { DumpedKind::View } else { DumpedKind::Collection },
             metadata: one.metadata,
             numbered: None,
         }))
@@ -112,11 +104,11 @@ impl Plan {
     }
 
     pub(super) fn collections(&self) -> impl Iterator<Item = &Planned> {
-        self.all().filter(|planned| planned.kind == Kind::Collection)
+        self.all().filter(|planned| planned.kind == DumpedKind::Collection)
     }
 
     pub(super) fn views(&self) -> impl Iterator<Item = &Planned> {
-        self.all().filter(|planned| planned.kind == Kind::View)
+        self.all().filter(|planned| planned.kind == DumpedKind::View)
     }
 }
 

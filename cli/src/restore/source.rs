@@ -13,10 +13,10 @@ use formats::dump::reader::{ArchiveReader, Piece};
 use formats::dump::stream::{DocumentStream, DumpError};
 
 use crate::compressed::{Stream, counted, decompressed};
+use crate::dumped::DumpPlace;
 use crate::failure::{Exit, Failure};
 use crate::restore::directory::{Listed, list};
 use crate::restore::file::{BUFFER_BYTES, open, refused};
-use crate::restore::options::Place;
 use crate::restore::plan::{Described, Plan};
 
 /// A dump that is open.
@@ -54,10 +54,10 @@ struct Open {
 
 impl Source {
     /// Opens a dump. Returns what it has, in the order of its positions.
-    pub(super) fn open(place: Place<'_>) -> Result<(Self, Vec<Described>), Failure> {
+    pub(super) fn open(place: DumpPlace<'_>) -> Result<(Self, Vec<Described>), Failure> {
         match place {
-            Place::Directory(path) => Self::directory(path),
-            Place::Archive(path) => {
+            DumpPlace::Directory(path) => Self::directory(path),
+            DumpPlace::Archive(path) => {
                 let name = path.display().to_string();
                 let failed = |error: std::io::Error| Failure::io(&name, &error);
                 let file = File::open(path).map_err(failed)?;
@@ -68,7 +68,7 @@ impl Source {
                 let len = metadata.is_file().then_some(metadata.len());
                 Self::archive(name.clone(), Box::new(file), len)
             }
-            Place::StandardInput => {
+            DumpPlace::Standard => {
                 Self::archive("standard input".to_owned(), Box::new(std::io::stdin()), None)
             }
         }
