@@ -9,6 +9,7 @@ KILLS ?= 2000
 QUERIES ?= 100000
 SECONDS_EACH ?= 60
 SECONDS ?= 60
+MINUTES ?= 120
 CONNECTIONS ?= 100
 TARGETS ?=
 CUTS ?= 6000
@@ -96,6 +97,9 @@ valgrind: ## Run RUNS histories of the model under valgrind, which watches every
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
 	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
+
+campaign: ## Run the suites that choose at random in turns, with ever new seeds, for MINUTES, and add up what they tell.
+	@$(SETUP) && bash .ci/campaign.sh $(MINUTES)
 
 # The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
 interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario, and more.
