@@ -11,6 +11,7 @@ use crate::metrics::timing::Timing;
 use crate::options::PlantedFault;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
+use crate::storage::log_turns::LogTurns;
 use crate::sync::{AtomicU64, Mutex};
 
 /// The newest write known to be on stable storage, by RocksDB's sequence number.
@@ -39,7 +40,7 @@ impl DurableMark {
     }
 
     /// Returns once every write that was finished before the call is on stable storage.
-    pub(super) fn sync(&self, database: &Database, health: &Health) -> Result<()> {
+    pub(super) fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let wanted = database.latest_sequence();
         if self.sequence() >= wanted {
             return Ok(());
@@ -49,18 +50,20 @@ impl DurableMark {
         if self.sequence() >= wanted {
             return Ok(());
         }
-        self.sync_now(database, health)
+        self.sync_now(database, health, turns)
     }
 
     /// Returns once every byte of the log that was written before the call is on stable storage. Unlike
     /// [`Self::sync`] it also covers notes without a sequence number.
-    pub(super) fn sync_log(&self, database: &Database, health: &Health) -> Result<()> {
+    pub(super) fn sync_log(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let _running = self.running.lock();
-        self.sync_now(database, health)
+        self.sync_now(database, health, turns)
     }
 
     /// Syncs without a look at the mark. The caller holds the lock: one sync runs at a time.
-    fn sync_now(&self, database: &Database, health: &Health) -> Result<()> {
+    fn sync_now(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
+        let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
+        // Once it has the turn: a write that has failed before it is known then.
         let admission = health.admit_sync()?;
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();

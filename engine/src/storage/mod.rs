@@ -10,6 +10,7 @@ mod families;
 mod folder;
 mod gauges;
 mod health;
+mod log_turns;
 mod memory;
 mod open;
 mod planted;

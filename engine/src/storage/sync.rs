@@ -158,12 +158,11 @@ impl SyncThread {
     }
 
     fn sync(&self) {
-        let Commits { health, durable, .. } = &*self.commits;
-        if durable.sequence() >= self.database.latest_sequence() {
+        if self.commits.durable.sequence() >= self.database.latest_sequence() {
             return;
         }
         // Buffered commits write no stamp, which would cost time. So each sync here is followed by one.
-        let synced = durable.sync(&self.database, health).and_then(|()| self.commits.stamp(&self.database));
+        let synced = self.commits.sync(&self.database).and_then(|()| self.commits.stamp(&self.database));
         if let Err(error) = synced {
             tracing::warn!(%error, "the background sync failed");
         }

@@ -12,6 +12,7 @@ pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
+use crate::storage::log_turns::LogTurns;
 use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
 use crate::storage::stall::{RocksResult, Stalled, Stalls};
@@ -55,6 +56,7 @@ impl WriteOptionSet {
 pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
+    turns: LogTurns,
     write_options: WriteOptionSet,
     pub(super) stalls: Stalls,
     /// `None` in a store that is opened for reading, and in one in memory.
@@ -70,7 +72,7 @@ impl Commits {
         fault: PlantedFault,
     ) -> Self {
         let (write_options, stalls) = (WriteOptionSet::new(true, fault), Stalls::default());
-        Self { health, durable, write_options, stalls, keeper, fault }
+        Self { health, durable, turns: LogTurns::new(), write_options, stalls, keeper, fault }
     }
 
     /// The commits of a store whose writes go into no log.
@@ -83,7 +85,7 @@ impl Commits {
     pub(super) fn raise_witness(&self, database: &Database) -> Result<()> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         keeper.raise(self.durable.sequence(), &self.health, || {
-            self.durable.sync_log(database, &self.health)?;
+            self.durable.sync_log(database, &self.health, &self.turns)?;
             // The write of the stamp fails if RocksDB met an error in the background, for example with its MANIFEST.
             // Then the witness must not be raised.
             self.stamp(database)?;
@@ -167,11 +169,13 @@ impl Commits {
         let begin = (level == CommitLevel::Journaled).then(Instant::now);
         let write = || {
             let raw = finished.for_rocksdb();
-            if self.fault == PlantedFault::EntriesApart {
-                planted::write_apart(database, raw, options)
-            } else {
-                database.raw().write_opt(raw, options)
-            }
+            self.turns.write(&self.health, || {
+                if self.fault == PlantedFault::EntriesApart {
+                    planted::write_apart(database, raw, options)
+                } else {
+                    database.raw().write_opt(raw, options)
+                }
+            })
         };
         let stalled = Stalled { database, health: &self.health, bytes: finished.len() };
         let written = self.stalls.outlast(write(), stalled, write);
@@ -201,7 +205,8 @@ impl Commits {
             None => None,
         };
         let (family, options) = (database.family(Family::Records), self.write_options.at(level));
-        let write = || database.raw().put_cf_opt(family, key, document, options);
+        let put = || database.raw().put_cf_opt(family, key, document, options);
+        let write = || self.turns.write(&self.health, put);
         let bytes = key.len() + document.len();
         notes::wrote(bytes);
         let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
@@ -219,7 +224,7 @@ impl Commits {
 
     /// Returns once everything written before the call is on stable storage.
     pub(crate) fn sync(&self, database: &Database) -> Result<()> {
-        self.durable.sync(database, &self.health)
+        self.durable.sync(database, &self.health, &self.turns)
     }
 
     /// Whether a sequence's reserve, written up to `sequence`, is on stable storage.
