@@ -264,6 +264,17 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
             Ok(client) => drop(in_time("closing again", move || client.close())),
             Err(error) => is_full_at_open(&error),
         }
+        // Whoever asks for it can read then.
+        let again = path.clone();
+        let open = move || options(is_journaled).read_only_if_full(true).open(again);
+        match in_time("opening on a full disk for reading", open) {
+            Ok(client) => {
+                audit(&client, &filled);
+                drop(in_time("closing again", move || client.close()));
+            }
+            // RocksDB may say of the second write that fails no more than that one has failed.
+            Err(error) => assert!(!error.is_no_space(), "a full disk cannot be read: {error:?}"),
+        }
         fs::remove_file(small.ballast()).expect("removed");
         options(is_journaled).open(&path).expect("there is room again")
     } else {

@@ -1,32 +1,19 @@
-//! Opening a client: `Client::open`, and the builder with its options.
+//! `Client::open`, and the builder with the options by which a client is opened.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
-
-use sequence::object_id::Layout;
 
 use crate::client::handle::Client;
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::error::{Error, Result};
-use crate::expiry;
-use crate::metrics::recorder::RecorderOptions;
+use crate::error::Result;
 #[cfg(feature = "opentelemetry")]
-use crate::metrics::spans::{OpentelemetryOptions, Spans};
+use crate::metrics::spans::OpentelemetryOptions;
 use crate::options::{Compression, Durability, PlantedFault};
-use crate::scrub;
-use crate::shared::{Caller, Shared};
-use crate::storage::{DISK_QUOTA_MIN, OpenMode, SpillOptions, StoreOptions};
+use crate::storage::SpillOptions;
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
-/// The most bytes in which an index build sorts its keys by default.
-const INDEX_BUILD_MEMORY: usize = 64 << 20;
-/// The fewest bytes that an index build can be given.
-const INDEX_BUILD_MEMORY_MIN: usize = 1 << 20;
-/// The fewest bytes that a stage of a pipeline can be given.
-const STAGE_MEMORY_MIN: usize = 64 << 10;
 /// Operations that take at least so long are logged by default, as in MongoDB.
 const SLOW_THRESHOLD: Duration = Duration::from_millis(100);
 /// How often expired documents are deleted by default, as in MongoDB.
@@ -146,24 +133,25 @@ pub enum ObjectIdLayout {
 #[must_use]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ClientBuilder {
-    memory_budget: usize,
-    durability: Durability,
-    compression: Compression,
-    index_build_memory: Option<usize>,
-    spilling: SpillOptions,
-    disk_quota: Option<u64>,
-    read_only: bool,
-    in_memory: bool,
-    create_if_missing: bool,
-    object_id_layout: ObjectIdLayout,
-    witness: bool,
-    ttl_interval: Option<Duration>,
-    scrub: Option<u64>,
-    metrics: bool,
-    slow_threshold: Option<Duration>,
+    pub(super) memory_budget: usize,
+    pub(super) durability: Durability,
+    pub(super) compression: Compression,
+    pub(super) index_build_memory: Option<usize>,
+    pub(super) spilling: SpillOptions,
+    pub(super) disk_quota: Option<u64>,
+    pub(super) read_only: bool,
+    pub(super) read_only_if_full: bool,
+    pub(super) in_memory: bool,
+    pub(super) create_if_missing: bool,
+    pub(super) object_id_layout: ObjectIdLayout,
+    pub(super) witness: bool,
+    pub(super) ttl_interval: Option<Duration>,
+    pub(super) scrub: Option<u64>,
+    pub(super) metrics: bool,
+    pub(super) slow_threshold: Option<Duration>,
     #[cfg(feature = "opentelemetry")]
-    tracing: OpentelemetryOptions,
-    fault: PlantedFault,
+    pub(super) tracing: OpentelemetryOptions,
+    pub(super) fault: PlantedFault,
 }
 
 impl Default for ClientBuilder {
@@ -176,6 +164,7 @@ impl Default for ClientBuilder {
             spilling: SpillOptions::default(),
             disk_quota: None,
             read_only: false,
+            read_only_if_full: false,
             in_memory: false,
             create_if_missing: true,
             object_id_layout: ObjectIdLayout::default(),
@@ -411,6 +400,26 @@ impl ClientBuilder {
         self
     }
 
+    /// With `true`, a folder whose disk is too full to open it for writing is opened for reading only, and
+    /// [`is_read_only`](Client::is_read_only) tells which it was. Writes are refused as with [`read_only`](Self::read_only) until
+    /// the folder is opened again. The default is `false`: opening fails with [`ErrorKind::NoSpace`]. A disk that gets full
+    /// while a folder is open needs no such option: reads go on, and writes do once there is room.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().read_only_if_full(true).open(&path)?;
+    /// assert!(!client.is_read_only());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_only_if_full(mut self, read_only_if_full: bool) -> Self {
+        self.read_only_if_full = read_only_if_full;
+        self
+    }
+
     /// Whether a missing or empty folder becomes a new database. The default is `true`.
     ///
     /// ```
@@ -577,124 +586,6 @@ impl ClientBuilder {
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
         self.fault = fault;
         self
-    }
-
-    /// Opens the database in the folder at `path`. It fails as [`Client::open`] does, and if an option is out of range.
-    ///
-    /// ```
-    /// # use cairndb::Client;
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("db");
-    /// let client = Client::builder().create_if_missing(true).open(&path)?;
-    /// assert!(path.exists());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Client> {
-        // Options are checked before the folder is touched.
-        if let Durability::Buffered { sync_interval } = self.durability
-            && (sync_interval < Duration::from_millis(1) || sync_interval > Durability::SYNC_INTERVAL_MAX)
-        {
-            return Err(Error::invalid_argument(format!(
-                "sync_interval of {sync_interval:?} is not between 1 ms and 1 s"
-            )));
-        }
-        let index_build_memory = self
-            .index_build_memory
-            .unwrap_or((self.memory_budget / 4).clamp(INDEX_BUILD_MEMORY_MIN, INDEX_BUILD_MEMORY));
-        if index_build_memory < INDEX_BUILD_MEMORY_MIN {
-            return Err(Error::invalid_argument(format!(
-                "index_build_memory of {index_build_memory} bytes is below the least that works, \
-                 {INDEX_BUILD_MEMORY_MIN} bytes"
-            )));
-        }
-        if self.ttl_interval == Some(Duration::ZERO) {
-            return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
-        }
-        if self.scrub == Some(0) {
-            return Err(Error::invalid_argument(
-                "a scrub of 0 bytes a second reads nothing; None switches it off",
-            ));
-        }
-        self.refuse_small()?;
-        let path: PathBuf = path.as_ref().to_owned();
-        if self.in_memory {
-            self.refuse_files()?;
-        } else if path.as_os_str().is_empty() {
-            // Joined with the names of files, an empty path would stand for the current folder.
-            return Err(Error::invalid_argument("the path of the database is empty"));
-        }
-        // Reading only never creates a database, whatever `create_if_missing` says.
-        let mode = match (self.in_memory, self.read_only, self.create_if_missing) {
-            (true, _, _) => OpenMode::InMemory,
-            (false, true, _) => OpenMode::ReadOnly,
-            (false, false, true) => OpenMode::CreateIfMissing,
-            (false, false, false) => OpenMode::MustExist,
-        };
-        let options = StoreOptions {
-            path,
-            mode,
-            memory_budget: self.memory_budget,
-            compression: self.compression,
-            disk_quota: self.disk_quota,
-            index_build_memory,
-            spilling: self.spilling,
-            durability: self.durability,
-            witness: self.witness,
-            fault: self.fault,
-        };
-        let layout = match self.object_id_layout {
-            ObjectIdLayout::MachineProcess => Layout::MachineProcess,
-            ObjectIdLayout::Random => Layout::Random,
-        };
-        // Slow operations are logged even if nothing is counted.
-        #[cfg(feature = "opentelemetry")]
-        let spans = Spans::of(&self.tracing);
-        #[cfg(not(feature = "opentelemetry"))]
-        // Without the feature nothing can ask for them.
-        let spans = None;
-        let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold, spans };
-        let shared = Shared::open(options, layout, self.ttl_interval, recording)?;
-        expiry::start_if_needed(&shared)?;
-        if let Some(bytes_per_second) = self.scrub {
-            scrub::start(&shared, bytes_per_second)?;
-        }
-        Ok(Client { shared: Arc::new(shared), caller: Caller::default() })
-    }
-
-    /// Refuses sizes below the least that works.
-    fn refuse_small(&self) -> Result<()> {
-        if self.spilling.stage_memory < STAGE_MEMORY_MIN {
-            return Err(Error::invalid_argument(format!(
-                "stage_memory of {} bytes is below the least that works, {STAGE_MEMORY_MIN} bytes",
-                self.spilling.stage_memory
-            )));
-        }
-        if let Some(quota) = self.disk_quota
-            && quota < DISK_QUOTA_MIN
-        {
-            return Err(Error::invalid_argument(format!(
-                "a disk_quota of {quota} bytes is below the least that works, {DISK_QUOTA_MIN} bytes"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Fails if an option needs files, which a store in memory does not have.
-    fn refuse_files(&self) -> Result<()> {
-        let refused = [
-            (self.read_only, "read_only: it is empty, and nothing else writes to it"),
-            (!self.create_if_missing, "create_if_missing(false): it is always new"),
-            (self.scrub.is_some(), "scrub: it has no files"),
-            (self.disk_quota.is_some(), "disk_quota: it takes no room on a disk"),
-        ];
-        match refused.into_iter().find(|(is_set, _)| *is_set) {
-            Some((_, option)) => {
-                Err(Error::invalid_argument(format!("a store in memory cannot be opened with {option}")))
-            }
-            None => Ok(()),
-        }
     }
 }
 

@@ -8,6 +8,7 @@ mod expire;
 mod handle;
 mod lists;
 mod metrics;
+mod open;
 mod verify;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};

@@ -1,0 +1,168 @@
+//! Opening a client by the options of its builder: they are checked before the folder is touched, and a disk that is too full
+//! for writing may still be read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sequence::object_id::Layout;
+
+use crate::client::builder::{ClientBuilder, ObjectIdLayout};
+use crate::client::handle::Client;
+use crate::error::{Error, Result};
+use crate::expiry;
+use crate::metrics::recorder::RecorderOptions;
+#[cfg(feature = "opentelemetry")]
+use crate::metrics::spans::Spans;
+use crate::options::Durability;
+use crate::scrub;
+use crate::shared::{Caller, Shared};
+use crate::storage::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
+
+/// The most bytes in which an index build sorts its keys by default.
+const INDEX_BUILD_MEMORY: usize = 64 << 20;
+/// The fewest bytes that an index build can be given.
+const INDEX_BUILD_MEMORY_MIN: usize = 1 << 20;
+/// The fewest bytes that a stage of a pipeline can be given.
+const STAGE_MEMORY_MIN: usize = 64 << 10;
+
+impl ClientBuilder {
+    /// Opens the database in the folder at `path`. It fails as [`Client::open`] does, and if an option is out of range.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().create_if_missing(true).open(&path)?;
+    /// assert!(path.exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Client> {
+        // Options are checked before the folder is touched.
+        self.refuse_intervals()?;
+        self.refuse_small()?;
+        let path: PathBuf = path.as_ref().to_owned();
+        if self.in_memory {
+            self.refuse_files()?;
+        } else if path.as_os_str().is_empty() {
+            // Joined with the names of files, an empty path would stand for the current folder.
+            return Err(Error::invalid_argument("the path of the database is empty"));
+        }
+        // Reading only never creates a database, whatever `create_if_missing` says.
+        let mode = match (self.in_memory, self.read_only, self.create_if_missing) {
+            (true, _, _) => OpenMode::InMemory,
+            (false, true, _) => OpenMode::ReadOnly,
+            (false, false, true) => OpenMode::CreateIfMissing,
+            (false, false, false) => OpenMode::MustExist,
+        };
+        let shared = match self.open_in(path.clone(), mode) {
+            Err(full) if self.read_only_if_full && full.is_no_space() => {
+                tracing::warn!(path = %path.display(), error = %full, "the disk is full: opening for reading only");
+                // If not even that is possible, the full disk is still the reason.
+                self.open_in(path, OpenMode::ReadOnly).map_err(|_| full)?
+            }
+            opened => opened?,
+        };
+        expiry::start_if_needed(&shared)?;
+        if let Some(bytes_per_second) = self.scrub {
+            scrub::start(&shared, bytes_per_second)?;
+        }
+        Ok(Client { shared: Arc::new(shared), caller: Caller::default() })
+    }
+
+    fn open_in(&self, path: PathBuf, mode: OpenMode) -> Result<Shared> {
+        let options = StoreOptions {
+            path,
+            mode,
+            memory_budget: self.memory_budget,
+            compression: self.compression,
+            disk_quota: self.disk_quota,
+            index_build_memory: self.index_build_bytes(),
+            spilling: self.spilling,
+            durability: self.durability,
+            witness: self.witness,
+            fault: self.fault,
+        };
+        let layout = match self.object_id_layout {
+            ObjectIdLayout::MachineProcess => Layout::MachineProcess,
+            ObjectIdLayout::Random => Layout::Random,
+        };
+        // Slow operations are logged even if nothing is counted.
+        #[cfg(feature = "opentelemetry")]
+        let spans = Spans::of(&self.tracing);
+        #[cfg(not(feature = "opentelemetry"))]
+        // Without the feature nothing can ask for them.
+        let spans = None;
+        let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold, spans };
+        Shared::open(options, layout, self.ttl_interval, recording)
+    }
+
+    fn index_build_bytes(&self) -> usize {
+        let default = (self.memory_budget / 4).clamp(INDEX_BUILD_MEMORY_MIN, INDEX_BUILD_MEMORY);
+        self.index_build_memory.unwrap_or(default)
+    }
+
+    /// Refuses times and rates that are out of range.
+    fn refuse_intervals(&self) -> Result<()> {
+        if let Durability::Buffered { sync_interval } = self.durability
+            && (sync_interval < Duration::from_millis(1) || sync_interval > Durability::SYNC_INTERVAL_MAX)
+        {
+            return Err(Error::invalid_argument(format!(
+                "sync_interval of {sync_interval:?} is not between 1 ms and 1 s"
+            )));
+        }
+        if self.ttl_interval == Some(Duration::ZERO) {
+            return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
+        }
+        if self.scrub == Some(0) {
+            return Err(Error::invalid_argument(
+                "a scrub of 0 bytes a second reads nothing; None switches it off",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses sizes below the least that works.
+    fn refuse_small(&self) -> Result<()> {
+        let index_build_memory = self.index_build_bytes();
+        if index_build_memory < INDEX_BUILD_MEMORY_MIN {
+            return Err(Error::invalid_argument(format!(
+                "index_build_memory of {index_build_memory} bytes is below the least that works, \
+                 {INDEX_BUILD_MEMORY_MIN} bytes"
+            )));
+        }
+        if self.spilling.stage_memory < STAGE_MEMORY_MIN {
+            return Err(Error::invalid_argument(format!(
+                "stage_memory of {} bytes is below the least that works, {STAGE_MEMORY_MIN} bytes",
+                self.spilling.stage_memory
+            )));
+        }
+        if let Some(quota) = self.disk_quota
+            && quota < DISK_QUOTA_MIN
+        {
+            return Err(Error::invalid_argument(format!(
+                "a disk_quota of {quota} bytes is below the least that works, {DISK_QUOTA_MIN} bytes"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Fails if an option needs files, which a store in memory does not have.
+    fn refuse_files(&self) -> Result<()> {
+        let refused = [
+            (self.read_only, "read_only: it is empty, and nothing else writes to it"),
+            (self.read_only_if_full, "read_only_if_full: it takes no room on a disk"),
+            (!self.create_if_missing, "create_if_missing(false): it is always new"),
+            (self.scrub.is_some(), "scrub: it has no files"),
+            (self.disk_quota.is_some(), "disk_quota: it takes no room on a disk"),
+        ];
+        match refused.into_iter().find(|(is_set, _)| *is_set) {
+            Some((_, option)) => {
+                Err(Error::invalid_argument(format!("a store in memory cannot be opened with {option}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
