@@ -5,6 +5,7 @@
 //! It promises as much: CairnDB syncs buffered writes within 100 ms, so the WAL is synced as often here. Against a
 //! RocksDB that never syncs, inserts come out lower, those of two threads most.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -15,11 +16,12 @@ use cairndb::bson::RawDocumentBuf;
 use cairndb::bson::oid::ObjectId;
 use index::key::{self, Direction};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, DEFAULT_COLUMN_FAMILY_NAME, Env, Options,
-    WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DEFAULT_COLUMN_FAMILY_NAME, Env, Options, WriteBufferManager, WriteOptions,
 };
 use tempfile::TempDir;
 
+use crate::documents;
 use crate::ours::Ours;
 
 /// CairnDB's default memory budget, which is divided as `engine/src/storage/tuning.rs` does.
@@ -67,20 +69,8 @@ impl Raw {
     /// If the temporary folder cannot hold it.
     pub fn create() -> Self {
         let model = Ours::create();
-        let cache = Cache::new_hyper_clock_cache(MEMORY_BUDGET, 0);
-        let env = Env::new().expect("the default environment");
-        let (mut options, families) =
-            Options::load_latest(model.path(), env, false, cache.clone()).expect("CairnDB's options");
-        options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
-            MEMORY_BUDGET / 2,
-            false,
-            cache,
-        ));
-        options.create_if_missing(true);
-        options.create_missing_column_families(true);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let db =
-            DB::open_cf_descriptors(&options, folder.path().join("db"), families).expect("a new database");
+        let db = open_alike(&model.path(), &folder.path().join("db"));
         Self::synced(db, folder, Opponent::Alike)
     }
 
@@ -182,6 +172,62 @@ impl Raw {
     pub fn entries(&self) -> &ColumnFamily {
         self.db.cf_handle("entries").expect("CairnDB's families")
     }
+}
+
+/// Opens the database in `path`, or makes it, with the options that CairnDB wrote into the folder `model`.
+///
+/// # Panics
+/// If the options cannot be read, or the folder cannot be opened.
+pub fn open_alike(model: &Path, path: &Path) -> DB {
+    let cache = Cache::new_hyper_clock_cache(MEMORY_BUDGET, 0);
+    let manager =
+        WriteBufferManager::new_write_buffer_manager_with_cache(MEMORY_BUDGET / 2, false, cache.clone());
+    let (mut options, families) = load_options(model, cache);
+    options.set_write_buffer_manager(&manager);
+    DB::open_cf_descriptors(&options, path, families).expect("it opens")
+}
+
+/// Adds records to the log of the CairnDB folder `path`, as a process leaves it that dies before they are in tables, until all its
+/// logs have `bytes` bytes.
+///
+/// # Panics
+/// If the folder cannot be opened, or cannot hold them.
+pub fn lengthen_log(path: &Path, bytes: u64) {
+    let (options, families) = load_options(path, Cache::new_hyper_clock_cache(MEMORY_BUDGET, 0));
+    let database = DB::open_cf_descriptors(&options, path, families).expect("it opens");
+    let family = database.cf_handle("records").expect("the family of documents");
+    // Larger than the log, so that nothing is flushed.
+    let memtable = (4 * bytes).to_string();
+    database
+        .set_options_cf(family, &[("write_buffer_size", &memtable)])
+        .expect("an option that can be changed");
+    let mut number = 0;
+    while log_bytes(path) < bytes {
+        for _ in 0..10_000 {
+            let (key, value) = record(&documents::raw_order(number));
+            database.put_cf(family, key, value).expect("written");
+            number += 1;
+        }
+    }
+    database.flush_wal(true).expect("synced");
+}
+
+/// The bytes of all logs in a folder.
+fn log_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry"));
+    let logs = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "log"));
+    logs.map(|entry| entry.metadata().expect("its length").len()).sum()
+}
+
+/// The options that CairnDB wrote into a folder.
+fn load_options(model: &Path, cache: Cache) -> (Options, Vec<ColumnFamilyDescriptor>) {
+    let env = Env::new().expect("the default environment");
+    let (mut options, families) = Options::load_latest(model, env, false, cache).expect("CairnDB's options");
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    // CairnDB sets it while it makes a folder.
+    options.set_error_if_exists(false);
+    (options, families)
 }
 
 /// The bytes that CairnDB stores for a document without `_id`, under an id of its kind.

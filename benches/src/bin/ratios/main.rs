@@ -3,7 +3,7 @@
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
-//! of the server in `server`.
+//! of opening after a crash in `recovery`, of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -16,6 +16,7 @@ mod joins;
 mod metrics;
 mod numbering;
 mod queries;
+mod recovery;
 mod rounds;
 mod server;
 mod windows;
@@ -47,7 +48,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 44] = [
+const FIGURES: [Figure; 45] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -87,6 +88,7 @@ const FIGURES: [Figure; 44] = [
     ("memory_insert_many", in_memory::memory_insert_many),
     ("open_in_memory", in_memory::open_in_memory),
     ("gridfs_upload", files::gridfs_upload),
+    ("open_after_crash", recovery::open_after_crash),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),
