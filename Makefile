@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -19,6 +19,15 @@ HISTORIES ?= 1000
 RUNS ?= 10
 SEED ?=
 SCHEDULES ?=
+# What `make coverage` measures, as in `make coverage COVERED="-p cairndb-query" MINIMUM=90`.
+COVERED ?= $(PACKAGES)
+MINIMUM ?= 0
+# What `make mutants` changes, and which tests must notice, as in
+# `make mutants FILES=engine/src/write/** SHARD=0/40 NOTICING="-p cairndb -p cairndb-tests" TESTS="--lib --test model"`.
+FILES ?= sequence/src/** index/src/key/**
+SHARD ?=
+NOTICING ?=
+TESTS ?= --tests
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
@@ -92,6 +101,18 @@ valgrind: ## Run RUNS histories of the model under valgrind, which watches every
 	    host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_) && \
 	    export "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite" && \
 	    CAIRNDB_MODEL_RUNS=$(RUNS) cargo test --release --locked -p cairndb-tests --test model -- --nocapture
+
+# LLVM 19 reads what newer compilers write. It is asked for by that number where the system has several.
+coverage: ## Tell how many lines and branches the tests run, by folder (COVERED packages, MINIMUM percent; half an hour).
+	@$(SETUP) && { has llvm-cov-19 && has llvm-profdata-19 || has llvm-cov && has llvm-profdata || install llvm-19 llvm; } && \
+	    $(if $(findstring cairndb-clients,$(COVERED)),clients &&) bash .ci/coverage.sh $(MINIMUM) $(COVERED)
+
+# Each change is built and tested on its own, in a copy of the checkout, so a crate takes an hour or more.
+mutants: ## Change FILES in small ways, one at a time, and name the changes that no test notices (SHARD=0/40 for a part).
+	@$(SETUP) && tool cargo-mutants 27.1.0 && unset CARGO_TARGET_DIR && mkdir -p "$$CAIRNDB_CACHE/mutants" && \
+	    CARGO_PROFILE_DEV_DEBUG=0 cargo mutants --output "$$CAIRNDB_CACHE/mutants" $(foreach files,$(FILES),--file '$(files)') \
+	        $(if $(SHARD),--shard $(SHARD) --sharding round-robin) \
+	        $(foreach package,$(filter-out -p,$(NOTICING)),--test-package $(package)) -- $(TESTS)
 
 # The tool's own suite comes along, because it is what has cargo build the tool.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.

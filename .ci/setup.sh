@@ -105,7 +105,7 @@ find_rocksdb() {
 
 # tool NAME VERSION: a cargo subcommand of that very version, in the cache.
 tool() {
-    "$1" --version 2>/dev/null </dev/null | grep -qF "$2" && return
+    cargo "${1#cargo-}" --version 2>/dev/null </dev/null | grep -qF "$2" && return
     say "installing: cargo install $1 $2, into $CAIRNDB_CACHE/tools"
     (unset CARGO_TARGET_DIR; cargo install --quiet --locked --root "$CAIRNDB_CACHE/tools" --version "=$2" "$1") >&2 ||
         fail "'cargo install $1' failed: see its message above"

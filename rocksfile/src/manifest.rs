@@ -267,6 +267,11 @@ mod tests {
         assert_eq!(manifest.last_sequence, Some(100));
         let tables: Vec<(u64, u32)> = manifest.tables().map(|table| (table.number, table.level)).collect();
         assert_eq!(tables, [(7, 6), (8, 0)]);
+        assert_eq!(manifest.families().collect::<Vec<_>>(), [(0, b"".as_slice()), (1, b"r")]);
+        assert_eq!(manifest.families_in_tables_before().collect::<Vec<_>>(), [(0, 4), (1, 5)]);
+        let of_families: Vec<_> =
+            manifest.tables_of_families().map(|(name, table)| (name, table.number)).collect();
+        assert_eq!(of_families, [(b"r".as_slice(), 7), (b"r", 8)]);
         assert_eq!(manifest.first_log_needed(), 4);
         assert_eq!(manifest.logs_synced().collect::<Vec<_>>(), [(5, 70)]);
     }

@@ -17,6 +17,7 @@ mod paths;
 mod prose;
 mod shape;
 mod tree;
+mod unsafety;
 
 use tree::{Finding, Tree};
 
@@ -86,6 +87,17 @@ fn the_checker_of_interleavings_sees_every_lock() {
     check(
         "the engine takes its locks from `crate::sync`, so that a model checker can replace them",
         &Tree::load().rust().flat_map(items::real_locks).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn unsafe_code_does_not_spread() {
+    let tree = Tree::load();
+    let (shipped, all) = unsafety::count(&tree);
+    eprintln!("unsafe: {shipped} in what is shipped, {all} in all");
+    check(
+        "a file has another number of `unsafe` than tests/tidy/unsafety.rs says",
+        &unsafety::violations(&tree),
     );
 }
 

@@ -220,3 +220,102 @@ proptest! {
         }
     }
 }
+
+/// A table of the format 6: checksums depend on where a block is, the footer has one of its own, and the list of meta
+/// blocks leads to the index, whose second handle is written as a difference.
+fn newer_table(checksum: ChecksumKind, number: u8) -> Vec<u8> {
+    const CONTEXT: u32 = 0x0123_4567;
+    let mut bytes = Vec::new();
+    let modifier = |offset: usize| CONTEXT ^ u32::try_from(offset).expect("a short table");
+    let mut add = |block: &[u8]| {
+        let placed = Handle { offset: bytes.len() as u64, bytes: block.len() as u64 };
+        let sum = checksum.of_block(block, 0).wrapping_add(modifier(bytes.len()));
+        bytes.extend([block, &[0], &sum.to_le_bytes()].concat());
+        placed
+    };
+    let first = add(&block(&entry(&internal(1, 7), &[1; 50])));
+    let second = add(&block(&entry(&internal(2, 7), &[2; 43])));
+    let negative = 2 * (first.bytes - second.bytes) - 1;
+    let keys = [1_u32, 2].map(u32::to_be_bytes);
+    let index = [[0, 4].as_slice(), &keys[0], &handle(first), &[3, 1], &keys[1][3..], &varint(negative)];
+    let index = add(&block(&index.concat()));
+    let properties = [
+        entry(b"rocksdb.block.based.table.index.type", &0_u32.to_le_bytes()),
+        entry(b"rocksdb.index.key.is.user.key", &varint(1)),
+        entry(b"rocksdb.index.value.is.delta.encoded", &varint(1)),
+    ];
+    let properties = add(&block(&properties.concat()));
+    let meta = [entry(b"rocksdb.index", &handle(index)), entry(b"rocksdb.properties", &handle(properties))];
+    let meta = u32::try_from(add(&block(&meta.concat())).bytes).expect("a short block").to_le_bytes();
+    let footer = |sum: u32| {
+        let start = [&[number, 0x3e, 0, 0x7a, 0], &sum.to_le_bytes()[..], &CONTEXT.to_le_bytes(), &meta];
+        let mut footer = start.concat();
+        footer.resize(41, 0);
+        footer.extend(6_u32.to_le_bytes());
+        footer.extend(0x88e2_41b7_85f4_cff7_u64.to_le_bytes());
+        footer
+    };
+    let sum = checksum.of_bytes(&footer(0)).wrapping_add(modifier(bytes.len()));
+    bytes.extend(footer(sum));
+    bytes
+}
+
+#[test]
+fn a_table_whose_checksums_depend_on_the_place_is_read() {
+    for (number, checksum) in
+        (1..).zip([ChecksumKind::Crc32c, ChecksumKind::XxHash32, ChecksumKind::XxHash64, ChecksumKind::Xxh3])
+    {
+        let bytes = newer_table(checksum, number);
+        assert_eq!(damages(&bytes), []);
+        let mut table = Table::open(Cursor::new(&bytes)).expect("read");
+        assert!(table.has_index());
+        let second = table.blocks()[1].clone();
+        assert_eq!((second.kind, second.key_bound), (BlockKind::Data, Some(2_u32.to_be_bytes().to_vec())));
+        let content = table.load(second.handle).expect("read").expect("whole");
+        let mut entries = Entries::of(content).expect("a block");
+        assert_eq!(entries.step().expect("an entry").expect("the first").1, [2; 43]);
+        assert_eq!(entries.key(), internal(2, 7));
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_such_a_table_is_found() {
+    let bytes = newer_table(ChecksumKind::Xxh3, 4);
+    for bit in 0..8 * bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_ne!(damages(&damaged), [], "bit {bit} of {}", bytes.len());
+    }
+}
+
+#[test]
+fn without_the_list_of_meta_blocks_the_index_is_lost_where_the_footer_does_not_name_it() {
+    let mut bytes = newer_table(ChecksumKind::Crc32c, 1);
+    let list = Table::open(Cursor::new(&bytes)).expect("read").blocks()[4].clone();
+    assert_eq!(list.kind, BlockKind::MetaIndex);
+    bytes[usize::try_from(list.handle.offset).expect("short")] ^= 1;
+    assert!(!Table::open(Cursor::new(&bytes)).expect("read").has_index());
+
+    let mut bytes = Written::table(ChecksumKind::Crc32c, 1);
+    let list = Table::open(Cursor::new(&bytes)).expect("read").blocks()[5].clone();
+    assert_eq!(list.kind, BlockKind::MetaIndex);
+    bytes[usize::try_from(list.handle.offset).expect("short")] ^= 1;
+    assert!(Table::open(Cursor::new(&bytes)).expect("read").has_index());
+}
+
+/// Frames of Zstandard with one block that is not compressed, whose content's length has 1, 2 or 4 bytes.
+#[test]
+fn a_frame_says_how_long_its_content_is() {
+    for (descriptor, length_bytes, subtracted) in [(0x20, 1, 0), (0x60, 2, 256), (0xa0, 4, 0)] {
+        let content = vec![7; 255 + subtracted];
+        let length = u32::try_from(content.len() - subtracted).expect("short").to_le_bytes();
+        let header = u32::try_from(content.len() << 3 | 1).expect("short").to_le_bytes();
+        let frame = [&[0x28, 0xb5, 0x2f, 0xfd, descriptor], &length[..length_bytes], &header[..3], &content];
+        let stored = [varint(content.len() as u64), frame.concat()].concat();
+        assert_eq!(decompress(stored, 7), Ok(content.clone()));
+        let longer = [varint(content.len() as u64 + 1), frame.concat()].concat();
+        assert_eq!(decompress(longer, 7), Err(TableFault::Compressed(7)));
+        let shorter = [varint(content.len() as u64 - 1), frame.concat()].concat();
+        assert_eq!(decompress(shorter, 7), Err(TableFault::Compressed(7)));
+    }
+}

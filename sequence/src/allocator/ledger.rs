@@ -104,6 +104,7 @@ mod tests {
             assert!(ledger.pending().len() < 2 * GAPS_KEPT);
         }
         assert_eq!((ledger.lost(), ledger.next_gap()), (2_000_007, 1_000_003));
+        assert_eq!(ledger.pending().len(), GAPS_KEPT, "half was dropped at once, just now");
         let newest = ledger.pending().get(ledger.pending().len() - GAPS_KEPT..).unwrap_or_default();
         assert_eq!(newest.first().map(|gap| gap.run.first()), Some(10 * 999_000));
         assert_eq!(newest.last().map(|gap| gap.run.first()), Some(10 * 999_999));

@@ -3,6 +3,7 @@
 //! `golden` and the files named after operations test the contract case by case; `history` runs random histories
 //! through the allocator and through the naive `reference`, and compares all results.
 
+mod ahead;
 mod announce;
 mod change;
 mod golden;

@@ -1,0 +1,92 @@
+//! How much code the compiler does not check, by file. The table is a ceiling and a floor: one more `unsafe` is a
+//! reviewed change of it, and one less lowers it, so that the next cannot take its place unseen.
+
+use crate::code;
+use crate::tree::{File, Finding, Tree};
+
+/// How often the files say `unsafe`: of blocks, functions, implementations and foreign declarations.
+const ALLOWED: [(&str, usize); 8] = [
+    // What is shipped: the calls into PCRE2, the snapshot that owns its database, and a hook for forks.
+    ("pcre/src/library.rs", 20),
+    ("engine/src/storage/snapshot.rs", 5),
+    ("sequence/src/fork.rs", 1),
+    // Tests, measurements and fuzzing: forks, allocators that count, and LMDB's own interface.
+    ("sequence/tests/fork.rs", 3),
+    ("tests/api/fork.rs", 4),
+    ("tests/memory/main.rs", 7),
+    ("fuzz/fuzz_targets/budgets.rs", 7),
+    ("benches/compare/lmdb/src/main.rs", 2),
+];
+
+/// Files that say `unsafe` more often, or less often, than the table.
+pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
+    against(tree, &ALLOWED)
+}
+
+/// How much of it is in what is shipped, and how much in all.
+pub(crate) fn count(tree: &Tree) -> (usize, usize) {
+    let of = |file: &File| places(file).len();
+    let shipped = tree.rust().filter(|file| !file.is_test_file() && is_shipped(&file.path));
+    (shipped.map(of).sum(), tree.rust().map(of).sum())
+}
+
+fn is_shipped(path: &str) -> bool {
+    !["tests/", "benches/", "fuzz/"].iter().any(|folder| path.starts_with(folder)) && path.contains("/src/")
+}
+
+fn against(tree: &Tree, allowed: &[(&str, usize)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust() {
+        let limit = allowed.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, limit)| *limit);
+        let lines = places(file);
+        findings.extend(
+            lines.iter().skip(limit).map(|line| file.finding(*line, format!("more than {limit} unsafe"))),
+        );
+        if lines.len() < limit {
+            findings.push(file.finding(0, format!("{} unsafe, so lower the limit of {limit}", lines.len())));
+        }
+    }
+    for (path, _) in allowed.iter().filter(|(path, _)| !tree.has(path)) {
+        findings.push(Finding { path: (*path).to_owned(), line: 0, what: "is gone".to_owned() });
+    }
+    findings
+}
+
+/// The lines on which a file says `unsafe`.
+fn places(file: &File) -> Vec<usize> {
+    code::words(&file.code, "unsafe").map(|at| file.line_at(at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, limit: usize, lines: &[usize]) {
+        let tree = Tree::new(vec![File::new("e/src/a.rs", text)]);
+        let found: Vec<usize> =
+            against(&tree, &[("e/src/a.rs", limit)]).into_iter().map(|finding| finding.line).collect();
+        assert_eq!(found, lines);
+    }
+
+    #[test]
+    fn one_more_is_found_where_it_stands() {
+        let text = "fn f() { unsafe { g() } }\n// unsafe\n#![forbid(unsafe_code)]\nunsafe impl H for I {}\n";
+        check(text, 2, &[]);
+        check(text, 1, &[4]);
+        check(text, 0, &[1, 4]);
+    }
+
+    #[test]
+    fn one_less_lowers_the_limit() {
+        check("fn f() { unsafe { g() } }\n", 2, &[0]);
+    }
+
+    #[test]
+    fn a_file_outside_of_the_table_may_have_none() {
+        let tree = Tree::new(vec![File::new("e/src/b.rs", "\nunsafe fn f() {}\n")]);
+        let found = against(&tree, &[("e/src/a.rs", 0)]);
+        let places: Vec<_> = found.iter().map(|finding| (finding.path.as_str(), finding.line)).collect();
+        assert_eq!(places, [("e/src/b.rs", 2), ("e/src/a.rs", 0)]);
+    }
+}
