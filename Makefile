@@ -161,7 +161,7 @@ compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and
 	        --target-dir "$$target" && \
 	    "$$target/release/compare" sequences --out ../../docs
 
-house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples.
+house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples, assertions, unsafe.
 	@$(SETUP) && CAIRNDB_HOUSE=1 cargo test --release --locked -q -p cairndb-tests --test tidy the_house -- --nocapture
 
 lint: format clippy docs deny locks ## Check formatting, Clippy, documentation, licenses and all lock files.

@@ -417,6 +417,16 @@ mod tests {
     }
 
     #[test]
+    fn modes_and_choices_have_the_names_that_options_spell() {
+        for (name, mode) in Generated::ALL {
+            assert_eq!(mode.name(), name);
+        }
+        for (name, choice) in OnTruncate::ALL {
+            assert_eq!(choice.name(), name);
+        }
+    }
+
+    #[test]
     fn names_of_sequences() {
         for allowed in ["orders", "序列", "s", "sy", "my SYS", "a$", "order numbers"] {
             assert_eq!(check_name(allowed), Ok(()), "{allowed:?}");

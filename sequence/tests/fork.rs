@@ -64,6 +64,9 @@ fn check(generator: &Generator) {
     assert!(children.iter().all(|id| id.origin() != before.origin()));
     let distinct = parents.iter().chain(&children).chain([&before]).collect::<HashSet<_>>();
     assert_eq!(distinct.len(), 2 * IDS + 1);
+    let (_, siblings) = fork_and_generate(generator);
+    assert!(siblings.iter().all(|id| id.origin() != before.origin()));
+    assert!(siblings.iter().zip(&children).all(|(id, other)| id.origin() != other.origin()));
 }
 
 #[test]

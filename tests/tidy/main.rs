@@ -10,6 +10,7 @@ mod circles;
 mod code;
 mod codes;
 mod documents;
+mod figures;
 mod items;
 mod manifests;
 mod names;
@@ -93,8 +94,6 @@ fn the_checker_of_interleavings_sees_every_lock() {
 #[test]
 fn unsafe_code_does_not_spread() {
     let tree = Tree::load();
-    let (shipped, all) = unsafety::count(&tree);
-    eprintln!("unsafe: {shipped} in what is shipped, {all} in all");
     check(
         "a file has another number of `unsafe` than tests/tidy/unsafety.rs says",
         &unsafety::violations(&tree),
@@ -153,6 +152,18 @@ fn the_house_stays_in_order() {
     eprintln!("phrases to be said plainly: {}", phrases.len());
     eprintln!("plain comments in 1,000 lines of code: {}", comments.per_mille());
     eprintln!("public items with an example: {} of {}", examples.part, examples.whole);
+    let lines = figures::lines(&tree);
+    eprintln!("lines of code: {} shipped, {} of tests and fuzzing", lines.shipped, lines.tests);
+    for folder in ["", "engine/"] {
+        let claims = figures::claims(&tree, folder);
+        let of = if folder.is_empty() { "all that is shipped" } else { "the engine" };
+        eprintln!(
+            "claims checked in {of}: {} assertions, {} expectations",
+            claims.assertions, claims.expectations
+        );
+    }
+    let (shipped, all) = unsafety::count(&tree);
+    eprintln!("unsafe: {shipped} shipped, {all} in all");
     if std::env::var_os("CAIRNDB_HOUSE").is_some() {
         for knot in &knots {
             eprintln!("  a circle: {}", knot.join(" "));
