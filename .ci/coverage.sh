@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Which lines and branches the tests run: `bash .ci/coverage.sh MINIMUM PACKAGES...`, or `make coverage`. It builds the tests of
-# the packages with counters, runs them, and prints a line for each folder of sources, for each crate and for all of them. It
-# fails when a test fails, or when fewer than MINIMUM percent of all lines are run. In the cache it leaves coverage/files.txt
-# (by file) and coverage/missed.txt (the lines that nothing runs). Code for tests alone is not counted, nor is what a process ran
-# that was killed.
+# Which lines and branches the tests run: `bash .ci/coverage.sh MINIMUM CARGO_ARGUMENTS...`, or `make coverage`. It builds the
+# tests of packages with counters, runs them, and prints a line for each folder of sources, for each crate and for all of them.
+# It fails when a test fails, or when fewer than MINIMUM percent of all lines are run. In the cache it leaves coverage/files.txt
+# (by file) and coverage/missed.txt (the lines that nothing runs). Code for tests alone is not counted. Examples in
+# documentation are not run, and what a process ran that was killed, or ended by `_exit`, is not known.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 minimum=$1
 shift
 packages=("$@")
+# All tests but those in documentation, unless some are chosen.
+case " $* " in *" --lib "* | *" --test "* | *" --tests "*) ;; *) packages+=(--tests) ;; esac
 out=$CAIRNDB_CACHE/coverage
 rm -rf "$out"
 mkdir -p "$out/raw"
@@ -18,11 +20,11 @@ llvm() { if command -v "llvm-$1-19" >/dev/null; then "llvm-$1-19" "${@:2}"; else
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Cinstrument-coverage -Zcoverage-options=branch'
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR="$CAIRNDB_CACHE/coverage-target"
 # Build scripts have counters too. What they count is not kept.
-LLVM_PROFILE_FILE=/dev/null cargo test --locked --tests --no-run --message-format=json "${packages[@]}" |
+LLVM_PROFILE_FILE=/dev/null cargo test --locked --no-run --message-format=json "${packages[@]}" |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | sort -u >"$out/programs.txt"
 failed=0
 # Eight files for each program, which its processes add to: some suites start thousands.
-LLVM_PROFILE_FILE="$out/raw/%8m.profraw" cargo test --locked --tests -q --no-fail-fast "${packages[@]}" >"$out/tests.txt" 2>&1 ||
+LLVM_PROFILE_FILE="$out/raw/%8m.profraw" cargo test --locked -q --no-fail-fast "${packages[@]}" >"$out/tests.txt" 2>&1 ||
     failed=1
 
 llvm profdata merge -sparse "$out"/raw/*.profraw -o "$out/all.profdata"
@@ -72,10 +74,11 @@ awk -F'[:,]' -v root="$PWD/" -v out="$out" -v minimum="$minimum" -v tests="/($te
         print report("file " file, file) > (out "/files.txt")
     }
     END {
-        for (what in lines) if (what ~ /^folder /) print "coverage: " report(what, substr(what, 8)) | "sort -k11"
-        close("sort -k11")
-        for (what in lines) if (what ~ /^crate /) print "coverage: " report(what, "crate " substr(what, 7)) | "sort -k11"
-        close("sort -k11")
+        by_name = "sort | cut -f2"
+        for (what in lines) if (what ~ /^folder /) print what "\tcoverage: " report(what, substr(what, 8)) | by_name
+        close(by_name)
+        for (what in lines) if (what ~ /^crate /) print what "\tcoverage: " report(what, what) | by_name
+        close(by_name)
         print "coverage: " report("all", "all")
         if (100 * run["all"] < minimum * lines["all"]) {
             printf "coverage: fewer than %s %% of lines are run; %s/missed.txt has those that are not\n", minimum, out > "/dev/stderr"
