@@ -1,12 +1,10 @@
 //! `cairn completions` and `cairn man`: the command line described for shells and for readers, from the
 //! definitions that parse it.
 
-use std::io::Write;
-
 use clap_complete::Shell;
 
 use crate::failure::Failure;
-use crate::output::{Output, Written};
+use crate::output::print;
 
 /// Prints a script that completes this tool's commands and options in a shell.
 #[derive(Debug, clap::Args)]
@@ -33,7 +31,7 @@ pub(crate) struct Man {
 pub(crate) fn completions(arguments: &Completions, mut command: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "cairn", &mut script);
-    print(&script)
+    print(&script).map(drop)
 }
 
 pub(crate) fn man(arguments: &Man, command: clap::Command) -> Result<(), Failure> {
@@ -50,13 +48,5 @@ pub(crate) fn man(arguments: &Man, command: clap::Command) -> Result<(), Failure
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(described).render(&mut page).map_err(|error| Failure::io("the page", &error))?;
-    print(&page)
-}
-
-fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = Output::open(None, false)?;
-    if output.write(bytes)? == Written::Whole {
-        output.finish()?;
-    }
-    std::io::stdout().flush().or(Ok(()))
+    print(&page).map(drop)
 }

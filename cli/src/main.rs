@@ -14,13 +14,17 @@ mod extended_json;
 mod failure;
 mod fingerprint;
 mod format;
+mod grid;
 mod import;
+mod listing;
 mod output;
 mod patterns;
+mod positions;
 mod restore;
 mod salvage;
 mod serve;
 mod signals;
+mod stats;
 mod store;
 mod talk;
 mod user;
@@ -61,6 +65,7 @@ enum Command {
     Import(Box<import::Arguments>),
     Restore(Box<restore::Arguments>),
     Salvage(salvage::Arguments),
+    Stats(stats::Arguments),
     Verify(verify::Arguments),
     Completions(describe::Completions),
     Man(describe::Man),
@@ -78,6 +83,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Stats(arguments) => stats::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
             describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)

@@ -103,6 +103,15 @@ impl Output {
     }
 }
 
+/// Writes to standard output at once.
+pub(crate) fn print(bytes: &[u8]) -> Result<Written, Failure> {
+    let mut output = Output::standard()?;
+    match output.write(bytes)? {
+        Written::Whole => output.finish(),
+        Written::NotWanted => Ok(Written::NotWanted),
+    }
+}
+
 fn pipe(written: std::io::Result<()>) -> Result<Written, Failure> {
     match written {
         Ok(()) => Ok(Written::Whole),

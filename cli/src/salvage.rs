@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ("unreadableOmitted", found.unreadable_omitted),
         ],
         names: Vec::new(),
-        lists: vec![
+        found: vec![
             ("collections", found.collections.iter().map(collection).collect()),
             ("unreadable", found.unreadable.iter().map(unreadable).collect()),
             ("lostWrites", lost.collect()),

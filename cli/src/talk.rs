@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use cairndb::bson::{Document, RawDocumentBuf};
+use cairndb::bson::{Bson, Document, RawDocumentBuf};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::filter::LevelFilter;
@@ -183,8 +183,8 @@ pub(crate) struct Report {
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// Texts: names of files that were made, and the like.
     pub(crate) names: Vec<(&'static str, String)>,
-    /// What was found, one document each.
-    pub(crate) lists: Vec<(&'static str, Vec<Document>)>,
+    /// What was found: lists, or documents.
+    pub(crate) found: Vec<(&'static str, Bson)>,
     pub(crate) failure: Option<Failure>,
 }
 
@@ -200,8 +200,8 @@ impl Report {
         for (name, file) in &self.names {
             document.insert(*name, file.as_str());
         }
-        for (name, list) in &self.lists {
-            document.insert(*name, list.clone());
+        for (name, found) in &self.found {
+            document.insert(*name, found.clone());
         }
         if self.failure.as_ref().is_some_and(|failure| failure.exit.is_by_signal()) {
             document.insert("interrupted", true);

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ("findingsOmitted", found.findings_omitted),
         ],
         names: Vec::new(),
-        lists: vec![("findings", found.findings.iter().map(document).collect())],
+        found: vec![("findings", found.findings.iter().map(document).collect())],
         failure: done.err(),
     };
     arguments.talk.report(&report, false);

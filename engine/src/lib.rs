@@ -365,6 +365,7 @@ pub use crate::salvage::{
     LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes, salvage,
 };
 pub use crate::sequences::Sequence;
+pub use crate::storage::folder_files::{FileKind, FilesOfKind, FolderStats};
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {

@@ -1,7 +1,7 @@
 //! The size of a collection and its indexes.
 
 use cairndb::bson::{Document, RawDocumentBuf, doc};
-use cairndb::{Hint, IndexModel, IndexOptions};
+use cairndb::{Client, ErrorKind, FileKind, Hint, IndexModel, IndexOptions};
 
 use crate::{Fixture, refused};
 
@@ -87,4 +87,51 @@ fn the_command_tells_the_same() {
     assert_eq!(number("avgObjSize"), stats.average_size);
     assert_eq!(number("storageSize"), Some(stats.storage_size));
     assert_eq!(number("totalIndexSize"), Some(stats.total_index_size));
+    assert_eq!(number("tableSize"), Some(stats.table_size));
+    assert_eq!(told.get_bool("isInTables").ok(), Some(stats.is_in_tables));
+}
+
+#[test]
+fn tables_are_told_apart_from_the_log() {
+    let fixture = Fixture::with((0..1000).map(person));
+    let sizes = || fixture.things.stats().run().expect("stats");
+    let before = sizes();
+    assert_eq!((before.table_size, before.is_in_tables), (0, false), "{before:?}");
+    fixture.client.flush().expect("flushed");
+    let flushed = sizes();
+    assert!(flushed.is_in_tables, "{flushed:?}");
+    // They are compressed, and `storage_size` is never less than the documents.
+    assert!((1..flushed.size / 2).contains(&flushed.table_size), "{flushed:?}");
+    // A twentieth of them may be in the log, and not one more.
+    fixture.things.insert_many((1000..1051).map(person)).run().expect("inserted");
+    assert!(sizes().is_in_tables, "{:?}", sizes());
+    fixture.things.insert_many((1051..1060).map(person)).run().expect("inserted");
+    assert!(!sizes().is_in_tables, "{:?}", sizes());
+}
+
+#[test]
+fn a_folder_tells_its_files_and_how_it_was_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    let told = |client: &Client| client.folder_stats().expect("told").expect("it is no store in memory");
+    let client = Client::open(&path).expect("opened");
+    let made = told(&client);
+    assert_eq!((made.path.as_path(), made.format, made.was_closed_in_order), (path.as_path(), 4, false));
+    client.close().expect("closed");
+    let client = Client::open(&path).expect("opened");
+    client.database("test").collection("things").insert_one(doc! { "_id": 1 }).run().expect("inserted");
+    // It tells how the folder was when it was opened.
+    assert!(told(&client).was_closed_in_order);
+    let reader = Client::builder().read_only(true).open(&path).expect("opened");
+    assert!(!told(&reader).was_closed_in_order);
+    client.flush().expect("flushed");
+    let files = told(&client).files;
+    let tables = files.iter().find(|files| files.kind == FileKind::Tables).expect("tables");
+    // Tables that a compaction has replaced may be there for a moment.
+    assert!(tables.bytes >= client.metrics().expect("metrics").storage.table_bytes);
+    assert!(files.iter().all(|files| files.kind != FileKind::Other && files.disk_bytes >= files.bytes));
+    let again = client.clone();
+    client.close().expect("closed");
+    assert!(again.folder_stats().is_err_and(|error| matches!(error.kind(), ErrorKind::Closed)));
+    assert_eq!(Client::in_memory().expect("opened").folder_stats().expect("told"), None);
 }

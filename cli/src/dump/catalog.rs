@@ -11,11 +11,10 @@ use crate::command::raw;
 use crate::dumped::DumpedKind;
 use crate::extended_json::{Mode, write_document};
 use crate::failure::{Exit, Failure};
+use crate::listing::{databases, if_known};
 use crate::patterns::Namespaces;
 use crate::store::Store;
 
-/// Where MongoDB keeps what belongs to a server and not to its user. CairnDB has no such databases.
-const SERVERS_OWN: [&str; 2] = ["config", "local"];
 /// What a folder is taken for, as a server of it says.
 const MONGODB_VERSION: &str = "7.0.0";
 
@@ -43,15 +42,10 @@ impl Catalog {
     /// Looks at all of the store. Views come first, because an archive has them so.
     pub(super) fn read(store: &dyn Store, namespaces: &Namespaces) -> Result<Self, Failure> {
         let mut catalog = Self::default();
-        let list = store.run("admin", raw(&doc! { "listDatabases": 1, "nameOnly": true })?)?;
-        let databases = list.get_array("databases").map(Vec::as_slice).unwrap_or_default();
-        let names = databases.iter().filter_map(|one| one.as_document()?.get_str("name").ok());
-        // Asked once: only MongoDB itself has databases that are none of the user's.
-        let is_own = has_sequences(store)?;
-        for database in names.filter(|name| is_own || !SERVERS_OWN.contains(name)) {
-            check_database(database)?;
-            catalog.databases.push(database.to_owned());
-            catalog.read_database(store, database, namespaces)?;
+        for database in databases(store)? {
+            check_database(&database)?;
+            catalog.read_database(store, &database, namespaces)?;
+            catalog.databases.push(database);
         }
         catalog.found.sort_by_key(|found| found.kind != DumpedKind::View);
         Ok(catalog)
@@ -208,19 +202,6 @@ pub(super) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
     let mut text = Vec::new();
     write_document(&mut text, &raw, mode, None)?;
     String::from_utf8(text).map_err(|error| damaged(&error))
-}
-
-fn has_sequences(store: &dyn Store) -> Result<bool, Failure> {
-    Ok(if_known(store.run("admin", raw(&doc! { "listSequences": 1 })?))?.is_some())
-}
-
-/// The reply of a command that MongoDB does not have.
-fn if_known(reply: Result<Document, Failure>) -> Result<Option<Document>, Failure> {
-    match reply {
-        Ok(reply) => Ok(Some(reply)),
-        Err(failure) if failure.code == Some(Code::COMMAND_NOT_FOUND.number()) => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// Refuses a name that a server says and no database can have: it becomes the name of a directory.

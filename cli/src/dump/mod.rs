@@ -79,7 +79,7 @@ impl Told {
                 ("leftOut", self.left_out.len() as u64),
             ],
             names: self.moment.map(|moment| ("moment", moment.name().to_owned())).into_iter().collect(),
-            lists: Vec::new(),
+            found: Vec::new(),
             failure: done.err(),
         };
         let is_output_taken = arguments.place().is_ok_and(|place| place == DumpPlace::Standard);

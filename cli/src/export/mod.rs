@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         elapsed,
         counts: vec![("exported", counts.exported), ("bytes", counts.bytes), ("lossy", counts.lossy)],
         names: Vec::new(),
-        lists: Vec::new(),
+        found: Vec::new(),
         failure: done.err(),
     };
     arguments.talk.report(&report, arguments.file().is_none());

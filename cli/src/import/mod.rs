@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         elapsed,
         counts: importer.counts.list(),
         names: importer.rejects.made().map(|path| ("rejects", path.display().to_string())).collect(),
-        lists: Vec::new(),
+        found: Vec::new(),
         failure,
     };
     arguments.talk.report(&report, false);

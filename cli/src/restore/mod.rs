@@ -84,7 +84,7 @@ fn report(
         elapsed,
         counts,
         names: Vec::new(),
-        lists: Vec::new(),
+        found: Vec::new(),
         failure: done.err(),
     };
     let is_failed = |failure: &&mut Failure| failure.exit == Exit::Failed && told != NOTHING;

@@ -9,7 +9,7 @@ use cairndb_server::{UserError, Users};
 use query::code::Code;
 
 use crate::failure::{Exit, Failure};
-use crate::store::{Documents, Store, UserThere};
+use crate::store::{Documents, FolderFacts, Store, UserThere};
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
@@ -115,6 +115,11 @@ impl Store for Folder {
     fn users(&self) -> Result<Box<dyn Documents>, Failure> {
         let users: Collection<Document> = self.client.system_collection(SystemCollection::Users);
         Ok(Box::new(users.find(doc! {}).run()?))
+    }
+
+    fn folder(&self) -> Result<Option<FolderFacts>, Failure> {
+        let stats = self.client.folder_stats()?;
+        Ok(stats.map(|stats| FolderFacts { holder: holder(&stats.path), stats }))
     }
 
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure> {

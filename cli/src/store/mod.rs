@@ -11,7 +11,7 @@ mod remote;
 use std::path::PathBuf;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
-use cairndb::{CancellationToken, Client};
+use cairndb::{CancellationToken, Client, FolderStats};
 
 use crate::failure::Failure;
 use crate::store::place::Place;
@@ -33,8 +33,19 @@ pub(crate) trait Store: Sync {
     /// The documents of the users who may log in, for which there is no command.
     fn users(&self) -> Result<Box<dyn Documents>, Failure>;
 
+    /// What the store's folder has. `None` through a connection, which shows no files.
+    fn folder(&self) -> Result<Option<FolderFacts>, Failure>;
+
     /// Adds a user as [`users`](Self::users) gives it. The code of the failure says that it is about this user alone.
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure>;
+}
+
+/// A store's folder, and who has it open besides.
+#[derive(Debug)]
+pub(crate) struct FolderFacts {
+    pub(crate) stats: FolderStats,
+    /// The process that has the folder open for writing, where the system tells.
+    pub(crate) holder: Option<u32>,
 }
 
 /// What is done with a user who is there already.

@@ -13,7 +13,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
 
 use crate::failure::{Exit, Failure};
-use crate::store::{Documents, Store, UserThere};
+use crate::store::{Documents, FolderFacts, Store, UserThere};
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -87,6 +87,10 @@ impl Store for Remote {
 
     fn users(&self) -> Result<Box<dyn Documents>, Failure> {
         Err(Failure::usage("users are never read through a connection: give the folder"))
+    }
+
+    fn folder(&self) -> Result<Option<FolderFacts>, Failure> {
+        Ok(None)
     }
 
     fn add_user(&self, _: &RawDocument, _: UserThere) -> Result<(), Failure> {

@@ -27,12 +27,13 @@ impl Catalog {
     /// forgotten.
     pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
-        let catalog = Self::empty(next_ids);
+        let mut catalog = Self::empty(next_ids);
         let snapshot = Snapshot::take(database);
         // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;
         // Only after a clean close do the stored counters agree with the documents.
         let clean = closed_cleanly(database)?;
+        catalog.was_closed_in_order = clean;
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
             let entry = match entry::decode(CollectionId(id), &value)? {
                 Entry::Collection(entry) => entry,

@@ -18,6 +18,8 @@ pub(crate) struct Catalog {
     pub(crate) sequences: Sequences,
     /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
     pub(super) next_ids: Mutex<NextIds>,
+    /// Whether the last write before the catalog was loaded was that of a close in order.
+    pub(crate) was_closed_in_order: bool,
 }
 
 /// What has a name in a database.
@@ -39,7 +41,12 @@ pub(crate) struct NextIds {
 impl Catalog {
     /// A catalog without any name.
     pub(super) fn empty(next_ids: NextIds) -> Self {
-        Self { databases: RwLock::default(), sequences: Sequences::default(), next_ids: Mutex::new(next_ids) }
+        Self {
+            databases: RwLock::default(),
+            sequences: Sequences::default(),
+            next_ids: Mutex::new(next_ids),
+            was_closed_in_order: false,
+        }
     }
 
     /// The collection with this name. Returns `None` if it does not exist.

@@ -1,8 +1,9 @@
-//! `Client::metrics`: what the client has done, and how its store is.
+//! `Client::metrics`: what the client has done, and how its store is. `Client::folder_stats`: what its folder has.
 
 use crate::client::handle::Client;
 use crate::error::Result;
 use crate::metrics::report::Metrics;
+use crate::storage::folder_files::{self, FolderStats};
 
 impl Client {
     /// Returns what the client has done since it was opened, and how its store is now. It costs some microseconds, and holds
@@ -37,5 +38,37 @@ impl Client {
         let mut metrics = shared.recorder.report();
         shared.store.measure(&database, &mut metrics);
         Ok(metrics)
+    }
+
+    /// Returns what the store's folder has: its files by kind, the version of its format, and whether it had been closed in
+    /// order when this client opened it. `None` for a store in memory.
+    ///
+    /// Names and lengths of the files are read, and nothing else. The call fails if the client is closed, or the folder cannot
+    /// be read.
+    ///
+    /// ```
+    /// # use cairndb::{Client, FileKind};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// Client::open(&path)?.close()?;
+    /// let client = Client::open(&path)?;
+    /// let stats = client.folder_stats()?.expect("the store is not in memory");
+    /// assert!(stats.was_closed_in_order);
+    /// assert!(stats.files.iter().any(|files| files.kind == FileKind::Logs));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn folder_stats(&self) -> Result<Option<FolderStats>> {
+        let shared = &self.shared;
+        // Without it a closed client would tell of a folder that is another client's by now.
+        let _in_use = shared.store.enter()?;
+        if shared.options.mode.is_in_memory() {
+            return Ok(None);
+        }
+        let path = shared.options.path.clone();
+        let (format, files) = folder_files::look(&path)?;
+        let was_closed_in_order = shared.catalog.was_closed_in_order;
+        Ok(Some(FolderStats { path, format, was_closed_in_order, files }))
     }
 }

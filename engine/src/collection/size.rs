@@ -19,6 +19,9 @@ const SAMPLE_LEN_MAX: u64 = 1000;
 /// The size in bytes that MongoDB reports for an empty collection or index.
 const STORED_BYTES_MIN: u64 = 4096;
 
+/// The part of a collection's documents, one in so many, that may be in memory while its size in tables tells of all.
+const MEMORY_PART_MIN: u64 = 20;
+
 /// The sizes of one collection, or the sums of several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Size {
@@ -27,6 +30,10 @@ pub(crate) struct Size {
     pub(crate) document_bytes: u64,
     /// The size of the records in table files. `document_bytes` if that is more, because recent writes are not in files yet.
     pub(crate) record_bytes: u64,
+    /// The size of the records in table files, and nothing else.
+    pub(crate) table_bytes: u64,
+    /// Whether table files have nearly all documents of the store.
+    pub(crate) is_in_tables: bool,
     /// The size of the entries, by the index's name. The index on `_id` comes first; its entries are the keys of the records.
     pub(crate) indexes: Vec<(String, u64)>,
 }
@@ -82,7 +89,11 @@ impl<T> Collection<T> {
             let document_bytes = document_bytes(view, documents)?;
             // New documents may be in no file yet, and a collection with documents must not seem empty.
             let record_bytes = record_bytes(database, state).max(document_bytes);
-            Ok(Size { documents, document_bytes, record_bytes, indexes })
+            let table_bytes = table_bytes(database, state);
+            // RocksDB counts what is in memory for all collections together. So this may say no too often, and never yes.
+            let in_memory = database.keys_in_memory(Family::Records);
+            let is_in_tables = in_memory.saturating_mul(MEMORY_PART_MIN) <= documents;
+            Ok(Size { documents, document_bytes, record_bytes, table_bytes, is_in_tables, indexes })
         })
     }
 }
@@ -113,8 +124,12 @@ pub(super) fn index_bytes(
 /// The size of a collection's records in table files, and at least the size of an empty collection.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
     // No document is read, because lists of databases ask this of every collection.
-    let files = database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end());
-    files.max(STORED_BYTES_MIN)
+    table_bytes(database, state).max(STORED_BYTES_MIN)
+}
+
+/// The size of a collection's records in table files.
+fn table_bytes(database: &Database, state: &CollectionState) -> u64 {
+    database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end())
 }
 
 /// The size of the keys of an index. Beyond the first thousand it is extrapolated to one key for each document.

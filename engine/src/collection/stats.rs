@@ -32,6 +32,11 @@ pub struct CollectionStats {
     /// About how much room the documents take in files: 4096 if there are none, and at least `size`, because recent
     /// writes are not in table files yet.
     pub storage_size: u64,
+    /// How many bytes of table files have the documents, compressed, without those that are in the log alone.
+    pub table_size: u64,
+    /// Whether table files have nearly all documents: then `size` divided by `table_size` is how well they are compressed.
+    /// It is `false` if writes to other collections are many against this one, too.
+    pub is_in_tables: bool,
     /// The sum of the sizes of all indexes.
     pub total_index_size: u64,
     /// The indexes. The one on `_id` comes first.
@@ -108,6 +113,8 @@ impl<T> Stats<'_, T> {
             size: size.document_bytes,
             average_size: size.document_bytes.checked_div(size.documents),
             storage_size: size.record_bytes,
+            table_size: size.table_bytes,
+            is_in_tables: size.is_in_tables,
             total_index_size: indexes.iter().map(|index| index.size).sum(),
             indexes,
         })

@@ -118,6 +118,9 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
         "count": long(size.documents),
         "avgObjSize": size.average(),
         "storageSize": scaled(size.record_bytes, scale),
+        // CairnDB's own: `storageSize` is at least `size`, so that no collection seems empty.
+        "tableSize": scaled(size.table_bytes, scale),
+        "isInTables": size.is_in_tables,
         "freeStorageSize": 0_i64,
         "capped": false,
         "nindexes": i32::try_from(size.indexes.len()).unwrap_or(i32::MAX),

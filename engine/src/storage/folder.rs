@@ -138,6 +138,18 @@ pub(super) fn inspect(path: &Path) -> Result<()> {
     }
 }
 
+/// The version of the format of a complete database.
+pub(super) fn format_version(path: &Path) -> Result<u32> {
+    let marker = path.join(MARKER_FILE);
+    let mut text = String::new();
+    let read = File::open(&marker).and_then(|file| file.take(MARKER_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(failed("read the file", &marker))?;
+    // It was a version that this library reads when the folder was opened.
+    parse_marker(&text)
+        .and_then(|found| found.parse().ok())
+        .ok_or_else(|| not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")))
+}
+
 /// Writes the marker into the folder of a checkpoint.
 pub(super) fn mark_copy(path: &Path) -> Result<()> {
     let marker = path.join(MARKER_FILE);

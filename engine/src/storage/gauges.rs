@@ -50,6 +50,14 @@ impl Database {
         self.raw().property_int_value_cf(self.family(family), property).ok().flatten().unwrap_or(0)
     }
 
+    /// How many keys and deletions of a family are in memtables, and in no table file yet.
+    pub(crate) fn keys_in_memory(&self, family: Family) -> u64 {
+        ["rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables"]
+            .into_iter()
+            .map(|property| self.number_of(family, property))
+            .sum()
+    }
+
     fn sizes(&self) -> StorageMetrics {
         StorageMetrics {
             memtable_bytes: self.sum("rocksdb.size-all-mem-tables"),

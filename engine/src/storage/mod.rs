@@ -8,6 +8,7 @@ mod durability;
 mod durable_mark;
 mod families;
 mod folder;
+pub(crate) mod folder_files;
 mod gauges;
 mod health;
 mod log_turns;

@@ -10,6 +10,7 @@ use rocksdb::LiveFile;
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::failed;
+use crate::storage::folder_files::on_disk;
 use crate::storage::translate;
 use crate::sync::AtomicU64;
 
@@ -172,17 +173,4 @@ fn read_once(path: &Path) -> io::Result<(FolderBytes, bool)> {
         }
     }
     Ok((bytes, has_gone))
-}
-
-/// The bytes of a file on the disk: its blocks, among them those that are reserved for more of it.
-#[cfg(unix)]
-fn on_disk(metadata: &fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    // Blocks of 512 bytes, by the manual page of `stat`.
-    metadata.len().max(metadata.blocks().saturating_mul(512))
-}
-
-#[cfg(not(unix))]
-fn on_disk(metadata: &fs::Metadata) -> u64 {
-    metadata.len()
 }

@@ -1,0 +1,99 @@
+//! Tables for people: columns of text and of numbers, as wide as what they have.
+
+use std::fmt::Write as _;
+
+use indicatif::HumanBytes;
+
+/// What a cell shows that has no value.
+const NOTHING: &str = "-";
+
+/// A table. Its first columns are texts, and the others numbers, which end below each other.
+pub(crate) struct Grid {
+    texts: usize,
+    /// The first row is the head.
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// A table with these columns, of which `texts` are texts.
+    pub(crate) fn new(texts: usize, head: &[&str]) -> Self {
+        Self { texts, rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Adds the table to `out`, after an empty line if something is before it. Without rows nothing is added.
+    pub(crate) fn write(&self, out: &mut String) {
+        if self.rows.len() < 2 {
+            return;
+        }
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let mut widths = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in &self.rows {
+            let mut line = String::new();
+            for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let gap = if at == 0 { "" } else { "  " };
+                // Writing to a string does not fail.
+                let _ = if at < self.texts {
+                    write!(line, "{gap}{cell:<width$}")
+                } else {
+                    write!(line, "{gap}{cell:>width$}")
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+}
+
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
+    HumanBytes(bytes).to_string()
+}
+
+/// A value, or what stands for none.
+pub(crate) fn or_nothing<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
+}
+
+/// A name without what would end the line or move the cursor of a terminal.
+pub(crate) fn name(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut grid = Grid::new(1, &["name", "size"]);
+        let mut out = String::new();
+        grid.write(&mut out);
+        assert_eq!(out, "");
+        grid.row(vec![name("ü\n"), size(2048)]);
+        grid.row(vec![name("long name"), or_nothing(None::<u64>)]);
+        grid.write(&mut out);
+        assert_eq!(out, "name           size\nü\\n        2.00 KiB\nlong name         -\n");
+        grid.write(&mut out);
+        assert_eq!(out.lines().count(), 7);
+    }
+}

@@ -1,0 +1,85 @@
+//! What was seen of a store, as tables.
+
+use crate::grid::{Grid, name, or_nothing, size};
+use crate::stats::look::{Looked, kind};
+use crate::store::FolderFacts;
+
+/// All that was seen. It is one line if there is nothing.
+pub(super) fn text(looked: &Looked) -> String {
+    let mut out = String::new();
+    collections(looked).write(&mut out);
+    indexes(looked).write(&mut out);
+    let mut sequences = Grid::new(2, &["sequence", "contract", "next", "left", "lost"]);
+    for position in &looked.positions {
+        sequences.row(vec![
+            name(&position.owner()),
+            position.contract().to_owned(),
+            or_nothing(position.next()),
+            or_nothing(position.number("Remaining")),
+            or_nothing(position.number("Lost")),
+        ]);
+    }
+    sequences.write(&mut out);
+    if out.is_empty() {
+        out.push_str("no collections and no sequences\n");
+    }
+    if let Some(folder) = &looked.folder {
+        files(folder, &mut out);
+    }
+    out
+}
+
+fn collections(looked: &Looked) -> Grid {
+    let mut grid = Grid::new(1, &["collection", "documents", "mean", "data", "on disk", "ratio"]);
+    for facts in &looked.collections {
+        let namespace = name(&format!("{}.{}", facts.database, facts.listed.name));
+        grid.row(match &facts.sizes {
+            Some(sizes) => vec![
+                namespace,
+                sizes.documents.to_string(),
+                or_nothing(sizes.mean().map(size)),
+                size(sizes.data),
+                // The log belongs to no collection.
+                if sizes.disk == 0 && sizes.data > 0 { "in the log".to_owned() } else { size(sizes.disk) },
+                or_nothing(sizes.ratio().map(|ratio| format!("{ratio:.2}"))),
+            ],
+            None => vec![namespace, name(&facts.listed.kind)],
+        });
+    }
+    grid
+}
+
+fn indexes(looked: &Looked) -> Grid {
+    let mut grid = Grid::new(2, &["index of", "name", "size", "uses"]);
+    for facts in &looked.collections {
+        for index in facts.sizes.iter().flat_map(|sizes| &sizes.indexes) {
+            grid.row(vec![
+                name(&format!("{}.{}", facts.database, facts.listed.name)),
+                name(&index.name),
+                size(index.bytes),
+                or_nothing(index.uses.map(|(uses, _)| uses)),
+            ]);
+        }
+    }
+    grid
+}
+
+fn files(folder: &FolderFacts, out: &mut String) {
+    let stats = &folder.stats;
+    let mut grid = Grid::new(1, &["files", "number", "bytes", "on disk"]);
+    for files in &stats.files {
+        grid.row(vec![
+            kind(files.kind),
+            files.files.to_string(),
+            files.bytes.to_string(),
+            size(files.disk_bytes),
+        ]);
+    }
+    grid.write(out);
+    let state = match (folder.holder, stats.was_closed_in_order) {
+        (Some(holder), _) => format!("open in another process (pid {holder})"),
+        (None, true) => "closed in order".to_owned(),
+        (None, false) => "not closed in order, or open in another process".to_owned(),
+    };
+    out.push_str(&format!("\nformat {}, {state}\n", stats.format));
+}

@@ -1,0 +1,203 @@
+//! The files of a folder by what they hold. Nothing is opened: names and lengths tell it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+use rocksfile::names::{CURRENT, FileName};
+
+use crate::error::Result;
+use crate::storage::folder::{failed, format_version};
+use crate::storage::format::{
+    ASIDE_PREFIX, BUILD_PREFIX, CREATING_FILE, MARKER_FILE, SPILL_FOLDER, WITNESS_FILE,
+};
+
+/// The other files with which RocksDB says what the folder is.
+const ROCKSDB_CONTROL: [&str; 2] = ["IDENTITY", "LOCK"];
+/// How RocksDB's files of options begin.
+const OPTIONS_PREFIX: &str = "OPTIONS-";
+/// RocksDB's messages, and how those of earlier opens begin.
+const MESSAGES: &str = "LOG";
+const OLD_MESSAGES_PREFIX: &str = "LOG.old.";
+
+/// What a store has in its folder, as [`Client::folder_stats`](crate::Client::folder_stats) tells it. As BSON or JSON the
+/// fields have the names of MongoDB's style.
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let stats = client.folder_stats()?.expect("the store is not in memory");
+/// for files in &stats.files {
+///     println!("{:?}: {} files of {} bytes", files.kind, files.files, files.bytes);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FolderStats {
+    /// The folder, as it was named when it was opened.
+    pub path: PathBuf,
+    /// The version of its format.
+    pub format: u32,
+    /// Whether the last write before this client opened the folder was that of a close in order. It is `false` after a
+    /// crash, while another process writes, and in a new folder.
+    pub was_closed_in_order: bool,
+    /// Its files by their kind. Kinds that have no files are absent.
+    pub files: Vec<FilesOfKind>,
+}
+
+/// The files of one kind, a part of [`FolderStats`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FilesOfKind {
+    /// What they hold.
+    pub kind: FileKind,
+    /// How many there are.
+    pub files: u64,
+    /// The sum of their lengths.
+    pub bytes: u64,
+    /// What they take on the disk. It can be more than `bytes`, because room is reserved for files that grow.
+    pub disk_bytes: u64,
+}
+
+/// What a file in a store's folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Documents and index entries, sorted and compressed.
+    Tables,
+    /// The newest writes, in their order.
+    Logs,
+    /// Which tables and logs there are.
+    Manifests,
+    /// Small files that say what the folder is, and which state is the current one.
+    Control,
+    /// What RocksDB tells of its work, as text.
+    Messages,
+    /// Ends of logs that a crash had cut short, kept aside when the folder was opened.
+    Torn,
+    /// What sorts, groups and index builds write while they run.
+    Temporary,
+    /// Files that the store did not make.
+    Other,
+}
+
+/// The version of the folder's format, and its files by what they hold.
+pub(crate) fn look(path: &Path) -> Result<(u32, Vec<FilesOfKind>)> {
+    Ok((format_version(path)?, by_kind(path)?))
+}
+
+/// Looks at all files of a folder. Files that go meanwhile are left out.
+fn by_kind(path: &Path) -> Result<Vec<FilesOfKind>> {
+    let mut found = BTreeMap::new();
+    // Folders within it, each with the kind of all that they hold.
+    let mut folders = vec![(path.to_owned(), None)];
+    while let Some((folder, kind)) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => continue,
+            Err(error) => return Err(failed("look at the folder", &folder)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed("look at the folder", &folder))?;
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // RocksDB deletes what a compaction has replaced.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed("look at the file", &entry.path())(error)),
+            };
+            let kind = kind.unwrap_or_else(|| kind_of(&entry.file_name().to_string_lossy()));
+            if metadata.is_dir() {
+                folders.push((entry.path(), Some(kind)));
+                continue;
+            }
+            let files = found.entry(kind).or_insert(FilesOfKind { kind, files: 0, bytes: 0, disk_bytes: 0 });
+            files.files += 1;
+            files.bytes += metadata.len();
+            files.disk_bytes += on_disk(&metadata);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// What a file, or all of a folder, in the store's folder holds, by its name.
+fn kind_of(name: &str) -> FileKind {
+    if name == SPILL_FOLDER || name.starts_with(BUILD_PREFIX) {
+        return FileKind::Temporary;
+    }
+    if name.starts_with(ASIDE_PREFIX) {
+        return FileKind::Torn;
+    }
+    if name == MESSAGES || name.starts_with(OLD_MESSAGES_PREFIX) {
+        return FileKind::Messages;
+    }
+    let is_control = [MARKER_FILE, CREATING_FILE, WITNESS_FILE, CURRENT].contains(&name)
+        || ROCKSDB_CONTROL.contains(&name)
+        || name.starts_with(OPTIONS_PREFIX);
+    match FileName::parse(name) {
+        Some(FileName::Table(_)) => FileKind::Tables,
+        Some(FileName::Log(_)) => FileKind::Logs,
+        Some(FileName::Manifest(_)) => FileKind::Manifests,
+        None if is_control => FileKind::Control,
+        None => FileKind::Other,
+    }
+}
+
+/// The bytes of a file on the disk: its blocks, among them those that are reserved for more of it.
+#[cfg(unix)]
+pub(super) fn on_disk(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    // Blocks of 512 bytes, by the manual page of `stat`.
+    metadata.len().max(metadata.blocks().saturating_mul(512))
+}
+
+#[cfg(not(unix))]
+pub(super) fn on_disk(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: FileKind, names: &[&str]) {
+        for name in names {
+            assert_eq!(kind_of(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_tell_what_a_file_holds() {
+        check(FileKind::Tables, &["000012.sst"]);
+        check(FileKind::Logs, &["000012.log"]);
+        check(FileKind::Manifests, &["MANIFEST-000004"]);
+        check(FileKind::Control, &["CAIRNDB", "CAIRNDB.witness", "CURRENT", "LOCK", "OPTIONS-000007"]);
+        check(FileKind::Messages, &["LOG", "LOG.old.1700000000000000"]);
+        check(FileKind::Torn, &["CAIRNDB.torn-000012.log"]);
+        check(FileKind::Temporary, &["CAIRNDB.spill", "CAIRNDB.build-7-000001.sst"]);
+        check(FileKind::Other, &["notes.txt", "x.sst", "LOGS", ""]);
+    }
+
+    #[test]
+    fn files_of_inner_folders_are_of_the_kind_of_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for inner in [SPILL_FOLDER, "mine/deep"] {
+            fs::create_dir_all(folder.path().join(inner)).expect("made");
+            fs::write(folder.path().join(inner).join("000001.sst"), [7; 10]).expect("written");
+        }
+        fs::write(folder.path().join("000002.sst"), [7; 5]).expect("written");
+        let found = by_kind(folder.path()).expect("readable");
+        let told: Vec<_> = found.iter().map(|files| (files.kind, files.files, files.bytes)).collect();
+        assert_eq!(told, [(FileKind::Tables, 1, 5), (FileKind::Temporary, 1, 10), (FileKind::Other, 1, 10)]);
+        assert!(found.iter().all(|files| files.disk_bytes >= files.bytes));
+    }
+}
