@@ -22,6 +22,7 @@ mod patterns;
 mod positions;
 mod restore;
 mod salvage;
+mod sequences;
 mod serve;
 mod signals;
 mod stats;
@@ -65,6 +66,7 @@ enum Command {
     Import(Box<import::Arguments>),
     Restore(Box<restore::Arguments>),
     Salvage(salvage::Arguments),
+    Sequences(sequences::Arguments),
     Stats(stats::Arguments),
     Verify(verify::Arguments),
     Completions(describe::Completions),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Sequences(arguments) => sequences::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Stats(arguments) => stats::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {

@@ -35,7 +35,7 @@ impl Position {
         self.snapshot.get_bool(name).unwrap_or(false)
     }
 
-    /// The next value that is in no block yet. `None` if all are used.
+    /// The value after the last one that was handed out to anyone. `None` if all are used.
     pub(crate) fn next(&self) -> Option<i64> {
         let increment = self.number("Increment")?;
         if self.flag("Exhausted") {
@@ -45,7 +45,8 @@ impl Position {
         }
         // A restart says where it begins, in place of its attribute.
         let first = if self.flag("Initial") { "CurrentValue" } else { "StartValue" };
-        match self.number("LastUsed") {
+        // Not `LastUsed` alone, which is that of one of those who have blocks.
+        match self.number("UsedUpTo").or(self.number("LastUsed")) {
             Some(last) => last.checked_add(increment),
             None => self.number(first),
         }

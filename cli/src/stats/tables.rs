@@ -1,5 +1,7 @@
 //! What was seen of a store, as tables.
 
+use std::fmt::Write as _;
+
 use crate::grid::{Grid, name, or_nothing, size};
 use crate::stats::look::{Looked, kind};
 use crate::store::FolderFacts;
@@ -76,10 +78,11 @@ fn files(folder: &FolderFacts, out: &mut String) {
         ]);
     }
     grid.write(out);
-    let state = match (folder.holder, stats.was_closed_in_order) {
+    let left = match (folder.holder, stats.was_closed_in_order) {
         (Some(holder), _) => format!("open in another process (pid {holder})"),
         (None, true) => "closed in order".to_owned(),
         (None, false) => "not closed in order, or open in another process".to_owned(),
     };
-    out.push_str(&format!("\nformat {}, {state}\n", stats.format));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "\nformat {}, {left}", stats.format);
 }

@@ -7,6 +7,7 @@ use cairndb::bson::{Document, doc};
 use crate::command::raw;
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::grid::or_nothing;
 use crate::output::{Written, print};
 use crate::signals::Signals;
 use crate::store::Store;
@@ -15,6 +16,8 @@ use crate::store::Store;
 const PAUSE: Duration = Duration::from_millis(50);
 /// After how many lines the names of the columns come again.
 const LINES_A_HEAD: u64 = 20;
+/// How wide a column is. The longest name has as many letters.
+const WIDTH: usize = 12;
 /// What is counted: the name in a line, and the path in `serverStatus`. MongoDB's own server lacks the last one.
 const COUNTERS: [(&str, &[&str]); 13] = [
     ("insert", &["opcounters", "insert"]),
@@ -110,19 +113,17 @@ fn number(status: &Document, path: &[&str]) -> Option<i64> {
 }
 
 fn head() -> String {
-    let mut head: String = COUNTERS.iter().map(|(name, _)| format!("{name:>12} ")).collect();
-    head.push_str(" connections\n");
-    head
+    line(COUNTERS.iter().map(|(name, _)| (*name).to_owned()).chain(["connections".to_owned()]))
 }
 
 fn text(before: &Reading, now: &Reading) -> String {
-    let mut line = String::new();
-    for (_, rate) in now.rates(before) {
-        let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
-        line.push_str(&format!("{rate:>12} "));
-    }
-    let connections = now.connections.map_or_else(|| "-".to_owned(), |connections| connections.to_string());
-    line.push_str(&format!("{connections:>12}\n"));
+    let rates = now.rates(before).map(|(_, rate)| or_nothing(rate.map(f64::round)));
+    line(rates.chain([or_nothing(now.connections)]))
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let mut line = cells.map(|cell| format!("{cell:>WIDTH$}")).collect::<Vec<_>>().join(" ");
+    line.push('\n');
     line
 }
 
