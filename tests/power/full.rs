@@ -264,7 +264,7 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
             Ok(client) => drop(in_time("closing again", move || client.close())),
             Err(error) => is_full_at_open(&error),
         }
-        // Whoever asks for it can read then.
+        // It can be read then, if that is asked for.
         let again = path.clone();
         let open = move || options(is_journaled).read_only_if_full(true).open(again);
         match in_time("opening on a full disk for reading", open) {
