@@ -11,8 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::storage::health::Health;
-use crate::storage::stall::RocksResult;
-use crate::storage::translate;
+use crate::storage::stall::{Refused, WriteResult};
 use crate::sync::{AtomicBool, ShardedLock, ShardedLockWriteGuard};
 
 /// With fewer free bytes than this a disk is nearly full: more than is written in the moment between a look at the disk and a
@@ -36,25 +35,18 @@ impl LogTurns {
         Self { is_scarce: AtomicBool::new(false), lock: ShardedLock::new(()) }
     }
 
-    /// Runs a write of the log.
+    /// Runs a write of the log, and notes what comes of it.
     #[inline]
-    pub(super) fn write(&self, health: &Health, write: impl FnOnce() -> RocksResult) -> RocksResult {
-        if self.is_scarce.load(Ordering::Relaxed) { self.write_in_turn(health, write) } else { write() }
-    }
-
-    #[cold]
-    fn write_in_turn(&self, health: &Health, write: impl FnOnce() -> RocksResult) -> RocksResult {
+    pub(super) fn write(
+        &self,
+        health: &Health,
+        write: impl FnOnce() -> Result<(), rocksdb::Error>,
+    ) -> WriteResult {
         // A panic under the guard leaves nothing half done: it guards no value.
-        let _turn = self.lock.read().unwrap_or_else(PoisonError::into_inner);
-        let written = write();
-        // Within the turn, so that no sync begins without knowing of it. The caller counts it once more, and that is no harm:
-        // failures are compared, not added up.
-        if let Err(error) = &written
-            && !translate::is_stall(error)
-        {
-            drop(health.failed(error));
-        }
-        written
+        let is_scarce = self.is_scarce.load(Ordering::Relaxed);
+        let _turn = is_scarce.then(|| self.lock.read().unwrap_or_else(PoisonError::into_inner));
+        // Noted within the turn, so that no sync begins without knowing of a failure.
+        write().map_err(|error| Refused::noted(health, &error))
     }
 
     /// Waits for the turn of a sync of the store in `folder`.

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::error::Error;
 use crate::metrics::timing::Timing;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
@@ -22,8 +23,24 @@ const PERMITTED_RATE: &str = "rocksdb.actual-delayed-write-rate";
 /// How many flushes and compactions run.
 const RUNNING: [&str; 2] = ["rocksdb.num-running-flushes", "rocksdb.num-running-compactions"];
 
-/// What RocksDB says of a write.
-pub(super) type RocksResult = std::result::Result<(), rocksdb::Error>;
+/// What became of a write.
+pub(super) type WriteResult = std::result::Result<(), Refused>;
+
+/// A write that RocksDB has not made. The store's health knows of it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// What its caller is told.
+    pub(super) error: Error,
+    /// Whether there was no room for it in memory, so that it may be tried again.
+    is_stall: bool,
+}
+
+impl Refused {
+    /// Notes what RocksDB says of a write that it has not made.
+    pub(super) fn noted(health: &Health, error: &rocksdb::Error) -> Self {
+        Self { error: health.failed(error), is_stall: translate::is_stall(error) }
+    }
+}
 
 /// The queue of writes that RocksDB has refused for now.
 #[derive(Default)]
@@ -49,11 +66,11 @@ impl Stalls {
     #[inline]
     pub(super) fn outlast(
         &self,
-        first: RocksResult,
+        first: WriteResult,
         stalled: Stalled<'_>,
-        write: impl Fn() -> RocksResult,
-    ) -> RocksResult {
-        if !first.as_ref().is_err_and(translate::is_stall) {
+        write: impl Fn() -> WriteResult,
+    ) -> WriteResult {
+        if !first.as_ref().is_err_and(|refused| refused.is_stall) {
             return first;
         }
         // The clock is read only here, where milliseconds are lost anyway.
@@ -64,7 +81,7 @@ impl Stalls {
     }
 
     #[cold]
-    fn retry(&self, stalled: Stalled<'_>, write: &dyn Fn() -> RocksResult) -> RocksResult {
+    fn retry(&self, stalled: Stalled<'_>, write: &dyn Fn() -> WriteResult) -> WriteResult {
         let arrived = Instant::now();
         let mut last_given_up = self.given_up.lock();
         // It has waited beside a write that was given up, and so for as long.
@@ -74,7 +91,7 @@ impl Stalls {
         };
         loop {
             let written = write();
-            if !written.as_ref().is_err_and(translate::is_stall) || !stalled.health.makes_room() {
+            if !written.as_ref().is_err_and(|refused| refused.is_stall) || !stalled.health.makes_room() {
                 return written;
             }
             if !stalled.wait(&mut patience) {
@@ -194,14 +211,15 @@ mod tests {
             Self { database, health, stalls, tried: AtomicU64::new(0), _folder: folder }
         }
 
-        fn write(&self, bytes: usize) -> RocksResult {
+        fn write(&self, bytes: usize) -> WriteResult {
             let Self { database, health, stalls, .. } = self;
             let mut options = WriteOptions::default();
             options.set_no_slowdown(true);
             let (family, value) = (database.family(Family::Records), vec![7; bytes]);
             let write = || {
                 self.tried.fetch_add(1, Ordering::Relaxed);
-                database.raw().put_cf_opt(family, b"key", &value, &options)
+                let written = database.raw().put_cf_opt(family, b"key", &value, &options);
+                written.map_err(|error| Refused::noted(health, &error))
             };
             stalls.outlast(write(), Stalled { database, health, bytes }, write)
         }
@@ -250,7 +268,7 @@ mod tests {
         let arrived = Instant::now();
         *slow.stalls.given_up.lock() = Some(arrived + Duration::from_secs(60));
         let refused = (0..100).find_map(|_| slow.write(10_000).err()).expect("there is no room");
-        assert!(translate::is_stall(&refused));
+        assert!(refused.is_stall);
         assert!(arrived.elapsed() < Duration::from_secs(5), "{:?}", arrived.elapsed());
     }
 
@@ -258,14 +276,14 @@ mod tests {
     fn a_write_does_not_wait_once_the_disk_is_full() {
         let slow = Slow::new(2, 64 << 10);
         let (done, is_done) = channel();
-        let refused = || (0..100).find_map(|_| slow.write(10_000).err());
+        let refused = || (0..100).find_map(|_| slow.write(10_000).err()).map(|refused| refused.is_stall);
         std::thread::scope(|scope| {
             scope.spawn(|| done.send(refused()));
             let waits = is_done.recv_timeout(Duration::from_millis(200));
             assert_eq!(waits, Err(RecvTimeoutError::Timeout));
             slow.health.failed_io(&std::io::ErrorKind::StorageFull.into());
             let refused = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends");
-            assert!(translate::is_stall(&refused.expect("there is no room")));
+            assert_eq!(refused, Some(true), "there is no room");
         });
     }
 

@@ -15,7 +15,7 @@ use crate::storage::health::{Admission, Health};
 use crate::storage::log_turns::LogTurns;
 use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
-use crate::storage::stall::{RocksResult, Stalled, Stalls};
+use crate::storage::stall::{Stalled, Stalls, WriteResult};
 use crate::storage::witness::Keeper;
 use crate::sync;
 
@@ -96,7 +96,7 @@ impl Commits {
     /// Writes a stamp into the log: what is on stable storage now.
     pub(super) fn stamp(&self, database: &Database) -> Result<()> {
         let written = self.write_now(&mut self.stamp_batch(database), CommitLevel::Buffered)?;
-        written.map_err(|error| self.health.failed(&error))
+        written.map_err(|refused| refused.error)
     }
 
     /// A batch with nothing but a stamp. It is not synced, and has no sequence number.
@@ -161,7 +161,7 @@ impl Commits {
     }
 
     /// Gives a batch to RocksDB, and waits as long as it has no room. Fails if the batch is too large for its format.
-    fn write_now(&self, batch: &mut Batch<'_>, level: CommitLevel) -> Result<RocksResult> {
+    fn write_now(&self, batch: &mut Batch<'_>, level: CommitLevel) -> Result<WriteResult> {
         let (database, options) = (batch.database, self.write_options.at(level));
         let finished = batch.finish()?;
         notes::wrote(finished.len());
@@ -238,7 +238,7 @@ impl Commits {
     }
 
     #[inline]
-    fn settle(&self, result: RocksResult, admission: Admission, written: Written) -> Result<()> {
+    fn settle(&self, result: WriteResult, admission: Admission, written: Written) -> Result<()> {
         match result {
             Ok(()) => {
                 // Before `confirm_sync`, which can fail: the write itself succeeded, and so the disk is no longer full.
@@ -250,7 +250,7 @@ impl Commits {
                 }
                 Ok(())
             }
-            Err(error) => Err(self.health.failed(&error)),
+            Err(refused) => Err(refused.error),
         }
     }
 }
