@@ -98,34 +98,44 @@ pub(crate) fn look(path: &Path) -> Result<(u32, Vec<FilesOfKind>)> {
 /// Looks at all files of a folder. Files that go meanwhile are left out.
 fn by_kind(path: &Path) -> Result<Vec<FilesOfKind>> {
     let mut found = BTreeMap::new();
-    // Folders within it, each with the kind of all that they hold.
-    let mut folders = vec![(path.to_owned(), None)];
-    while let Some((folder, kind)) = folders.pop() {
+    let count = |file: &Path, metadata: &fs::Metadata| {
+        // All of a folder within it is of one kind.
+        let inner = file.strip_prefix(path).unwrap_or(file).components().next();
+        let kind = kind_of(&inner.map(|name| name.as_os_str().to_string_lossy()).unwrap_or_default());
+        let files = found.entry(kind).or_insert(FilesOfKind { kind, files: 0, bytes: 0, disk_bytes: 0 });
+        files.files += 1;
+        files.bytes += metadata.len();
+        files.disk_bytes += on_disk(metadata);
+    };
+    each_file(path, count).map_err(failed("look at the files of the folder", path))?;
+    Ok(found.into_values().collect())
+}
+
+/// Calls `with` for each file of a folder, and of the folders in it. Returns whether one of them went meanwhile: RocksDB deletes
+/// what a compaction has replaced, and what came for it may not have been seen.
+pub(super) fn each_file(path: &Path, mut with: impl FnMut(&Path, &fs::Metadata)) -> io::Result<bool> {
+    let mut has_gone = false;
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => continue,
-            Err(error) => return Err(failed("look at the folder", &folder)(error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed("look at the folder", &folder))?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
-                // RocksDB deletes what a compaction has replaced.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed("look at the file", &entry.path())(error)),
-            };
-            let kind = kind.unwrap_or_else(|| kind_of(&entry.file_name().to_string_lossy()));
-            if metadata.is_dir() {
-                folders.push((entry.path(), Some(kind)));
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => {
+                has_gone = true;
                 continue;
             }
-            let files = found.entry(kind).or_insert(FilesOfKind { kind, files: 0, bytes: 0, disk_bytes: 0 });
-            files.files += 1;
-            files.bytes += metadata.len();
-            files.disk_bytes += on_disk(&metadata);
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => with(&entry.path(), &metadata),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => has_gone = true,
+                Err(error) => return Err(error),
+            }
         }
     }
-    Ok(found.into_values().collect())
+    Ok(has_gone)
 }
 
 /// What a file, or all of a folder, in the store's folder holds, by its name.

@@ -1,6 +1,5 @@
 //! What the folder has, and what is about to be added to it.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -10,7 +9,7 @@ use rocksdb::LiveFile;
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::failed;
-use crate::storage::folder_files::on_disk;
+use crate::storage::folder_files::{each_file, on_disk};
 use crate::storage::translate;
 use crate::sync::AtomicU64;
 
@@ -144,33 +143,12 @@ fn folder_bytes(path: &Path) -> Result<FolderBytes> {
 
 /// The bytes of a folder's files, and whether one of them went meanwhile. Then what came for it may be missing.
 fn read_once(path: &Path) -> io::Result<(FolderBytes, bool)> {
-    let (mut bytes, mut has_gone) = (FolderBytes::default(), false);
-    let mut folders = vec![path.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => {
-                has_gone = true;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let entry = entry?;
-            match entry.metadata() {
-                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
-                Ok(metadata) => {
-                    bytes.all += on_disk(&metadata);
-                    if folder == path
-                        && Path::new(&entry.file_name()).extension().is_some_and(|is| is == "sst")
-                    {
-                        bytes.tables += metadata.len();
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => has_gone = true,
-                Err(error) => return Err(error),
-            }
+    let mut bytes = FolderBytes::default();
+    let has_gone = each_file(path, |file, metadata| {
+        bytes.all += on_disk(metadata);
+        if file.parent() == Some(path) && file.extension().is_some_and(|extension| extension == "sst") {
+            bytes.tables += metadata.len();
         }
-    }
+    })?;
     Ok((bytes, has_gone))
 }
