@@ -1,19 +1,17 @@
 //! TTL indexes: what expires and when, passes by hand and by the thread, and races with those who move dates.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cairndb::bson::{Bson, DateTime, Document, bson, doc};
 use cairndb::{Client, Collection, IndexModel, IndexOptions};
-use cairndb_tests::race::race;
+use cairndb_tests::race::{race, wait_until};
 use cairndb_tests::scratch::{Scratch, things};
 
 use crate::{Fixture, refused};
 
 /// The moment of all passes by hand, in milliseconds.
 const NOW: i64 = 1_000_000_000;
-/// How long a test waits for the thread.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn date(millis: i64) -> Bson {
     Bson::DateTime(DateTime::from_millis(millis))
@@ -157,16 +155,6 @@ fn a_pass_ends_by_its_time_limit_and_in_a_store_that_refuses_writes() {
     refused(limited, 50, "time limit");
     let reader = fixture.scratch.open_with(Client::builder().read_only(true));
     assert!(reader.expire_documents().run().is_err());
-}
-
-/// Waits for the thread until the condition holds.
-#[track_caller]
-fn wait_until(condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "the thread does nothing");
-        std::thread::yield_now();
-    }
 }
 
 fn is_empty(things: &Collection<Document>) -> bool {

@@ -1,7 +1,11 @@
-//! Threads that start together, and threads that share out work.
+//! Threads that start together, threads that share out work, and waiting for the engine's own threads.
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything in the background takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the work for each racer on a thread of its own, all from the same moment on; what each gave, in the racers'
 /// order.
@@ -33,4 +37,14 @@ pub fn on_lanes<R: Send>(pieces: u64, work_on: impl Fn(u64) -> R + Sync) -> Vec<
         let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || work_on_lane(lane))).collect();
         lanes.into_iter().flat_map(|lane| lane.join().expect("the lane found no fault")).collect()
     })
+}
+
+/// Waits until something that is done in the background has led to this.
+#[track_caller]
+pub fn wait_until(is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "the background does nothing");
+        thread::yield_now();
+    }
 }

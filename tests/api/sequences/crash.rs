@@ -1,9 +1,10 @@
 //! What is left of a sequence when its process is killed, and when it is closed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Durability, SequenceOptions, WriteConcern};
+use cairndb_tests::race::wait_until;
 use cairndb_tests::scratch::{Scratch, small};
 
 use super::Numbers;
@@ -157,16 +158,6 @@ fn single_values_are_as_durable_as_asked_for() {
     assert!(unsynced.count() > 0);
     numbers.sequence.next_value().write_concern(WriteConcern::journaled()).run().unwrap();
     assert!(is_synced(&numbers));
-}
-
-/// Waits for the background until `is_done`.
-#[track_caller]
-fn wait_until(is_done: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_done() {
-        assert!(started.elapsed() < Duration::from_secs(30), "the background does nothing");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
