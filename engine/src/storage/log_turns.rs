@@ -20,7 +20,7 @@ const SCARCE_BYTES: u64 = 256 << 20;
 
 /// The turns of a store. Writes share one, a sync has one alone.
 pub(super) struct LogTurns {
-    /// Whether the disk was nearly full at the last sync.
+    /// Whether the disk was nearly full at the last sync. Until the first one it counts as nearly full.
     is_scarce: AtomicBool,
     lock: ShardedLock<()>,
 }
@@ -32,6 +32,11 @@ pub(super) struct SyncTurn<'a> {
 
 impl LogTurns {
     pub(super) fn new() -> Self {
+        Self { is_scarce: AtomicBool::new(true), lock: ShardedLock::new(()) }
+    }
+
+    /// The turns of a store without a log: none is taken.
+    pub(super) fn without_log() -> Self {
         Self { is_scarce: AtomicBool::new(false), lock: ShardedLock::new(()) }
     }
 
@@ -86,13 +91,15 @@ mod tests {
     }
 
     /// The order that made RocksDB take a full disk for a failing one.
-    #[test]
-    fn no_sync_begins_before_a_write_that_fails_has_told_so() {
+    #[track_caller]
+    fn sync_waits_for_a_write_that_fails(has_looked: bool) {
         let (turns, health, is_writing) = (&LogTurns::new(), &Health::open(), &Flag::new(false));
         health.failed_io(&std::io::ErrorKind::StorageFull.into());
         let folder = tempfile::tempdir().expect("a temporary folder");
         let folder = folder.path();
-        drop(turns.before_sync(folder, health));
+        if has_looked {
+            drop(turns.before_sync(folder, health));
+        }
         let admission = health.admit_write().expect("a full disk is tried again");
         health.succeeded(admission);
         thread::scope(|scope| {
@@ -111,5 +118,16 @@ mod tests {
             assert!(health.admit_sync().is_err(), "the sync began before the failure was known");
             assert!(writer.join().expect("it does not panic").is_err());
         });
+    }
+
+    #[test]
+    fn no_sync_begins_before_a_write_that_fails_has_told_so() {
+        sync_waits_for_a_write_that_fails(true);
+    }
+
+    /// A store that was just opened on a full disk.
+    #[test]
+    fn the_first_sync_waits_too() {
+        sync_waits_for_a_write_that_fails(false);
     }
 }

@@ -78,7 +78,7 @@ impl Commits {
     /// The commits of a store whose writes go into no log.
     pub(super) fn without_log(health: Health, durable: DurableMark, fault: PlantedFault) -> Self {
         let write_options = WriteOptionSet::new(false, fault);
-        Self { write_options, ..Self::new(health, durable, None, fault) }
+        Self { write_options, turns: LogTurns::without_log(), ..Self::new(health, durable, None, fault) }
     }
 
     /// Updates the witness to what is on stable storage now.
