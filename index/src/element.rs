@@ -14,6 +14,41 @@ use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegex
 /// Where a document's first element starts: after the length.
 const FIRST_ELEMENT: usize = 4;
 
+/// For each type byte how many bytes its values have, beside a length that [`LENGTH_FIRST`] says to add.
+const VALUE_BYTES: [u8; 1 << u8::BITS] = {
+    let mut bytes = [NO_TYPE; 1 << u8::BITS];
+    bytes[ElementType::Null as usize] = 0;
+    bytes[ElementType::Undefined as usize] = 0;
+    bytes[ElementType::MinKey as usize] = 0;
+    bytes[ElementType::MaxKey as usize] = 0;
+    bytes[ElementType::Boolean as usize] = 1;
+    bytes[ElementType::Int32 as usize] = 4;
+    bytes[ElementType::Double as usize] = 8;
+    bytes[ElementType::Int64 as usize] = 8;
+    bytes[ElementType::DateTime as usize] = 8;
+    bytes[ElementType::Timestamp as usize] = 8;
+    bytes[ElementType::ObjectId as usize] = 12;
+    bytes[ElementType::Decimal128 as usize] = 16;
+    // The length of a document, an array and code with a scope includes its own four bytes. That of a string
+    // and of binary data does not.
+    bytes[ElementType::EmbeddedDocument as usize] = LENGTH_FIRST;
+    bytes[ElementType::Array as usize] = LENGTH_FIRST;
+    bytes[ElementType::JavaScriptCodeWithScope as usize] = LENGTH_FIRST;
+    bytes[ElementType::String as usize] = LENGTH_FIRST | 4;
+    bytes[ElementType::JavaScriptCode as usize] = LENGTH_FIRST | 4;
+    bytes[ElementType::Symbol as usize] = LENGTH_FIRST | 4;
+    bytes[ElementType::Binary as usize] = LENGTH_FIRST | 5;
+    bytes[ElementType::DbPointer as usize] = LENGTH_FIRST | 16;
+    bytes[ElementType::RegularExpression as usize] = TWO_TEXTS;
+    bytes
+};
+/// The bit that says that a value begins with a length.
+const LENGTH_FIRST: u8 = 0x80;
+/// The value is two texts that end with a zero byte.
+const TWO_TEXTS: u8 = 0x7E;
+/// No value has this type.
+const NO_TYPE: u8 = 0x7F;
+
 /// One element of a document, borrowed from the document's bytes.
 ///
 /// ```
@@ -48,12 +83,12 @@ pub struct Element<'a> {
 pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut rest = document.get(FIRST_ELEMENT..).unwrap_or_default();
     std::iter::from_fn(move || {
-        let (kind, after_kind) = rest.split_first()?;
+        let (&type_byte, after_kind) = rest.split_first()?;
         // The document's closing zero byte is no type, so the walk ends there.
-        let kind = ElementType::from(*kind)?;
+        let kind = ElementType::from(type_byte)?;
         let name = after_kind.get(..after_kind.iter().position(|byte| *byte == 0)?)?;
         let after_name = after_kind.get(name.len() + 1..)?;
-        let value = after_name.get(..value_bytes(kind, after_name)?)?;
+        let value = after_name.get(..value_bytes(type_byte, after_name)?)?;
         // Two more than name and value: the type byte, and the zero byte after the name.
         let (whole, after_element) = rest.split_at_checked(name.len() + 2 + value.len())?;
         rest = after_element;
@@ -76,17 +111,32 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
     // is found by its zero byte.
     let first = name.bytes().next().unwrap_or_default();
     loop {
-        let (kind, after_kind) = bytes.get(start..)?.split_first()?;
-        let kind = ElementType::from(*kind)?;
+        let (&type_byte, after_kind) = bytes.get(start..)?.split_first()?;
         let is_match = *after_kind.first()? == first
             && matches!(after_kind.strip_prefix(name.as_bytes()), Some([0, ..]));
-        let name_len = if is_match { name.len() } else { after_kind.iter().position(|byte| *byte == 0)? };
+        let name_len = if is_match { name.len() } else { name_len(after_kind)? };
         let value = after_kind.get(name_len + 1..)?;
         if is_match {
-            return build(kind, value).or_else(|| value_by_walk(document, start));
+            return build(ElementType::from(type_byte)?, value).or_else(|| value_by_walk(document, start));
         }
-        start += name_len + 2 + value_bytes(kind, value)?;
+        start += name_len + 2 + value_bytes(type_byte, value)?;
     }
+}
+
+/// How many bytes a name at the front of `bytes` has, without its zero byte. Most names end within eight bytes, which are looked
+/// at in one step.
+#[inline]
+fn name_len(bytes: &[u8]) -> Option<usize> {
+    const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    if let Some(word) = bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk)) {
+        // The lowest of these bits is that of the first byte that is zero; above it there may be others.
+        let zeros = word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS;
+        if zeros != 0 {
+            return usize::try_from(zeros.trailing_zeros() / u8::BITS).ok();
+        }
+    }
+    bytes.iter().position(|byte| *byte == 0)
 }
 
 /// The value of the element whose type byte is at `offset` in the bytes of a well-formed document.
@@ -116,30 +166,22 @@ fn value_by_walk(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>
     None
 }
 
-/// How many bytes the value at the front of `bytes` has.
+/// How many bytes the value at the front of `bytes` has, by its type byte.
 #[inline]
-fn value_bytes(kind: ElementType, bytes: &[u8]) -> Option<usize> {
-    // The length of a document, an array and code with a scope includes its own four bytes. That of a string
-    // and of binary data does not.
-    Some(match kind {
-        ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => 0,
-        ElementType::Boolean => 1,
-        ElementType::Int32 => 4,
-        ElementType::Double | ElementType::Int64 | ElementType::DateTime | ElementType::Timestamp => 8,
-        ElementType::ObjectId => 12,
-        ElementType::Decimal128 => 16,
-        ElementType::EmbeddedDocument | ElementType::Array | ElementType::JavaScriptCodeWithScope => {
-            length(bytes)?
-        }
-        ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => 4 + length(bytes)?,
-        ElementType::Binary => 5 + length(bytes)?,
-        ElementType::DbPointer => 16 + length(bytes)?,
-        ElementType::RegularExpression => {
-            let (pattern, rest) = cstring(bytes)?;
-            let (options, _) = cstring(rest)?;
-            pattern.len() + options.len() + 2
-        }
-    })
+fn value_bytes(type_byte: u8, bytes: &[u8]) -> Option<usize> {
+    match *VALUE_BYTES.get(usize::from(type_byte))? {
+        form if form & LENGTH_FIRST != 0 => Some(usize::from(form ^ LENGTH_FIRST) + length(bytes)?),
+        TWO_TEXTS => two_texts_bytes(bytes),
+        NO_TYPE => None,
+        fixed => Some(usize::from(fixed)),
+    }
+}
+
+#[cold]
+fn two_texts_bytes(bytes: &[u8]) -> Option<usize> {
+    let (pattern, rest) = cstring(bytes)?;
+    let (options, _) = cstring(rest)?;
+    Some(pattern.len() + options.len() + 2)
 }
 
 /// The value at the front of `bytes`, unless it is of a kind that only `bson` itself can build.

@@ -98,7 +98,8 @@ impl KeyEncoder {
     /// Encodes the key of a document. [`key`](Self::key) returns it.
     #[inline]
     pub(super) fn encode(&mut self, order: &Order, document: &RawDocument) -> Result<(), Error> {
-        self.encode_after(&[], order, document)
+        self.key.clear();
+        self.append(0, order, document)
     }
 
     /// Encodes the key of a document after bytes that come first.
@@ -111,11 +112,17 @@ impl KeyEncoder {
     ) -> Result<(), Error> {
         self.key.clear();
         self.key.extend_from_slice(prefix);
+        self.append(prefix.len(), order, document)
+    }
+
+    /// Appends the key of a document to the first `start` bytes, which are there.
+    #[inline]
+    fn append(&mut self, start: usize, order: &Order, document: &RawDocument) -> Result<(), Error> {
         // With `$natural`, or without fields, all keys stay empty and thus equal.
         if let Order::Fields { fields, spec: Some(spec) } = order
             && !self.append_directly(fields, document)
         {
-            self.extract(prefix, spec, document)?;
+            self.extract(start, spec, document)?;
         }
         Ok(())
     }
@@ -145,10 +152,10 @@ impl KeyEncoder {
     }
 
     /// Encodes the lowest of the keys that an index on the same fields has of the document.
-    fn extract(&mut self, prefix: &[u8], spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
+    fn extract(&mut self, start: usize, spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
         extract(spec, document, &mut self.extracted)?;
         // The attempt to encode it directly may have left some bytes.
-        self.key.truncate(prefix.len());
+        self.key.truncate(start);
         let first = self.extracted.iter().next();
         self.key.extend_from_slice(first.map(|(key, _)| key).unwrap_or_default());
         Ok(())
