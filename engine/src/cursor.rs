@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
-use crate::metrics::watch::{CursorRequest, CursorWatch, Watch};
+use crate::metrics::watch::{CursorRequest, CursorWatch, Returned, Watch};
 use crate::storage::fork::{is_child, refuse_child};
 
 /// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
@@ -51,13 +51,23 @@ pub struct Cursor<T> {
     operation: OperationContext,
     /// Whether `advance` has moved to a document.
     has_current: bool,
-    /// Whether the next `advance` returns the same document again, which the source has kept.
-    repeats: bool,
-    /// Why the source is gone, if `advance` has not told it yet.
-    refused: Option<Error>,
+    next: Next,
+    returned: Returned,
     /// Measures the cursor, and is ended before the operation is.
     watch: Option<Box<CursorWatch>>,
     row: PhantomData<fn() -> T>,
+}
+
+/// What the next `advance` does.
+enum Next {
+    /// It reads a document and is timed, because sorts and groups do their work in the first call.
+    First,
+    /// It reads a document.
+    Read,
+    /// It returns the same document again, which the source has kept.
+    Repeat,
+    /// It tells why the source is gone.
+    Refuse(Error),
 }
 
 #[expect(
@@ -99,8 +109,8 @@ impl<T> Cursor<T> {
     }
 
     fn with(operation: OperationContext, source: Option<Source>) -> Self {
-        let (has_current, repeats, refused) = (false, false, None);
-        Self { source, operation, has_current, repeats, refused, watch: None, row: PhantomData }
+        let (has_current, next, returned) = (false, Next::First, Returned::default());
+        Self { source, operation, has_current, next, returned, watch: None, row: PhantomData }
     }
 
     /// Measures the cursor, which the call of `watch` has opened.
@@ -117,7 +127,7 @@ impl<T> Cursor<T> {
                 std::mem::forget(watch);
                 return;
             }
-            watch.end(self.between_looks());
+            watch.end(self.returned, self.between_looks());
         }
     }
 
@@ -144,52 +154,67 @@ impl<T> Cursor<T> {
     pub fn advance(&mut self) -> Result<bool> {
         // A forked child must not touch the iterators of its parent's store.
         refuse_child()?;
-        if let Some(refused) = self.refused.take() {
-            return Err(refused);
-        }
-        let Some(source) = &mut self.source else {
-            self.end_watch();
-            return Ok(false);
+        let begin = match self.next {
+            Next::Read => None,
+            Next::First => self.begin(),
+            Next::Repeat | Next::Refuse(_) => return self.advance_without_reading(),
         };
-        if std::mem::take(&mut self.repeats) {
-            self.has_current = true;
-            return Ok(true);
-        }
-        let begin = self.watch.as_ref().and_then(|watch| watch.begin());
+        let Some(source) = &mut self.source else { return self.end(Ok(false)) };
         self.operation.resume();
-        let advanced = source.advance();
+        let stepped = source.step();
         self.operation.pause();
-        self.has_current = matches!(advanced, Ok(true));
-        // Sorts and groups do their work in the first call.
         if let Some(begin) = begin {
-            let measured = self.between_looks();
-            if let Some(watch) = &mut self.watch {
-                watch.started(begin, measured);
-            }
+            self.started(begin);
         }
-        match advanced {
-            Ok(true) => {
-                if let (Some(watch), Some(source)) = (&mut self.watch, &self.source) {
-                    watch.returned(source.bytes().len());
-                }
+        match stepped {
+            Ok(Some(bytes)) => {
+                self.has_current = true;
+                self.returned.add(bytes);
                 Ok(true)
             }
-            Ok(false) => {
-                // Frees the snapshot now, even if the cursor is kept.
-                self.source = None;
-                self.end_watch();
-                Ok(false)
-            }
-            Err(error) => {
-                // A caller that ignores the error must not take what follows for the whole result.
-                self.source = None;
-                if let Some(watch) = &mut self.watch {
-                    watch.failed();
-                }
-                self.end_watch();
-                Err(error)
+            ended => self.end(ended.map(|_| false)),
+        }
+    }
+
+    /// Begins the first call. Returns the time, if the cursor is measured.
+    #[cold]
+    fn begin(&mut self) -> Option<u64> {
+        self.next = Next::Read;
+        self.watch.as_ref().map(|watch| watch.begin())
+    }
+
+    /// The first call is over.
+    #[cold]
+    fn started(&mut self, begin: u64) {
+        let measured = self.between_looks();
+        if let Some(watch) = &mut self.watch {
+            watch.started(begin, measured);
+        }
+    }
+
+    #[cold]
+    fn advance_without_reading(&mut self) -> Result<bool> {
+        match std::mem::replace(&mut self.next, Next::Read) {
+            Next::Refuse(error) => Err(error),
+            Next::Repeat | Next::First | Next::Read => {
+                self.has_current = self.source.is_some();
+                Ok(self.has_current)
             }
         }
+    }
+
+    /// Ends the cursor, which has no more documents or has failed.
+    #[cold]
+    fn end(&mut self, ended: Result<bool>) -> Result<bool> {
+        self.has_current = false;
+        // Frees the snapshot now, even if the cursor is kept. And a caller that ignores an error must not take what follows for
+        // the whole result.
+        self.source = None;
+        if let (Err(_), Some(watch)) = (&ended, &mut self.watch) {
+            watch.failed();
+        }
+        self.end_watch();
+        ended
     }
 
     /// Whether the cursor is known to be at its end, without reading. A cursor without a limit often knows this only after
@@ -211,11 +236,11 @@ impl<T> Cursor<T> {
     /// ```
     pub fn is_exhausted(&self) -> bool {
         match &self.source {
-            None => self.refused.is_none(),
+            None => !matches!(self.next, Next::Refuse(_)),
             Some(Source::Rows(rows)) => rows.is_exhausted(),
             // A stage may still filter out all documents that are left.
             Some(Source::Piped(_)) => false,
-            Some(Source::List { rest, .. }) => rest.len() == 0 && !self.repeats,
+            Some(Source::List { rest, .. }) => rest.len() == 0 && !matches!(self.next, Next::Repeat),
         }
     }
 
@@ -307,9 +332,11 @@ impl<T> Cursor<T> {
             // A list reads no storage, so it holds no memory of it.
             Some(Source::List { .. }) | None => Ok(()),
         };
-        self.repeats |= current == Rest::Repeat;
+        if current == Rest::Repeat {
+            self.next = Next::Repeat;
+        }
         if let Err(refused) = kept {
-            (self.source, self.refused) = (None, Some(refused));
+            (self.source, self.next) = (None, Next::Refuse(refused));
         }
     }
 
@@ -367,25 +394,23 @@ impl<T> Cursor<T> {
     pub fn with_type<U>(mut self) -> Cursor<U> {
         // The operation goes along: its limits, and the memory that it holds, belong to the search.
         let (source, operation) = (self.source.take(), std::mem::take(&mut self.operation));
-        let (refused, watch) = (self.refused.take(), self.watch.take());
-        let Self { has_current, repeats, .. } = self;
-        Cursor { source, operation, has_current, repeats, refused, watch, row: PhantomData }
+        let (next, watch) = (std::mem::replace(&mut self.next, Next::Read), self.watch.take());
+        let Self { has_current, returned, .. } = self;
+        Cursor { source, operation, has_current, next, returned, watch, row: PhantomData }
     }
 }
 
 impl Source {
+    /// Steps to the next document. Returns how many bytes it has.
     #[inline]
-    fn advance(&mut self) -> Result<bool> {
+    fn step(&mut self) -> Result<Option<usize>> {
         match self {
-            Self::Rows(rows) => rows.advance(),
-            Self::Piped(piped) => piped.advance(),
-            Self::List { rest, current } => match rest.next() {
-                Some(next) => {
-                    *current = next;
-                    Ok(true)
-                }
-                None => Ok(false),
-            },
+            Self::Rows(rows) => Ok(rows.advance()?.then(|| rows.bytes().len())),
+            Self::Piped(piped) => Ok(piped.advance()?.then(|| piped.bytes().len())),
+            Self::List { rest, current } => Ok(rest.next().map(|next| {
+                *current = next;
+                current.as_bytes().len()
+            })),
         }
     }
 

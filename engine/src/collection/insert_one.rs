@@ -107,11 +107,14 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
     /// ```
     pub fn run(self) -> Result<InsertOneResult> {
         let watch = self.collection.watch(Verb::InsertOne);
-        watch.end(self.insert(), Requested::default)
+        let inserted = self.insert();
+        // By reference: to hand the result through would copy it.
+        watch.count(&inserted, Requested::default);
+        inserted
     }
 
     #[inline]
-    fn insert(self) -> Result<InsertOneResult> {
+    fn insert(&self) -> Result<InsertOneResult> {
         // Serialized before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let mut draft = Drafts::of_one(self.document.borrow())?;
         let collection = self.collection;

@@ -274,8 +274,13 @@ impl Matches {
     pub(crate) fn document(&self) -> Result<&RawDocument> {
         match &self.source {
             MatchSource::Records(walk) => walk.document(),
-            MatchSource::Scans(_) | MatchSource::Point { .. } => stored(self.record_key(), self.bytes()),
+            MatchSource::Scans(_) | MatchSource::Point { .. } => self.other_document(),
         }
+    }
+
+    /// The current document of a lookup or of scans. Out of line, so that [`document`](Self::document) is short.
+    fn other_document(&self) -> Result<&RawDocument> {
+        stored(self.record_key(), self.bytes())
     }
 
     /// The key by which the current document was found. It is empty in a scan of all records.

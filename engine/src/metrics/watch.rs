@@ -42,8 +42,14 @@ impl<'a> Watch<'a> {
         result: Result<R>,
         requested: impl FnOnce() -> Requested<'b>,
     ) -> Result<R> {
-        self.count(result.as_ref().err(), result.is_err(), requested);
+        self.count(&result, requested);
         result
+    }
+
+    /// Counts the call that had this result.
+    #[inline]
+    pub(crate) fn count<'b, R>(self, result: &Result<R>, requested: impl FnOnce() -> Requested<'b>) {
+        self.note(result.as_ref().err(), result.is_err(), requested);
     }
 
     /// Counts a call whose result may have a list of refusals, which is a failure as well.
@@ -54,12 +60,12 @@ impl<'a> Watch<'a> {
         is_refused: impl FnOnce(&R) -> bool,
     ) -> Result<R> {
         let has_failed = result.as_ref().map_or(true, is_refused);
-        self.count(result.as_ref().err(), has_failed, Requested::default);
+        self.note(result.as_ref().err(), has_failed, Requested::default);
         result
     }
 
     #[inline]
-    fn count<'b>(self, error: Option<&Error>, has_failed: bool, requested: impl FnOnce() -> Requested<'b>) {
+    fn note<'b>(self, error: Option<&Error>, has_failed: bool, requested: impl FnOnce() -> Requested<'b>) {
         let Self { recorder, namespace, verb, start, span } = self;
         // In a forked child meters may be locked by a thread that does not exist there.
         let is_forked = error.is_some_and(|error| matches!(error.kind(), ErrorKind::Forked));
@@ -108,8 +114,7 @@ impl<'a> Watch<'a> {
         let plans = notes::take_plans();
         // Not the client: a cursor may outlive it.
         let (recorder, namespace) = (Arc::clone(recorder), Arc::clone(namespace));
-        let counted = Counted { is_started: false, measured: 0, documents: 0, bytes: 0 };
-        Some(Box::new(CursorWatch { recorder, namespace, ended, counted, plans, request }))
+        Some(Box::new(CursorWatch { recorder, namespace, ended, measured: 0, plans, request }))
     }
 }
 
@@ -122,19 +127,26 @@ pub(crate) struct CursorWatch {
     recorder: Arc<Recorder>,
     namespace: Arc<Namespace>,
     ended: Ended,
-    counted: Counted,
+    /// The time between looks that is counted already, in nanoseconds.
+    measured: u64,
     plans: Vec<PlanNote>,
     request: CursorRequest,
 }
 
-/// What the calls of a cursor have counted.
-struct Counted {
-    /// Whether its first call is over.
-    is_started: bool,
-    /// The time between looks that is counted already, in nanoseconds.
-    measured: u64,
+/// What a cursor has returned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Returned {
     documents: u64,
     bytes: u64,
+}
+
+impl Returned {
+    /// Adds a document of so many bytes.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.documents += 1;
+        self.bytes += bytes as u64;
+    }
 }
 
 /// What a cursor was opened with.
@@ -153,41 +165,30 @@ impl CursorRequest {
 }
 
 impl CursorWatch {
-    /// Begins a call. Returns the time if the call must be timed.
-    #[inline]
-    pub(crate) fn begin(&self) -> Option<u64> {
-        // The clock costs a tenth of reading a document.
-        (!self.counted.is_started).then(|| self.recorder.now())
+    /// Begins the first call. Returns the time.
+    pub(crate) fn begin(&self) -> u64 {
+        self.recorder.now()
     }
 
-    /// A call that was timed is over. `measured` is the time between looks of the operation, in nanoseconds.
-    #[cold]
+    /// The first call is over. `measured` is the time between looks of the operation, in nanoseconds.
     pub(crate) fn started(&mut self, begin: u64, measured: u64) {
         self.ended.nanoseconds += self.recorder.since(begin);
-        self.counted.is_started = true;
-        self.counted.measured = measured;
-    }
-
-    /// A document of `bytes` bytes is returned.
-    #[inline]
-    pub(crate) fn returned(&mut self, bytes: usize) {
-        self.counted.documents += 1;
-        self.counted.bytes += bytes as u64;
+        self.measured = measured;
     }
 
     pub(crate) fn failed(&mut self) {
         self.ended.has_failed = true;
     }
 
-    /// Counts the cursor. What it read is dropped by now, and `measured` is the time between looks of its operation, in
+    /// Counts the cursor, which has `returned` documents. What it read is dropped by now, and `measured` is the time between looks of its operation, in
     /// nanoseconds.
-    pub(crate) fn end(mut self: Box<Self>, measured: u64) {
-        let Self { recorder, namespace, ended, counted, plans, request } = &mut *self;
+    pub(crate) fn end(mut self: Box<Self>, returned: Returned, measured: u64) {
+        let Self { recorder, namespace, ended, measured: counted, plans, request } = &mut *self;
         recorder.cursor_ended();
         // As a lookup's, so that one place adds them up.
-        notes::returned(counted.documents, counted.bytes);
+        notes::returned(returned.documents, returned.bytes);
         // The first call was timed as a whole, its looks included.
-        ended.nanoseconds += measured.saturating_sub(counted.measured);
+        ended.nanoseconds += measured.saturating_sub(*counted);
         ended.tally += notes::take_tally();
         let (hits, misses) = recorder.take_blocks();
         ended.blocks = (ended.blocks.0 + hits, ended.blocks.1 + misses);

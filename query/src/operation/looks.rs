@@ -27,6 +27,7 @@ impl Looks {
     }
 
     /// What follows is no time at work.
+    #[inline]
     pub(super) fn pause(&self) {
         self.last.store(0, Ordering::Relaxed);
     }

@@ -271,6 +271,7 @@ impl OperationContext {
     }
 
     /// Lets time count again after [`pause`](Self::pause).
+    #[inline]
     pub fn resume(&self) {
         if let Some(time) = self.time() {
             time.since.store(time.now(), Ordering::Relaxed);
@@ -289,6 +290,7 @@ impl OperationContext {
     /// context.resume();
     /// assert!(context.look().is_ok());
     /// ```
+    #[inline]
     pub fn pause(&self) {
         if let Some(state) = &self.state {
             // What follows the pause is not time at work. The time up to it is unknown, and short.
