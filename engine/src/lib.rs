@@ -41,6 +41,7 @@
 //! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
 //! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
+//! | make smaller after deletes | [`compact`](Client::compact) |
 //!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
 //! executes it.
@@ -277,6 +278,7 @@ mod client;
 mod codes;
 mod collection;
 mod command;
+mod compaction;
 mod cursor;
 mod database;
 mod document;
@@ -323,6 +325,7 @@ pub use crate::command::{
     GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
     UnsupportedOption, UnsupportedOptions, has_command,
 };
+pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
@@ -392,6 +395,7 @@ pub mod action {
         InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
         RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
     };
+    pub use crate::compaction::Compaction;
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
         ModifyCollection, RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,

@@ -11,6 +11,7 @@ mod clock;
 mod close;
 mod collections;
 mod commands;
+mod compaction;
 mod concurrency;
 mod count;
 mod cursors;

@@ -254,6 +254,39 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
     assert!(most <= QUOTA + MEMTABLE, "{most}");
 }
 
+/// With cursors that keep what is to be compacted, and without.
+#[test]
+fn a_compaction_that_is_asked_for_keeps_to_the_quota() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let filled = i64::from(fill(&things, 2000));
+    let load = Load::new(Duration::ZERO);
+    thread::scope(|scope| {
+        scope.spawn(|| load.watch(&scratch.path()));
+        let _over = load.ends();
+        for round in 0..4 {
+            let mut cursor = things.find(doc! {}).batch_size(2).run().unwrap();
+            cursor.next().unwrap().unwrap();
+            let gone = doc! { "n": { "$gte": round * filled / 8, "$lt": (round + 1) * filled / 8 } };
+            things.delete_many(gone).run().unwrap();
+            let began = Instant::now();
+            if let Err(error) = things.compact().run() {
+                assert!(error.is_no_space() && error.to_string().contains("open cursors keep"), "{error}");
+            }
+            assert!(began.elapsed() < CALL_MAX, "{:?}", began.elapsed());
+            drop(cursor);
+            // What the cursor has kept goes soon, and until then compactions may be paused.
+            client.compact().run().unwrap();
+        }
+    });
+    let most = load.most_bytes.into_inner();
+    assert!(most <= QUOTA + MEMTABLE, "{most}");
+    assert!(folder_bytes(&scratch.path()) < QUOTA * 3 / 4);
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), u64::try_from(filled - filled / 2).unwrap());
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
 /// What writers and readers do until the time is over, and how it went.
 struct Load {
     end: Instant,

@@ -1,7 +1,8 @@
 //! A client: an open database folder. `handle` is the struct `Client`; how it is opened, what it lists, its durability, and
-//! verifying it, copying it and deleting what has expired are in files beside it.
+//! verifying it, copying it, compacting it and deleting what has expired are in files beside it.
 
 mod builder;
+mod compact;
 mod copy;
 mod durability;
 mod expire;

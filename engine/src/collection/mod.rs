@@ -11,6 +11,7 @@ mod auto_increment;
 mod bulk_write;
 pub(crate) mod by_database;
 mod change;
+mod compact;
 mod count;
 pub(crate) mod definition;
 mod delete;

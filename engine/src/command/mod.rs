@@ -10,6 +10,7 @@ mod aggregate;
 mod arguments;
 mod batch;
 mod collections;
+mod compact;
 mod context;
 mod cursor;
 mod databases;
@@ -138,6 +139,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
     ("alterSequence", sequences::alter_sequence),
     ("collMod", modify::modify),
     ("collStats", databases::collection_stats),
+    ("compact", compact::compact),
     ("count", find::count),
     ("create", collections::create),
     ("createAutoIncrement", sequences::create_auto_increment),

@@ -138,6 +138,10 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
         ],
     },
     UnsupportedOptions {
+        places: &["compact"],
+        options: &[option("dryRun", AFTERWARDS), option("freeSpaceTargetMB", AFTERWARDS)],
+    },
+    UnsupportedOptions {
         places: &["readConcern"],
         options: &[option("afterClusterTime", REPLICATION), option("atClusterTime", REPLICATION)],
     },
@@ -152,6 +156,7 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
     option("txnNumber", AS_A_STANDALONE),
 ];
 
+const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
     "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
 const CAPPED: &str = "no capped collections";
@@ -422,17 +427,9 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         names: &["logRotate", "rotateCertificates", "shutdown"],
     },
     UnsupportedCommands {
-        reason: "the store compacts itself, is copied by `Client::backup` and checked by `Client::verify` and `validate`",
+        reason: "the store compacts itself and by `compact`, is copied by `Client::backup` and checked by `Client::verify` and `validate`",
         is_of_server: false,
-        names: &[
-            "autoCompact",
-            "compact",
-            "dbCheck",
-            "dbHash",
-            "fsyncUnlock",
-            "reIndex",
-            "validateDBMetadata",
-        ],
+        names: &["autoCompact", "dbCheck", "dbHash", "fsyncUnlock", "reIndex", "validateDBMetadata"],
     },
     UnsupportedCommands {
         reason: "statistics and diagnosis of MongoDB's own server",

@@ -66,13 +66,13 @@ impl LogTurns {
 
 /// The bytes that are free on the disk of a folder. Returns `None` where that cannot be told.
 #[cfg(unix)]
-fn free_bytes(folder: &Path) -> Option<u64> {
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 #[cfg(not(unix))]
-fn free_bytes(_folder: &Path) -> Option<u64> {
+pub(super) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
 

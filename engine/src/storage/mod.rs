@@ -28,6 +28,7 @@ mod witness;
 
 pub(crate) mod cache_reads;
 pub(crate) mod checksums;
+pub(crate) mod compaction;
 pub(crate) mod copy;
 pub(crate) mod fork;
 pub(crate) mod format;

@@ -234,8 +234,17 @@ impl Quota {
     }
 
     /// Whether compactions are paused, as was found last.
-    fn are_compactions_paused(&self) -> bool {
+    pub(super) fn are_compactions_paused(&self) -> bool {
         self.is_paused.load(Ordering::Acquire)
+    }
+
+    /// The error of a compaction that was asked for while compactions are paused.
+    pub(super) fn pause_refusal(&self) -> Error {
+        let limit = self.limit;
+        let message = format!(
+            "the disk quota of {limit} bytes has no room for a compaction beside what open cursors keep"
+        );
+        Error::new(ErrorKind::NoSpace { message, during_commit: false })
     }
 
     /// What is kept free for deletes.

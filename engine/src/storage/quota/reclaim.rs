@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, bounded};
-use rocksdb::CompactOptions;
+use rocksdb::BottommostLevelCompaction;
 
 use crate::error::Result;
+use crate::storage::compaction::{self, CompactedRange};
 use crate::storage::families::{Database, Family};
 use crate::storage::quota::room;
 use crate::storage::quota::state::{Quota, Span};
@@ -16,9 +17,6 @@ use crate::storage::quota::worker::Worker;
 use crate::storage::translate;
 use crate::sync::{self, AtomicBool};
 
-/// How many tables of the last level one step compacts, after which it is looked whether to go on. Few, because RocksDB does
-/// not end a step that compacts one level after the other, though a cursor was opened meanwhile.
-const TABLES_IN_STEP: usize = 2;
 /// How long is waited for readers that began before something was deleted, and how often is looked for them.
 const READERS_PATIENCE: Duration = Duration::from_millis(100);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -83,53 +81,32 @@ impl Reclaimer {
         for family in Family::ALL {
             raw.flush_cf(self.database.family(family)).map_err(translate::read)?;
         }
-        let mut options = CompactOptions::default();
-        // RocksDB's own compactions go on beside it.
-        options.set_exclusive_manual_compaction(false);
         while let Some(((number, whose), span)) = spans.pop_first() {
             let mut families = Family::ALL.into_iter();
             let Some(family) = families.find(|family| self.database.number(*family) == number) else {
                 continue;
             };
-            for Span { first, last } in self.steps(family, &span)? {
+            let range = CompactedRange { family, first: span.first.clone(), last: Some(span.last.clone()) };
+            // Small steps, because RocksDB does not end one, though a cursor was opened meanwhile.
+            for step in compaction::steps(&self.database, &range)? {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 if quota.are_compactions_paused() {
-                    let rest = Span { first, last: span.last };
+                    let rest = Span { first: step.first, last: span.last };
                     spans.insert((number, whose), rest);
                     quota.deleted.put_back(spans);
                     quota.is_kept.store(quota.is_pinned(), Ordering::Release);
                     return Ok(());
                 }
-                raw.compact_range_cf_opt(
-                    self.database.family(family),
-                    Some(first.as_slice()),
-                    Some(last.as_slice()),
-                    &options,
-                );
+                // The others may make room all the same.
+                if let Err(error) =
+                    step.run(&self.database, BottommostLevelCompaction::IfHaveCompactionFilter)
+                {
+                    tracing::warn!(%error, "a part of the room of deleted documents could not be made free");
+                }
             }
         }
         Ok(())
-    }
-
-    /// Cuts a span where tables of the last level begin.
-    fn steps(&self, family: Family, span: &Span) -> Result<Vec<Span>> {
-        let files = self.database.raw().live_files().map_err(translate::read)?;
-        let files = files.into_iter().filter(|file| file.column_family_name == family.name());
-        let mut starts: Vec<_> = files.filter_map(|file| Some((file.level, file.start_key?))).collect();
-        let last_level = starts.iter().map(|(level, _)| *level).max().unwrap_or(0);
-        starts.retain(|(level, start)| *level == last_level && *start > span.first && *start < span.last);
-        // RocksDB lists a level by its keys, but does not promise it.
-        starts.sort();
-        let cuts =
-            starts.into_iter().skip(TABLES_IN_STEP - 1).step_by(TABLES_IN_STEP).map(|(_, start)| start);
-        let mut first = span.first.clone();
-        let mut steps = Vec::new();
-        for cut in cuts {
-            steps.push(Span { first: std::mem::replace(&mut first, cut.clone()), last: cut });
-        }
-        steps.push(Span { first, last: span.last.clone() });
-        Ok(steps)
     }
 }
