@@ -40,7 +40,7 @@
 //! | store files of any size | [`gridfs_bucket`](Database::gridfs_bucket) |
 //! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
-//! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
+//! | copy, check | [`backup`](Client::backup), [`independent_backup`](Client::independent_backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
 //! | make smaller after deletes | [`compact`](Client::compact) |
 //!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
@@ -319,7 +319,7 @@ pub use sequence::error::SequenceError;
 pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
-pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
+pub use crate::client::{Client, ClientBuilder, DurabilityTicket, IndependentBackupReport, ObjectIdLayout};
 pub use crate::collection::{AutoIncrementField, Collection, CollectionStats, IndexSize};
 pub use crate::command::{
     GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
@@ -357,7 +357,10 @@ pub use crate::options::{
     UpdateOptions, ValidationAction, ValidationLevel, WriteConcern, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
-pub use crate::progress::{IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase, VerifyProgress};
+pub use crate::progress::{
+    BackupPhase, BackupProgress, IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase,
+    VerifyProgress,
+};
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
     DeleteResult, FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult,
@@ -387,7 +390,9 @@ pub mod action {
     pub use crate::auto_increment::{
         AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
     };
-    pub use crate::client::{ExpireDocuments, ListDatabaseNames, ListDatabases, Verification};
+    pub use crate::client::{
+        ExpireDocuments, IndependentBackup, ListDatabaseNames, ListDatabases, Verification,
+    };
     pub use crate::collection::{
         Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
         CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,

@@ -123,6 +123,57 @@ pub struct VerifyProgress {
     pub total: u64,
 }
 
+/// A part of a backup.
+///
+/// ```
+/// use cairndb::{BackupPhase, VerifyPhase};
+///
+/// assert_eq!(BackupPhase::Copying.to_string(), "copying files");
+/// assert_eq!(BackupPhase::Verifying(VerifyPhase::Files).to_string(), "reading files");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackupPhase {
+    /// Files are copied, or read to see whether they are linked.
+    #[default]
+    Copying,
+    /// The copy is verified.
+    Verifying(VerifyPhase),
+}
+
+impl fmt::Display for BackupPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copying => f.write_str("copying files"),
+            Self::Verifying(phase) => phase.fmt(f),
+        }
+    }
+}
+
+/// How far a backup is.
+///
+/// ```
+/// # use cairndb::{BackupPhase, Client, VerifyPhase};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let mut last = None;
+/// client.independent_backup(folder.path().join("copy")).progress(|progress| last = Some(*progress)).run()?;
+/// assert_eq!(last.map(|progress| progress.phase), Some(BackupPhase::Verifying(VerifyPhase::Files)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupProgress {
+    /// What is being done.
+    pub phase: BackupPhase,
+    /// How much of the phase is done: bytes of files, documents, or entries.
+    pub done: u64,
+    /// How much there was to do when the phase began. 0 if that is not known.
+    pub total: u64,
+}
+
 /// What the scrub has done since the database was opened: see [`ClientBuilder::scrub`](crate::ClientBuilder::scrub).
 ///
 /// ```

@@ -28,7 +28,7 @@ use crate::storage::handles::Storage;
 use crate::storage::spill::SpillFiles;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex};
 use crate::uploads::Uploads;
 
 /// How many bytes one operation may hold for values, sorts and groups, and a cursor between two calls.
@@ -77,6 +77,8 @@ pub(crate) struct Engine {
     pub(crate) options: StoreOptions,
     /// How often expired documents are deleted. `None`: not by itself.
     pub(crate) ttl_interval: Option<Duration>,
+    /// Whether an independent backup is being made.
+    pub(crate) is_backing_up: AtomicBool,
     /// What the scrub has done.
     pub(crate) scrub: Mutex<ScrubStatus>,
     /// What the operations of the client's handles are counted and timed by.
@@ -150,8 +152,20 @@ impl Engine {
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
         // Shared with cursors, which may outlive the client.
         let recorder = Arc::new(Recorder::new(recording, cache_reads::take));
-        let uploads = Arc::default();
-        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, uploads, memory, files })
+        let (uploads, is_backing_up) = (Arc::default(), AtomicBool::new(false));
+        Ok(Self {
+            store,
+            catalog,
+            generator,
+            options,
+            ttl_interval,
+            is_backing_up,
+            scrub,
+            recorder,
+            uploads,
+            memory,
+            files,
+        })
     }
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.

@@ -29,6 +29,7 @@ mod fork;
 mod format_upgrade;
 mod formats;
 mod found_keys;
+mod generations;
 mod graph_lookup;
 mod gridfs;
 mod in_memory;

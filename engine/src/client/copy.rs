@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sequence::object_id::Layout;
 
-use crate::audit::{self, Watch};
+use crate::audit::{self, Callback, Watch};
 use crate::client::handle::Client;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::RecorderOptions;
@@ -17,7 +17,8 @@ impl Client {
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
     /// must not be inside the database's own. Writes can go on meanwhile.
     ///
-    /// Where the file system allows, table files are hard links, so a copy takes little space and time. Only the owner can
+    /// Where the file system allows, table files are hard links, so a copy takes little space and time; damage of such a file
+    /// is damage of both. [`independent_backup`](Self::independent_backup) shares no files. Only the owner can
     /// read the files of the copy, and the linked files of the database. If the copy does not verify the call fails. The
     /// copy is then left for inspection, without the marker file that allows it to be opened.
     ///
@@ -62,7 +63,8 @@ impl Client {
         copy::make(&database, path, &self.shared.options, &|| self.shared.store.refuse_closing())?;
         // Verifying takes long. `close` must not wait for it.
         drop(database);
-        let verified = self.verify_copy(path)?;
+        // It ends with the database that is copied: no other thread can close the copy.
+        let verified = self.verify_copy(path, &|| self.shared.store.refuse_closing(), None)?;
         if let Some(first) = verified.findings.first() {
             return Err(Error::corruption(
                 "backup",
@@ -76,8 +78,13 @@ impl Client {
         Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
     }
 
-    /// Opens the copy beside this client and verifies it.
-    fn verify_copy(&self, path: &Path) -> Result<VerifyReport> {
+    /// Opens the copy beside this client and verifies it. `look` says whether to go on.
+    pub(super) fn verify_copy(
+        &self,
+        path: &Path,
+        look: &dyn Fn() -> Result<()>,
+        tell: Option<Box<Callback<'_>>>,
+    ) -> Result<VerifyReport> {
         let options = StoreOptions {
             path: path.to_owned(),
             mode: OpenMode::ReadOnlyCopy,
@@ -85,9 +92,7 @@ impl Client {
         };
         // Any layout will do, because no `ObjectId` is made for a copy that is only read.
         let copy = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF)?;
-        // It ends with the database that is copied: no other thread can close the copy.
-        let look = || self.shared.store.refuse_closing();
-        let mut watch = Watch::new(Pace::new(None, &look), None);
+        let mut watch = Watch::new(Pace::new(None, look), tell);
         let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
         audit::verify_files(&copy, &mut report, &mut watch)?;
@@ -116,7 +121,7 @@ impl Client {
 }
 
 /// Whether `path`, which does not exist yet, would be inside `folder`.
-fn lies_within(path: &Path, folder: &Path) -> bool {
+pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     // Only the parent can be resolved: the path itself is not there. A relative path of one part is in the current folder.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = |path: &Path| std::fs::canonicalize(path).ok();

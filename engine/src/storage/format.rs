@@ -57,6 +57,19 @@ pub(crate) const BUILD_PREFIX: &str = "CAIRNDB.build-";
 /// the database is opened.
 pub(crate) const SPILL_FOLDER: &str = "CAIRNDB.spill";
 
+/// The file by which a copy is known while it is made, and that is locked then.
+pub(crate) const COPYING_FILE: &str = "CAIRNDB.copying";
+
+/// The file that marks a folder as one of generations of backups, and is locked while one is made.
+pub(crate) const BACKUPS_FILE: &str = "CAIRNDB.backups";
+/// Its whole content.
+pub(crate) const BACKUPS_TEXT: &str = "CairnDB backups 1\n";
+/// The file beside generations that lists the tables of the newest one.
+pub(crate) const TABLES_FILE: &str = "CAIRNDB.tables";
+/// How it begins. The name of the generation follows, and after it a line for each table: name, length, and hash (XXH3, 128
+/// bits) in hexadecimal.
+pub(crate) const TABLES_PREFIX: &str = "CairnDB tables 1 ";
+
 /// The id of a database: random bytes. The stamps in its logs carry it.
 pub(crate) type StoreId = [u8; 8];
 

@@ -1,0 +1,336 @@
+//! `independent_backup`: a verified copy that shares no file with the database, or the next of several generations of copies.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::copy::lies_within;
+use crate::client::handle::Client;
+use crate::error::{Error, Result};
+use crate::progress::{BackupPhase, BackupProgress, VerifyProgress};
+use crate::results::{Finding, VerifyReport};
+use crate::shared::Engine;
+use crate::storage::generations::Generations;
+use crate::storage::partial_copy::{CopiedFiles, CopyCalls, EarlierTables, PartialCopy};
+use crate::sync::AtomicBool;
+
+type Callback<'a> = dyn FnMut(&BackupProgress) + Send + 'a;
+
+impl Client {
+    /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. Unlike the copy of
+    /// [`backup`](Self::backup), it shares no file with the database, so that damage of the one is none of the other, and
+    /// `path` may be on another disk. Writes go on meanwhile.
+    ///
+    /// With [`generations`](IndependentBackup::generations) `path` holds several copies, each a folder named by the time in
+    /// UTC, of which the oldest goes when a new one is complete. What did not change is linked between them.
+    ///
+    /// While a copy is made, its folder has `.partial` after its name, and it gets its name once it was verified. If it does
+    /// not verify the call fails, the folder stays as it is, without the marker that allows it to be opened, until the next
+    /// backup to the same place, and no older copy is removed. To restore a copy, open it, or copy it first.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// client.database("app").collection("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let report = client.independent_backup(folder.path().join("copy")).run()?;
+    /// assert_eq!((report.verified.documents, report.bytes_linked), (1, 0));
+    ///
+    /// let copy = Client::open(&report.path)?;
+    /// let people = copy.database("app").collection::<Document>("people");
+    /// assert_eq!(people.count_documents(doc! { "name": "Ada" }).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn independent_backup(&self, path: impl AsRef<Path>) -> IndependentBackup<'_> {
+        IndependentBackup {
+            client: self,
+            path: path.as_ref().to_owned(),
+            generations: None,
+            max_time: None,
+            progress: None,
+        }
+    }
+}
+
+/// The action that [`Client::independent_backup`] returns. [`run`](Self::run) executes it.
+#[must_use = "the copy is made by run()"]
+pub struct IndependentBackup<'a> {
+    client: &'a Client,
+    path: PathBuf,
+    generations: Option<usize>,
+    max_time: Option<Duration>,
+    progress: Option<Box<Callback<'a>>>,
+}
+
+/// The report of [`Client::independent_backup`].
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let report = client.independent_backup(folder.path().join("copy")).run()?;
+/// println!("{} of {} bytes were written", report.bytes - report.bytes_linked, report.bytes);
+/// assert!(report.verified.is_clean());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct IndependentBackupReport {
+    /// The new folder, which can be opened as a database.
+    pub path: PathBuf,
+    /// The size of the files that were copied or linked, in bytes.
+    pub bytes: u64,
+    /// The bytes among them that an earlier generation had already, so that they were not written again.
+    pub bytes_linked: u64,
+    /// How many table files were linked.
+    pub files_linked: u64,
+    /// The generations that were removed, the oldest first.
+    pub removed: Vec<PathBuf>,
+    /// The report of verifying the copy.
+    pub verified: VerifyReport,
+}
+
+impl<'a> IndependentBackup<'a> {
+    /// Makes the folder one of generations: the copy is a new folder in it, and after it was verified all but the newest
+    /// `keep` are removed. The folder must hold such copies, or be empty or absent.
+    ///
+    /// A table file that the newest generation has already, with the same name, length and hash, is linked and not written
+    /// again. All files of the database and of the new copy are read, which is the check that both are whole.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let backups = folder.path().join("backups");
+    /// # client.database("app").collection("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let first = client.independent_backup(&backups).generations(2).run()?;
+    /// let second = client.independent_backup(&backups).generations(2).run()?;
+    /// assert!(second.bytes_linked > 0 && second.removed.is_empty());
+    ///
+    /// let third = client.independent_backup(&backups).generations(2).run()?;
+    /// assert_eq!(third.removed, [first.path]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn generations(self, keep: usize) -> Self {
+        Self { generations: Some(keep), ..self }
+    }
+
+    /// The time limit of the call. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and leaves no copy.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let copy = folder.path().join("copy");
+    /// assert!(client.independent_backup(&copy).max_time(Duration::from_nanos(1)).run().is_err());
+    /// assert!(!copy.exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_time(self, max_time: Duration) -> Self {
+        Self { max_time: Some(max_time), ..self }
+    }
+
+    /// A function that is told how far the backup is. It is called on the thread of [`run`](Self::run).
+    ///
+    /// The example of [`BackupProgress`] keeps what it was told last.
+    pub fn progress(self, tell: impl FnMut(&BackupProgress) + Send + 'a) -> Self {
+        Self { progress: Some(Box::new(tell)), ..self }
+    }
+
+    /// Makes the copy, and returns what became of it.
+    ///
+    /// [`close`](Client::close) ends a backup that is running. One is made at a time.
+    pub fn run(self) -> Result<IndependentBackupReport> {
+        let engine = self.client.shared.engine();
+        let _turn = Turn::take(engine)?;
+        self.refuse_place()?;
+        match self.generations {
+            None => {
+                let partial = PartialCopy::begin(&self.path)?;
+                let path = self.path.clone();
+                let (report, _) = self.make(partial, &EarlierTables::default(), path)?;
+                Ok(report)
+            }
+            Some(keep) => {
+                let generations = Generations::claim(&self.path)?;
+                let (path, earlier) = (generations.next()?, generations.tables());
+                let partial = PartialCopy::begin(&path)?;
+                let made = self.make(partial, &earlier, path.clone());
+                if let Err(failure) = &made
+                    && let Err(error) = failure.forget_damaged(&generations, earlier)
+                {
+                    tracing::warn!(%error, "the next backup may link damaged files once more");
+                }
+                let (mut report, copied) = made?;
+                generations.note(&path, &copied.tables)?;
+                report.removed = generations.remove_older(keep)?;
+                Ok(report)
+            }
+        }
+    }
+
+    fn refuse_place(&self) -> Result<()> {
+        let options = &self.client.shared.options;
+        let path = self.path.display();
+        if self.generations == Some(0) {
+            return Err(Error::invalid_argument("a backup keeps at least 1 generation, not 0"));
+        }
+        // Such a copy would be lost together with the folder that it is to save.
+        if !options.mode.is_in_memory() && lies_within(&self.path, &options.path) {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {path} lies in the database, and would go with it"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Fills, verifies and publishes a copy.
+    fn make(
+        self,
+        partial: PartialCopy,
+        earlier: &EarlierTables,
+        path: PathBuf,
+    ) -> std::result::Result<(IndependentBackupReport, CopiedFiles), Failure> {
+        let Self { client, max_time, mut progress, .. } = self;
+        let Client { shared, caller } = client;
+        let operation = shared.operation(caller, max_time);
+        let look = || {
+            operation.look()?;
+            shared.store.refuse_closing()
+        };
+        let mut tell = |phase, done, total| {
+            if let Some(tell) = &mut progress {
+                tell(&BackupProgress { phase, done, total });
+            }
+        };
+        look()?;
+        let copied = {
+            let database = shared.store.enter()?;
+            // The checkpoint has the log's file as it is on disk, so what was written must be there first.
+            if !shared.options.mode.is_read_only() {
+                shared.store.sync(&database)?;
+            }
+            let mut tell_copied = |done, total| tell(BackupPhase::Copying, done, total);
+            let calls = CopyCalls { look: &look, tell: &mut tell_copied };
+            partial.fill(&database, &shared.options, earlier, calls)?
+        };
+        let mut tell_verified =
+            |at: &VerifyProgress| tell(BackupPhase::Verifying(at.phase), at.done, at.total);
+        let verified = match client.verify_copy(partial.path(), &look, Some(Box::new(&mut tell_verified))) {
+            Ok(verified) if verified.is_clean() => verified,
+            Ok(VerifyReport { findings, .. }) => {
+                return Err(Failure::Unverified { at: partial.keep(), findings });
+            }
+            // It does not even open.
+            Err(error) if error.is_corruption() => {
+                return Err(Failure::Unreadable { at: partial.keep(), error });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // Entered anew: if the client was closed meanwhile, the copy goes.
+        partial.publish(&*shared.store.enter()?)?;
+        let CopiedFiles { bytes, bytes_linked, files_linked, .. } = copied;
+        let report = IndependentBackupReport {
+            path,
+            bytes,
+            bytes_linked,
+            files_linked,
+            removed: Vec::new(),
+            verified,
+        };
+        Ok((report, copied))
+    }
+}
+
+/// Why there is no copy.
+enum Failure {
+    /// It does not verify.
+    Unverified {
+        at: PathBuf,
+        findings: Vec<Finding>,
+    },
+    /// It is so damaged that it cannot be opened.
+    Unreadable {
+        at: PathBuf,
+        error: Error,
+    },
+    Other(Error),
+}
+
+impl Failure {
+    /// Takes damaged tables from the list, so that the next backup writes them anew and does not link them once more.
+    fn forget_damaged(&self, generations: &Generations, mut earlier: EarlierTables) -> Result<()> {
+        let before = earlier.tables.len();
+        match self {
+            Self::Unverified { findings, .. } => {
+                for finding in findings {
+                    let name = finding.file.as_ref().and_then(|file| file.file_name()?.to_str());
+                    name.map(|name| earlier.tables.remove(name));
+                }
+            }
+            // It is not known which file keeps it from being opened.
+            Self::Unreadable { .. } => earlier.tables.clear(),
+            Self::Other(_) => {}
+        }
+        if earlier.tables.len() < before {
+            generations.note(&earlier.folder, &earlier.tables)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let (at, what) = match failure {
+            Failure::Unverified { at, findings } => {
+                // What a file has is said with its name, and what follows from it may come before.
+                let of_file = findings.iter().find(|finding| finding.file.is_some());
+                let first = of_file.or(findings.first());
+                let file = first.and_then(|finding| finding.file.as_ref()?.file_name());
+                let file = file.map(|file| format!("{}: ", file.to_string_lossy())).unwrap_or_default();
+                (at, format!("{file}{}", first.map(|finding| finding.problem.as_str()).unwrap_or_default()))
+            }
+            Failure::Unreadable { at, error } => (at, error.to_string()),
+            Failure::Other(error) => return error,
+        };
+        let at = at.display();
+        Self::corruption("backup", &[], format!("the copy does not verify and stays as {at}: {what}"))
+    }
+}
+
+/// The only backup of its kind that the client makes.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn take(engine: &'a Engine) -> Result<Self> {
+        if engine.is_backing_up.swap(true, Ordering::AcqRel) {
+            return Err(Error::invalid_argument("another backup of this database is running"));
+        }
+        Ok(Self(&engine.is_backing_up))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
