@@ -5,6 +5,7 @@
 
 mod argument;
 mod command;
+mod compact;
 mod compressed;
 mod describe;
 mod dump;
@@ -61,6 +62,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     User(user::Arguments),
+    Compact(compact::Arguments),
     Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
+        Command::Compact(arguments) => compact::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Dump(arguments) => dump::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),

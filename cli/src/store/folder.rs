@@ -4,12 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
-use cairndb::{CancellationToken, Client, Collection, Cursor, SystemCollection};
+use cairndb::{
+    CancellationToken, Client, ClientBuilder, Collection, CompactionProgress, CompactionReport, Cursor,
+    SystemCollection,
+};
 use cairndb_server::{UserError, Users};
 use query::code::Code;
 
 use crate::failure::{Exit, Failure};
-use crate::store::{Documents, FolderFacts, Store, UserThere};
+use crate::signals::Signals;
+use crate::store::{CompactedBytes, Documents, FolderFacts, Store, Telling, UserThere};
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
@@ -32,8 +36,17 @@ impl Folder {
 
     /// Opens the folder for itself alone, or makes it. A signal does not end what is being written: a batch is whole.
     pub(super) fn open_for_writing(path: &Path, memory: Option<usize>) -> Result<Self, Failure> {
-        // The tool comes to write, and not to remove what has expired.
-        let mut builder = Client::builder().ttl_interval(None);
+        Self::open_alone(path, memory, Client::builder())
+    }
+
+    /// Opens the folder for itself alone. It is never made.
+    pub(super) fn open_existing(path: &Path, memory: Option<usize>) -> Result<Self, Failure> {
+        Self::open_alone(path, memory, Client::builder().create_if_missing(false))
+    }
+
+    fn open_alone(path: &Path, memory: Option<usize>, builder: ClientBuilder) -> Result<Self, Failure> {
+        // The tool does its own work, and does not remove what has expired.
+        let mut builder = builder.ttl_interval(None);
         if let Some(bytes) = memory {
             builder = builder.memory_budget(bytes);
         }
@@ -120,6 +133,24 @@ impl Store for Folder {
     fn folder(&self) -> Result<Option<FolderFacts>, Failure> {
         let stats = self.client.folder_stats()?;
         Ok(stats.map(|stats| FolderFacts { holder: holder(&stats.path), stats }))
+    }
+
+    fn compact(
+        &self,
+        namespace: Option<(&str, &str)>,
+        signals: &Signals,
+        tell: &mut Telling<'_>,
+    ) -> Result<CompactedBytes, Failure> {
+        let client = self.client.with_cancellation(&signals.token);
+        let tell = |at: &CompactionProgress| tell(at.done, Some(at.total));
+        let report = match namespace {
+            None => client.compact().progress(tell).run()?,
+            Some((database, collection)) => {
+                client.database(database).collection::<Document>(collection).compact().progress(tell).run()?
+            }
+        };
+        let CompactionReport { bytes_before: before, bytes_after: after, .. } = report;
+        Ok(CompactedBytes { before, after })
     }
 
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure> {

@@ -14,6 +14,7 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb::{CancellationToken, Client, FolderStats};
 
 use crate::failure::Failure;
+use crate::signals::Signals;
 use crate::store::place::Place;
 
 /// A store that runs database commands, from any number of threads.
@@ -36,8 +37,26 @@ pub(crate) trait Store: Sync {
     /// What the store's folder has. `None` through a connection, which shows no files.
     fn folder(&self) -> Result<Option<FolderFacts>, Failure>;
 
+    /// Gives the room of what was deleted back to the disk: in a collection, or in all of them. A signal ends it early.
+    fn compact(
+        &self,
+        namespace: Option<(&str, &str)>,
+        signals: &Signals,
+        tell: &mut Telling<'_>,
+    ) -> Result<CompactedBytes, Failure>;
+
     /// Adds a user as [`users`](Self::users) gives it. The code of the failure says that it is about this user alone.
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure>;
+}
+
+/// Is told how much of long work is done, and of how much if that is known.
+pub(crate) type Telling<'a> = dyn FnMut(u64, Option<u64>) + Send + 'a;
+
+/// What table files had before a compaction, and have after it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CompactedBytes {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
 }
 
 /// A store's folder, and who has it open besides.
@@ -124,6 +143,18 @@ pub(crate) fn open_for_writing(
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory)?)),
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+    }
+}
+
+/// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
+pub(crate) fn open_existing(
+    name: &str,
+    access: &Access,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
+    match Place::of(name) {
+        Place::Folder(path) => Ok(Box::new(folder::Folder::open_existing(&path, access.memory)?)),
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
@@ -12,11 +13,15 @@ use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
 
+use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
-use crate::store::{Documents, FolderFacts, Store, UserThere};
+use crate::signals::Signals;
+use crate::store::{CompactedBytes, Documents, FolderFacts, Store, Telling, UserThere};
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked for a signal while the server works.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// The largest password that is read.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
@@ -60,6 +65,30 @@ impl Remote {
         Self::connect(ClientOptions::parse(uri).run().map_err(|error| unusable(&error))?)
     }
 
+    /// Runs a command that takes long. A signal ends the wait, and the server ends the command when this process has ended.
+    fn run_until_signal(
+        &self,
+        database: &str,
+        command: &Document,
+        signals: &Signals,
+    ) -> Result<Document, Failure> {
+        let (client, database, command) = (self.client.clone(), database.to_owned(), raw(command)?);
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            // No error: after a signal no reader is left.
+            let _ = done.send(client.database(&database).run_raw_command(command).run());
+        });
+        loop {
+            match is_done.recv_timeout(SIGNAL_INTERVAL) {
+                Ok(reply) => return reply.map_err(|error| failure(&error)),
+                Err(RecvTimeoutError::Timeout) if signals.received().is_none() => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(Exit::Failed, "the server's answer was not waited for"));
+                }
+            }
+        }
+    }
+
     fn connect(mut options: ClientOptions) -> Result<Self, Failure> {
         options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
         Ok(Self { client: Client::with_options(options).map_err(|error| unusable(&error))? })
@@ -91,6 +120,23 @@ impl Store for Remote {
 
     fn folder(&self) -> Result<Option<FolderFacts>, Failure> {
         Ok(None)
+    }
+
+    fn compact(
+        &self,
+        namespace: Option<(&str, &str)>,
+        signals: &Signals,
+        _: &mut Telling<'_>,
+    ) -> Result<CompactedBytes, Failure> {
+        let reply = match namespace {
+            None => self.run_until_signal("admin", &doc! { "compact": 1 }, signals)?,
+            Some((database, collection)) => {
+                self.run_until_signal(database, &doc! { "compact": collection }, signals)?
+            }
+        };
+        // MongoDB's own server tells only how many bytes are free.
+        let before = count(&reply, "bytesBefore").or_else(|| count(&reply, "bytesFreed")).unwrap_or_default();
+        Ok(CompactedBytes { before, after: count(&reply, "bytesAfter").unwrap_or_default() })
     }
 
     fn add_user(&self, _: &RawDocument, _: UserThere) -> Result<(), Failure> {

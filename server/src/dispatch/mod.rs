@@ -68,6 +68,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("collStats", read(engine::forward)),
     ("collstats", read(engine::forward_collstats)),
     ("commitTransaction", tell(session::without_transaction)),
+    ("compact", write(engine::forward)),
     ("configureFailPoint", order(configure_fail_point)),
     ("connectionStatus", open(users::connection_status)),
     ("count", read(engine::forward)),
