@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod backup;
 mod command;
 mod compact;
 mod compressed;
@@ -62,6 +63,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     User(user::Arguments),
+    Backup(backup::Arguments),
     Compact(compact::Arguments),
     Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
+        Command::Backup(arguments) => backup::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Compact(arguments) => compact::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Dump(arguments) => dump::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),

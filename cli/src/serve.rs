@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// Mebibytes that the temporary files of sorts and groups may have together. With 0 what needs more memory than it may have fails.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
     temporary_space: u32,
+    /// A folder in which `cairn backup` may make copies of the store through this server. It must exist.
+    #[arg(long, value_name = "FOLDER")]
+    backup_folder: Option<PathBuf>,
     /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -217,6 +220,9 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
         .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
+    }
+    if let Some(folder) = &arguments.backup_folder {
+        builder = builder.backup_folder(folder);
     }
     if let Some(address) = arguments.metrics {
         builder = builder.metrics(address);

@@ -194,6 +194,7 @@ impl Server {
             grace: Duration::from_secs(10),
             requires_user: false,
             has_test_commands: false,
+            backup_folder: None,
             spans: None,
         };
         ServerBuilder {
@@ -440,6 +441,26 @@ impl ServerBuilder {
         self
     }
 
+    /// The folder in which the command `backup` makes copies, for `root` alone. Without it the command is refused.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = Client::open(folder.path().join("shop"))?;
+    /// assert!(Server::builder(client.clone()).backup_folder(folder.path()).unbound().is_ok());
+    /// let absent = Server::builder(client).backup_folder("no/such/folder").unbound();
+    /// assert!(matches!(absent, Err(Error::Setting(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn backup_folder(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.backup_folder = Some(path.into());
+        self
+    }
+
     /// The highest number of connections; 10,000 by default. [`bind`](Self::bind) lowers it so that
     /// connections, with two file descriptors each, take at most half of those that the process may open.
     ///
@@ -627,7 +648,7 @@ impl ServerBuilder {
     /// The example of [`Server::serve_stream`] serves such a server.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a limit of 0, [`Error::NoUsers`] if users must log in and the store has none.
+    /// [`Error::Setting`] for a limit of 0 or an absent folder for backups, [`Error::NoUsers`] if users must log in and the store has none.
     pub fn unbound(self) -> Result<Server, Error> {
         if self.settings.requires_user {
             self.check_users("requiring that users log in")?;
@@ -640,6 +661,10 @@ impl ServerBuilder {
         ];
         if let Some((name, _)) = limits.into_iter().find(|&(_, limit)| limit == 0) {
             return Err(Error::Setting(format!("{name} must be at least 1")));
+        }
+        // A disk that is not mounted is noticed now, and not by the first backup.
+        if let Some(folder) = self.settings.backup_folder.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(Error::Setting(format!("there is no folder {} for backups", folder.display())));
         }
         let (stop, stopping) = watch::channel(false);
         let users = Users::of(&self.client);

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -50,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) requires_user: bool,
     /// Whether the command that makes others fail, for test suites, exists.
     pub(crate) has_test_commands: bool,
+    /// The folder in which clients may have backups made.
+    pub(crate) backup_folder: Option<PathBuf>,
     /// Makes a span of each command.
     pub(crate) spans: Option<Arc<Spans>>,
 }

@@ -17,8 +17,8 @@ use crate::talk::warn;
 const METADATA_BYTES_MAX: u64 = 16 << 20;
 /// What the descriptions of all collections may take.
 const ALL_METADATA_BYTES_MAX: usize = 32 << 20;
-/// What a folder of a store has.
-const STORE_MARKER: &str = "CAIRNDB";
+/// What a folder of a store has, and one of generations of backups.
+const STORE_MARKERS: [&str; 2] = ["CAIRNDB", "CAIRNDB.backups"];
 
 /// What was found.
 #[derive(Default)]
@@ -84,7 +84,7 @@ pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
 /// Says what was meant, where a store was given for a dump.
 fn check_root(root: &Path) -> Result<(), Failure> {
     let shown = root.display();
-    if root.join(STORE_MARKER).exists() {
+    if STORE_MARKERS.iter().any(|marker| root.join(marker).exists()) {
         return Err(Failure::usage(format!(
             "{shown} is a store or a backup of one, and no dump: copy the folder, or open it where it is"
         )));

@@ -13,7 +13,9 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
-use crate::store::{CompactedBytes, Documents, FolderFacts, Store, Telling, UserThere};
+use crate::store::{
+    BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
+};
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
@@ -151,6 +153,40 @@ impl Store for Folder {
         };
         let CompactionReport { bytes_before: before, bytes_after: after, .. } = report;
         Ok(CompactedBytes { before, after })
+    }
+
+    fn back_up(
+        &self,
+        wish: BackupWish<'_>,
+        signals: &Signals,
+        tell: &mut TellingBackup<'_>,
+    ) -> Result<BackedUp, Failure> {
+        let client = self.client.with_cancellation(&signals.token);
+        let mut backup = client.independent_backup(wish.target).progress(tell);
+        if let Some(keep) = wish.generations {
+            backup = backup.generations(keep as usize);
+        }
+        let report = backup.run().map_err(|error| {
+            if error.is_corruption() {
+                Failure::new(Exit::Different, error.to_string())
+            } else {
+                error.into()
+            }
+        })?;
+        let verified = report.verified;
+        Ok(BackedUp {
+            folder: report.path.display().to_string(),
+            removed: report.removed.iter().map(|path| path.display().to_string()).collect(),
+            bytes: report.bytes,
+            bytes_linked: report.bytes_linked,
+            files_linked: report.files_linked,
+            collections: verified.collections,
+            documents: verified.documents,
+            indexes: verified.indexes,
+            entries: verified.entries,
+            sequences: verified.sequences,
+            files: verified.files,
+        })
     }
 
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure> {

@@ -8,10 +8,10 @@ mod place;
 #[cfg(feature = "remote")]
 mod remote;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
-use cairndb::{CancellationToken, Client, FolderStats};
+use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -45,12 +45,50 @@ pub(crate) trait Store: Sync {
         tell: &mut Telling<'_>,
     ) -> Result<CompactedBytes, Failure>;
 
+    /// Makes a verified copy that shares no file with the store. A signal ends it, and nothing of it is left then.
+    fn back_up(
+        &self,
+        wish: BackupWish<'_>,
+        signals: &Signals,
+        tell: &mut TellingBackup<'_>,
+    ) -> Result<BackedUp, Failure>;
+
     /// Adds a user as [`users`](Self::users) gives it. The code of the failure says that it is about this user alone.
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure>;
 }
 
 /// Is told how much of long work is done, and of how much if that is known.
 pub(crate) type Telling<'a> = dyn FnMut(u64, Option<u64>) + Send + 'a;
+
+/// Is told how far a backup is.
+pub(crate) type TellingBackup<'a> = dyn FnMut(&BackupProgress) + Send + 'a;
+
+/// A backup as it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackupWish<'a> {
+    /// A path, or, through a connection, a name.
+    pub(crate) target: &'a Path,
+    /// How many generations the target keeps, if it is a folder of them.
+    pub(crate) generations: Option<u32>,
+}
+
+/// A backup that was made.
+#[derive(Debug, Default)]
+pub(crate) struct BackedUp {
+    /// The folder of the copy: its path, or, through a connection, its name.
+    pub(crate) folder: String,
+    /// The generations that were removed.
+    pub(crate) removed: Vec<String>,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_linked: u64,
+    pub(crate) files_linked: u64,
+    pub(crate) collections: u64,
+    pub(crate) documents: u64,
+    pub(crate) indexes: u64,
+    pub(crate) entries: u64,
+    pub(crate) sequences: u64,
+    pub(crate) files: u64,
+}
 
 /// What table files had before a compaction, and have after it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,11 +12,14 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
+use query::code::Code;
 
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
-use crate::store::{CompactedBytes, Documents, FolderFacts, Store, Telling, UserThere};
+use crate::store::{
+    BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
+};
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,6 +140,42 @@ impl Store for Remote {
         // MongoDB's own server tells only how many bytes are free.
         let before = count(&reply, "bytesBefore").or_else(|| count(&reply, "bytesFreed")).unwrap_or_default();
         Ok(CompactedBytes { before, after: count(&reply, "bytesAfter").unwrap_or_default() })
+    }
+
+    fn back_up(
+        &self,
+        wish: BackupWish<'_>,
+        signals: &Signals,
+        _: &mut TellingBackup<'_>,
+    ) -> Result<BackedUp, Failure> {
+        let Some(name) = wish.target.to_str() else {
+            return Err(Failure::usage(format!("{} is no name of a backup", wish.target.display())));
+        };
+        let mut command = doc! { "backup": 1, "name": name };
+        if let Some(keep) = wish.generations {
+            command.insert("generations", i64::from(keep));
+        }
+        let reply =
+            self.run_until_signal("admin", &command, signals).map_err(|failure| match failure.code {
+                Some(code) if Code::OPERATION_FAILED == code => Failure { exit: Exit::Different, ..failure },
+                Some(code) if Code::BAD_VALUE == code => Failure { exit: Exit::Usage, ..failure },
+                Some(_) | None => failure,
+            })?;
+        let number = |name| count(&reply, name).unwrap_or_default();
+        let removed = reply.get_array("removed").into_iter().flatten();
+        Ok(BackedUp {
+            folder: reply.get_str("folder").unwrap_or_default().to_owned(),
+            removed: removed.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            bytes: number("bytes"),
+            bytes_linked: number("bytesLinked"),
+            files_linked: number("filesLinked"),
+            collections: number("collections"),
+            documents: number("documents"),
+            indexes: number("indexes"),
+            entries: number("entries"),
+            sequences: number("sequences"),
+            files: number("files"),
+        })
     }
 
     fn add_user(&self, _: &RawDocument, _: UserThere) -> Result<(), Failure> {

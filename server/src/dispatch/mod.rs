@@ -6,6 +6,7 @@
 
 mod access;
 mod api;
+mod backup;
 mod call;
 mod cursor;
 mod diagnostic;
@@ -62,6 +63,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("alterAutoIncrement", write(engine::forward)),
     ("alterSequence", write(engine::forward)),
     ("authenticate", open(sasl::authenticate)),
+    ("backup", write(backup::backup)),
     ("buildInfo", open(diagnostic::build)),
     ("buildinfo", open(diagnostic::build)),
     ("collMod", write(engine::forward)),
@@ -354,8 +356,8 @@ mod tests {
         let told = cairndb::UNSUPPORTED_COMMANDS.iter().filter(|table| table.is_of_server);
         let mut told: Vec<&str> = told.flat_map(|table| table.names).copied().collect();
         told.sort_unstable();
-        // MongoDB has no such command.
-        let is_of_mongodb = |name: &&str| *name != "setAcquirer";
+        // MongoDB has no such commands.
+        let is_of_mongodb = |name: &&str| !["backup", "setAcquirer"].contains(name);
         let own = COMMANDS.names().filter(|name| !cairndb::has_command(name));
         assert_eq!(own.filter(is_of_mongodb).collect::<Vec<_>>(), told);
     }

@@ -253,6 +253,8 @@ fn readers_read_and_write_nothing() {
         doc! { "explain": { "aggregate": "orders", "pipeline": [{ "$out": "other" }], "cursor": {} } },
         doc! { "killAllSessions": [] },
         doc! { "fsync": 1 },
+        doc! { "compact": "orders" },
+        doc! { "backup": 1, "name": "daily" },
     ];
     for command in refused {
         let reply = peer.run(on_shop(command.clone()));

@@ -2,6 +2,7 @@
 //! answers.
 
 mod auth;
+mod backup;
 mod budgets;
 mod commands;
 mod compression;

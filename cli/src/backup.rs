@@ -1,0 +1,135 @@
+//! `cairn backup`: a verified copy of a store, or the next of several generations of copies.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use cairndb::bson::Bson;
+use cairndb::{BackupPhase, BackupProgress, VerifyPhase};
+
+use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::store::{Access, BackedUp, BackupWish, open_existing};
+use crate::talk::{Progress, Report, Talk, Unit, warn};
+
+/// Copies a store, verifies the copy, and only then gives it its name.
+///
+/// The copy shares no file with the store, so it may be on another disk, and damage of the one is none of the other. To
+/// restore it, copy the folder, or open it: `cairn serve FOLDER`.
+///
+/// With --generations the destination holds several copies, each in a folder named by the time in UTC. Tables that did not
+/// change are links to those of the newest one; they are read, but not written again. The oldest copies go once the new one
+/// was verified. A copy that does not verify stays as `.partial`, nothing older is removed, and the exit status is 4.
+///
+/// A folder that a process has open is backed up through its socket: the server must have been started with
+/// --backup-folder, and the destination is a name within that folder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn backup shop-data /mnt/backups/shop-before-upgrade
+  cairn backup shop-data /mnt/backups/shop --generations 14
+      every night, for two weeks back
+  cairn serve shop-data --unix-socket shop.sock --backup-folder /mnt/backups
+  cairn backup shop.sock shop --generations 14
+      the same while the store is served")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    store: String,
+    /// The folder to make; through a server, its name in the server's folder for backups.
+    #[arg(value_name = "DEST")]
+    target: PathBuf,
+    /// How many copies the destination keeps, the new one among them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    generations: Option<u32>,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs the command and reports.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let done = Signals::watch().and_then(|signals| {
+        // A signal that came after the end has ended nothing: the copy is there.
+        back_up(arguments, &signals)
+            .or_else(|failure| signals.judge(Err(failure), "interrupted: no backup was made"))
+    });
+    let (made, failure) = match done {
+        Ok(made) => (made, None),
+        Err(failure) => (BackedUp::default(), Some(failure)),
+    };
+    let removed = made.removed.iter().map(|name| Bson::String(name.clone()));
+    let report = Report {
+        command: "backup",
+        elapsed: started.elapsed(),
+        counts: vec![
+            ("collections", made.collections),
+            ("documents", made.documents),
+            ("indexes", made.indexes),
+            ("entries", made.entries),
+            ("sequences", made.sequences),
+            ("files", made.files),
+            ("bytes", made.bytes),
+            ("bytesLinked", made.bytes_linked),
+            ("filesLinked", made.files_linked),
+        ],
+        names: vec![("folder", made.folder.clone())],
+        found: vec![("removed", removed.collect())],
+        failure,
+    };
+    arguments.talk.report(&report, false);
+    if report.failure.is_none() {
+        let BackedUp { folder, removed, documents, bytes, bytes_linked, .. } = &made;
+        let linked = match bytes_linked {
+            0 => String::new(),
+            linked => format!(", {linked} of them linked"),
+        };
+        arguments
+            .talk
+            .say(&format!("backed up {documents} documents into {folder}: {bytes} bytes{linked}, verified"));
+        for name in removed {
+            arguments.talk.say(&format!("removed {name}"));
+        }
+    }
+    report.failure.map_or(Ok(()), Err)
+}
+
+fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {
+    let store = open_existing(&arguments.store, &arguments.access, &mut warn)?;
+    let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
+    let mut shown = Shown { talk: &arguments.talk, phase: None };
+    let made = store.back_up(wish, signals, &mut |at| shown.show(at));
+    shown.finish();
+    made
+}
+
+/// Progress of one phase after the other.
+struct Shown<'a> {
+    talk: &'a Talk,
+    phase: Option<(BackupPhase, Progress)>,
+}
+
+impl Shown<'_> {
+    fn show(&mut self, at: &BackupProgress) {
+        if self.phase.as_ref().is_none_or(|(phase, _)| *phase != at.phase) {
+            self.finish();
+            let unit = match at.phase {
+                BackupPhase::Verifying(VerifyPhase::Documents) => Unit::Documents,
+                BackupPhase::Verifying(VerifyPhase::Entries) => Unit::Entries,
+                BackupPhase::Copying | BackupPhase::Verifying(_) | _ => Unit::Bytes,
+            };
+            let total = Some(at.total).filter(|total| *total > 0);
+            self.phase = Some((at.phase, self.talk.progress_of(total, unit)));
+        }
+        if let Some((_, progress)) = &mut self.phase {
+            progress.set(at.done);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some((_, progress)) = self.phase.take() {
+            progress.finish();
+        }
+    }
+}
