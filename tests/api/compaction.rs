@@ -22,7 +22,8 @@ fn documents(count: u32) -> impl Iterator<Item = Document> {
 fn filled() -> Fixture {
     let fixture = Fixture::with(documents(10_000));
     fixture.things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("made");
-    fixture.client.flush().expect("flushed");
+    // Into the last level, where what is deleted later stays until it is compacted.
+    fixture.client.compact().run().expect("compacted");
     fixture
 }
 
