@@ -62,7 +62,8 @@ fn filled() -> Fixture {
         Fixture::with((0..2000).map(|id| doc! { "_id": id, "n": id % 97, "text": text(&mut choices) }));
     fixture.things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("made");
     fixture.client.database("test").create_sequence("tickets").run().expect("made");
-    fixture.client.flush().expect("flushed");
+    // Into the last level, where tables stay as they are.
+    fixture.client.compact().run().expect("compacted");
     fixture
 }
 
@@ -241,6 +242,24 @@ fn folders_that_hold_something_else_are_refused_and_untouched() {
         assert!(result.is_err_and(|error| matches!(error.kind(), ErrorKind::Io { .. })));
     }
     assert!(!folder.join("absent").exists());
+}
+
+/// One store must not push the backups of another one out. A copy that is opened in place of its store is that store.
+#[test]
+fn a_folder_of_generations_is_for_one_store() {
+    let (fixture, other) = (filled(), Fixture::with([doc! { "_id": 1 }]));
+    let backups = fixture.scratch.folder().join("backups");
+    let first = back_up(&fixture, 1).unwrap().path;
+    let error = other.client.independent_backup(&backups).generations(1).run().expect_err("refused");
+    assert!(error.to_string().contains("backups of another store"), "{error}");
+    verify_clean(&open_copy(&first));
+    let restored = fixture.scratch.folder().join("restored");
+    fixture.client.independent_backup(&restored).run().unwrap();
+    let restored = small().open(&restored).unwrap();
+    assert_eq!(
+        restored.independent_backup(&backups).generations(2).run().unwrap().removed,
+        Vec::<PathBuf>::new()
+    );
 }
 
 #[test]

@@ -99,7 +99,7 @@ pub struct IndependentBackupReport {
 
 impl<'a> IndependentBackup<'a> {
     /// Makes the folder one of generations: the copy is a new folder in it, and after it was verified all but the newest
-    /// `keep` are removed. The folder must hold such copies, or be empty or absent.
+    /// `keep` are removed. The folder must hold such copies of this store, or be empty or absent.
     ///
     /// A table file that the newest generation has already, with the same name, length and hash, is linked and not written
     /// again. All files of the database and of the new copy are read, which is the check that both are whole.
@@ -164,7 +164,8 @@ impl<'a> IndependentBackup<'a> {
                 Ok(report)
             }
             Some(keep) => {
-                let generations = Generations::claim(&self.path)?;
+                let store = self.client.shared.store.enter()?.id();
+                let generations = Generations::claim(&self.path, store)?;
                 let (path, earlier) = (generations.next()?, generations.tables());
                 let partial = PartialCopy::begin(&path)?;
                 let made = self.make(partial, &earlier, path.clone());

@@ -208,8 +208,8 @@ impl Database {
         self.raw().get_db_identity().map_err(translate::read)
     }
 
-    /// The id that the stamps in this database's logs carry.
-    pub(super) fn id(&self) -> StoreId {
+    /// The id that the stamps in this database's logs carry. Its backups have the same.
+    pub(crate) fn id(&self) -> StoreId {
         self.id
     }
 

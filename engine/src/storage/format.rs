@@ -62,8 +62,8 @@ pub(crate) const COPYING_FILE: &str = "CAIRNDB.copying";
 
 /// The file that marks a folder as one of generations of backups, and is locked while one is made.
 pub(crate) const BACKUPS_FILE: &str = "CAIRNDB.backups";
-/// Its whole content.
-pub(crate) const BACKUPS_TEXT: &str = "CairnDB backups 1\n";
+/// How it begins. The id of the store follows in hexadecimal, then a line feed.
+pub(crate) const BACKUPS_PREFIX: &str = "CairnDB backups 1 ";
 /// The file beside generations that lists the tables of the newest one.
 pub(crate) const TABLES_FILE: &str = "CAIRNDB.tables";
 /// How it begins. The name of the generation follows, and after it a line for each table: name, length, and hash (XXH3, 128

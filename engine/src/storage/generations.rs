@@ -13,7 +13,9 @@ use bson::DateTime;
 
 use crate::error::{Error, Result};
 use crate::storage::folder::{failed, sync_folder, sync_parent};
-use crate::storage::format::{BACKUPS_FILE, BACKUPS_TEXT, MARKER_FILE, TABLES_FILE, TABLES_PREFIX};
+use crate::storage::format::{
+    BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX,
+};
 use crate::storage::partial_copy::{Content, EarlierTables};
 use crate::storage::private;
 
@@ -33,9 +35,9 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    /// Takes the folder, which must hold generations or be empty or absent; then it is made. What killed processes left is
-    /// removed.
-    pub(crate) fn claim(path: &Path) -> Result<Self> {
+    /// Takes the folder, which must hold generations of this store, or be empty or absent; then it is made. What killed processes
+    /// left is removed.
+    pub(crate) fn claim(path: &Path, store: StoreId) -> Result<Self> {
         let marker = path.join(BACKUPS_FILE);
         if !marker.exists() {
             refuse_foreign(path)?;
@@ -52,7 +54,7 @@ impl Generations {
         file.try_lock().map_err(|_| {
             Error::invalid_argument(format!("another backup to the folder {} is running", path.display()))
         })?;
-        check_text(&mut file, path)?;
+        check_text(&mut file, path, store)?;
         let generations = Self { path: path.to_owned(), _lock: file };
         generations.clear()?;
         Ok(generations)
@@ -177,22 +179,25 @@ fn refuse_foreign(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes the text of the mark, or checks the one that is there.
-fn check_text(file: &mut File, path: &Path) -> Result<()> {
+/// Writes the text of the mark, or checks the one that is there: a store must not push the backups of another one out.
+fn check_text(file: &mut File, path: &Path, store: StoreId) -> Result<()> {
     let marker = path.join(BACKUPS_FILE);
+    let expected = format!("{BACKUPS_PREFIX}{:016x}\n", u64::from_be_bytes(store));
     let mut text = String::new();
     (&*file).take(TEXT_BYTES_MAX).read_to_string(&mut text).map_err(failed("read the file", &marker))?;
-    if text == BACKUPS_TEXT {
+    if text == expected {
         return Ok(());
     }
     // A kill may have left it empty, or with the beginning of its text.
-    if !BACKUPS_TEXT.starts_with(&text) {
-        return Err(Error::invalid_argument(format!(
-            "the file {} is not of this version: its folder holds backups of another one",
-            marker.display()
-        )));
+    if !expected.starts_with(&text) {
+        let shown = path.display();
+        return Err(Error::invalid_argument(if text.starts_with(BACKUPS_PREFIX) {
+            format!("the folder {shown} holds backups of another store: choose one for this store alone")
+        } else {
+            format!("the folder {shown} holds backups that another version of CairnDB made")
+        }));
     }
-    let rest = BACKUPS_TEXT.get(text.len()..).unwrap_or_default();
+    let rest = expected.get(text.len()..).unwrap_or_default();
     let written = file.write_all(rest.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(failed("write the file", &marker))?;
     sync_folder(path)
@@ -217,6 +222,8 @@ fn seconds(name: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
+    const STORE: StoreId = [7; 8];
+
     #[test]
     fn names_tell_the_second_and_sort_by_it() {
         for second in [0, 1_700_000_000, 1_764_076_968, 253_402_300_799] {
@@ -236,7 +243,7 @@ mod tests {
     #[test]
     fn a_list_that_is_damaged_names_no_table() {
         let folder = tempfile::tempdir().expect("a folder");
-        let generations = Generations::claim(&folder.path().join("backups")).expect("made");
+        let generations = Generations::claim(&folder.path().join("backups"), STORE).expect("made");
         let tables = BTreeMap::from([("000007.sst".to_owned(), Content { bytes: 10, hash: 77 })]);
         let generation = generations.path.join("2025-11-25T13-22-48Z");
         generations.note(&generation, &tables).expect("written");
@@ -260,16 +267,29 @@ mod tests {
     fn a_folder_is_taken_by_one_at_a_time_and_foreign_ones_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backups");
-        let generations = Generations::claim(&path).expect("made");
-        assert!(Generations::claim(&path).is_err_and(|error| error.to_string().contains("is running")));
+        let generations = Generations::claim(&path, STORE).expect("made");
+        assert!(
+            Generations::claim(&path, STORE).is_err_and(|error| error.to_string().contains("is running"))
+        );
         drop(generations);
-        fs::write(path.join(BACKUPS_FILE), "CairnDB ba").expect("written");
-        drop(Generations::claim(&path).expect("a kill left it so"));
-        assert_eq!(fs::read_to_string(path.join(BACKUPS_FILE)).expect("read"), BACKUPS_TEXT);
-        fs::write(path.join(BACKUPS_FILE), "CairnDB backups 9\n").expect("written");
-        assert!(Generations::claim(&path).is_err_and(|error| error.to_string().contains("version")));
+        let mark = path.join(BACKUPS_FILE);
+        let whole = fs::read_to_string(&mark).expect("read");
+        assert_eq!(whole, "CairnDB backups 1 0707070707070707\n");
+        for left in ["", "CairnDB ba", "CairnDB backups 1 07070"] {
+            fs::write(&mark, left).expect("written");
+            drop(Generations::claim(&path, STORE).expect("a kill left it so"));
+            assert_eq!(fs::read_to_string(&mark).expect("read"), whole);
+        }
+        let refused = |words: &str| {
+            let error = Generations::claim(&path, STORE).err().expect("refused").to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        fs::write(&mark, "CairnDB backups 1 0707070707070708\n").expect("written");
+        refused("another store");
+        fs::write(&mark, "CairnDB backups 9\n").expect("written");
+        refused("another version");
         fs::write(folder.path().join("notes.txt"), "mine").expect("written");
-        let refused = Generations::claim(folder.path()).err().expect("refused").to_string();
+        let refused = Generations::claim(folder.path(), STORE).err().expect("refused").to_string();
         assert!(refused.contains("choose an absent or empty one"), "{refused}");
     }
 }
