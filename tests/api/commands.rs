@@ -252,11 +252,15 @@ fn sequences_give_values() {
     let rename = doc! { "renameSequence": "s", "to": "t" };
     check([create(), alter, rename, doc! { "listSequences": 1 }], doc! { "sequences": [{ "Name": "t" }] });
     check([create(), doc! { "dropSequence": "s" }, doc! { "listSequences": 1 }], doc! { "sequences": [] });
+    check([create(), doc! { "sequenceGaps": "s" }], doc! { "gaps": [] });
     let fixture = Fixture::new();
     let db = fixture.client.database("shop");
     db.run_command(create()).run().unwrap();
     let reply = db.run_command(doc! { "sequenceSnapshot": "s" }).run().unwrap();
     assert_eq!(reply.get_document("snapshot").unwrap().get_i64("StartValue").ok(), Some(5));
+    db.run_command(doc! { "sequenceSetCurrent": "s", "value": 100 }).run().unwrap();
+    let gaps = db.run_command(doc! { "sequenceGaps": "s" }).run().unwrap();
+    assert_eq!(gaps.get_array("gaps").unwrap()[0].as_document().unwrap().get_i64("first").ok(), Some(5));
     let missing = db.run_command(doc! { "sequenceNext": "none" }).run().expect_err("refused");
     assert_eq!(missing.sequoia_code(), Some(-324));
 }

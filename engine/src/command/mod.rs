@@ -166,6 +166,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
     ("renameCollection", collections::rename),
     ("renameSequence", sequences::rename_sequence),
     ("sequenceCurrent", sequences::current),
+    ("sequenceGaps", sequences::gaps),
     ("sequenceNext", sequences::next),
     ("sequenceRestart", sequences::restart),
     ("sequenceSetCurrent", sequences::set_current),

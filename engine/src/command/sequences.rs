@@ -169,6 +169,14 @@ fn matching(context: &CommandContext<'_>, filter: &Document) -> Result<Vec<Docum
     Ok(found)
 }
 
+/// `{sequenceGaps: name}`: the values that no caller will ever get, with the cause.
+pub(super) fn gaps(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&[])?;
+    let gaps = named(context, arguments, "sequenceGaps")?.gaps().run()?;
+    let gaps = gaps.iter().map(serialize_to_document).collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(doc! { "gaps": gaps })
+}
+
 /// `{sequenceNext: name, n: 1}`: `n` values, or fewer if the block ends earlier.
 pub(super) fn next(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"])?;

@@ -125,6 +125,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("saslContinue", login(sasl::go_on)),
     ("saslStart", login(sasl::start)),
     ("sequenceCurrent", read(engine::forward)),
+    ("sequenceGaps", read(engine::forward)),
     ("sequenceNext", write(engine::forward)),
     ("sequenceRestart", write(engine::forward)),
     ("sequenceSetCurrent", write(engine::forward)),
