@@ -60,9 +60,9 @@ pub(crate) fn write_document(
     Writer { out, mode, depth: 0, indent }.document(document)
 }
 
-/// Appends a value in relaxed mode.
-pub(crate) fn write_value(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<(), Failure> {
-    Writer { out, mode: Mode::Relaxed, depth: 0, indent: None }.value(value)
+/// Appends a value.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: RawBsonRef<'_>, mode: Mode) -> Result<(), Failure> {
+    Writer { out, mode, depth: 0, indent: None }.value(value)
 }
 
 /// The number as Extended JSON names it.

@@ -1,5 +1,8 @@
 //! Why a command did not do all of its work, and the exit status that tells a script so.
 
+use cairndb::bson::{Document, doc};
+use query::code::Code;
+
 /// What the exit status means. 0 is success; the numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -42,7 +45,7 @@ impl Exit {
 }
 
 /// A command's error: the exit status, a message for people, and the code of a refused database command.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -50,11 +53,13 @@ pub(crate) struct Failure {
     pub(crate) code: Option<i32>,
     /// The line of the input at which the command ended.
     pub(crate) line: Option<u64>,
+    /// What else the reply to a refused database command has, as `keyPattern`.
+    pub(crate) details: Option<Box<Document>>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), code: None, line: None }
+        Self { exit, message: message.into(), code: None, line: None, details: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -82,6 +87,27 @@ pub(crate) fn exit_of(error: &cairndb::Error) -> Exit {
 
 impl From<cairndb::Error> for Failure {
     fn from(error: cairndb::Error) -> Self {
-        Self { exit: exit_of(&error), message: error.to_string(), code: error.code(), line: None }
+        Self { code: error.code(), details: details(&error), ..Self::new(exit_of(&error), error.to_string()) }
     }
+}
+
+/// What a reply of a server would have besides the code and the message.
+fn details(error: &cairndb::Error) -> Option<Box<Document>> {
+    use cairndb::{ErrorKind, WriteFailure};
+
+    let found = if let ErrorKind::Command(refused) = error.kind() {
+        refused.details.clone()?
+    } else if let ErrorKind::Write(WriteFailure::WriteError(refused)) = error.kind() {
+        refused.details.clone()?
+    } else if let ErrorKind::Sequence(refused) = error.kind() {
+        doc! { "sequoiaCode": refused.sequoia_code(), "sequoiaName": refused.sequoia_name() }
+    } else {
+        return None;
+    };
+    let is_invalid = error.code() == Some(Code::DOCUMENT_VALIDATION_FAILURE.number());
+    Some(Box::new(if is_invalid {
+        doc! { "errInfo": found }
+    } else {
+        found
+    }))
 }

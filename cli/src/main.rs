@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+#[cfg(feature = "shell")]
+mod ask;
 mod backup;
 mod command;
 mod compact;
@@ -24,8 +26,12 @@ mod patterns;
 mod positions;
 mod restore;
 mod salvage;
+#[cfg(feature = "shell")]
+mod script;
 mod sequences;
 mod serve;
+#[cfg(feature = "shell")]
+mod shell;
 mod signals;
 mod stats;
 mod store;
@@ -52,6 +58,7 @@ Examples:
   cairn serve shop-data
   cairn import shop-data shop.orders orders.csv
   cairn export shop-data shop.orders orders.ndjson
+  cairn query shop-data 'db.orders.find({total: {$gt: 20}})'
   cairn dump shop-data shop-dump
   cairn restore other-data shop-dump")]
 struct Arguments {
@@ -68,9 +75,13 @@ enum Command {
     Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
+    #[cfg(feature = "shell")]
+    Query(Box<ask::Arguments>),
     Restore(Box<restore::Arguments>),
     Salvage(salvage::Arguments),
     Sequences(sequences::Arguments),
+    #[cfg(feature = "shell")]
+    Shell(Box<shell::Arguments>),
     Stats(stats::Arguments),
     Verify(verify::Arguments),
     Completions(describe::Completions),
@@ -90,8 +101,12 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
+        #[cfg(feature = "shell")]
+        Command::Query(arguments) => ask::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Sequences(arguments) => sequences::run(&arguments).map_err(Box::<dyn Error>::from),
+        #[cfg(feature = "shell")]
+        Command::Shell(arguments) => shell::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Stats(arguments) => stats::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {

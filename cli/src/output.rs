@@ -94,6 +94,15 @@ impl Output {
         }
     }
 
+    /// Gives to the system what was written, so that a reader of standard output sees it.
+    #[cfg(feature = "shell")]
+    pub(crate) fn flush(&mut self) -> Result<Written, Failure> {
+        match self {
+            Self::Standard(out) => pipe(out.flush()),
+            Self::File(_) => Ok(Written::Whole),
+        }
+    }
+
     /// Makes everything written last, and gives the file its name.
     pub(crate) fn finish(self) -> Result<Written, Failure> {
         match self {

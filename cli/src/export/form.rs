@@ -6,7 +6,7 @@ use crate::extended_json::{Mode, is_wrapper, write_document};
 use crate::failure::Failure;
 
 /// A way to write documents.
-pub(super) trait Form {
+pub(crate) trait Form {
     fn begin(&mut self, out: &mut Vec<u8>);
     /// Appends a document. Returns what of it the format cannot carry.
     fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure>;
@@ -14,8 +14,8 @@ pub(super) trait Form {
 }
 
 /// Extended JSON, a document on each line.
-pub(super) struct Lines {
-    pub(super) mode: Mode,
+pub(crate) struct Lines {
+    pub(crate) mode: Mode,
 }
 
 impl Form for Lines {
@@ -33,11 +33,11 @@ impl Form for Lines {
 }
 
 /// One array of Extended JSON.
-pub(super) struct OneArray {
-    pub(super) mode: Mode,
+pub(crate) struct OneArray {
+    pub(crate) mode: Mode,
     /// The level of each document, if every field has a line of its own.
-    pub(super) indent: Option<usize>,
-    pub(super) is_first: bool,
+    pub(crate) indent: Option<usize>,
+    pub(crate) is_first: bool,
 }
 
 impl Form for OneArray {
@@ -61,7 +61,7 @@ impl Form for OneArray {
 }
 
 /// BSON, as it is stored.
-pub(super) struct Stored;
+pub(crate) struct Stored;
 
 impl Form for Stored {
     fn begin(&mut self, _: &mut Vec<u8>) {}

@@ -2,8 +2,11 @@
 
 mod choice;
 mod command;
-mod form;
+pub(crate) mod form;
 mod table;
+
+#[cfg(feature = "shell")]
+pub(crate) use self::table::Table;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,6 +14,7 @@ use std::time::Instant;
 use cairndb::bson::{RawDocument, doc};
 
 use crate::command::{count, raw};
+use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
 use crate::output::{Output, Written};
@@ -201,7 +205,7 @@ fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
     let mut id = Vec::new();
     match document.get("_id") {
         // A value too deep to be shown cannot be an `_id` of a stored document.
-        Ok(Some(value)) => drop(crate::extended_json::write_value(&mut id, value)),
+        Ok(Some(value)) => drop(crate::extended_json::write_value(&mut id, value, Mode::Relaxed)),
         Ok(None) | Err(_) => id.extend_from_slice(b"none"),
     }
     warn(&format!("_id {}: {reason}", String::from_utf8_lossy(&id)));

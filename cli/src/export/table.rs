@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::export::form::Form;
-use crate::extended_json::{date_text, double_text, write_value};
+use crate::extended_json::{Mode, date_text, double_text, write_value};
 use crate::failure::{Exit, Failure};
 
 /// What `--fields auto` looks at: this many documents, or bytes.
@@ -16,7 +16,7 @@ const COLUMNS_MAX: usize = 10_000;
 /// Deeper documents are not looked into for columns: they are cells of Extended JSON.
 const DEPTH_MAX: usize = 100;
 
-pub(super) struct Table {
+pub(crate) struct Table {
     delimiter: u8,
     is_for_spreadsheets: bool,
     columns: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(delimiter: u8, fields: &str, is_for_spreadsheets: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(delimiter: u8, fields: &str, is_for_spreadsheets: bool) -> Result<Self, Failure> {
         let is_auto = fields == "auto";
         let columns: Vec<String> =
             if is_auto { Vec::new() } else { fields.split(',').map(|path| path.trim().to_owned()).collect() };
@@ -78,7 +78,7 @@ impl Table {
             RawBsonRef::Double(number) => out.extend_from_slice(double_text(number).as_bytes()),
             RawBsonRef::DateTime(date) => match date_text(date) {
                 Some(text) => out.extend_from_slice(text.as_bytes()),
-                None => write_value(out, value)?,
+                None => write_value(out, value, Mode::Relaxed)?,
             },
             RawBsonRef::Document(_)
             | RawBsonRef::Array(_)
@@ -93,7 +93,7 @@ impl Table {
             | RawBsonRef::Undefined
             | RawBsonRef::DbPointer(_)
             | RawBsonRef::MinKey
-            | RawBsonRef::MaxKey => write_value(out, value)?,
+            | RawBsonRef::MaxKey => write_value(out, value, Mode::Relaxed)?,
         }
         Ok(())
     }

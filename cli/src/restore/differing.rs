@@ -7,7 +7,7 @@ use cairndb::bson::{RawDocument, RawDocumentBuf, cstr, doc};
 use formats::dump::reader::Piece;
 
 use crate::command::raw;
-use crate::extended_json::write_value;
+use crate::extended_json::{Mode, write_value};
 use crate::failure::Failure;
 use crate::fingerprint::{hash, part_of};
 use crate::restore::plan::{Plan, Planned};
@@ -104,7 +104,7 @@ fn shown(id: &[u8]) -> String {
     let mut text = Vec::new();
     if let Some(value) = RawDocument::from_bytes(id).ok().and_then(|id| id.get("_id").ok()?) {
         // A value too deep to be shown cannot be an `_id` of a stored document.
-        let _ = write_value(&mut text, value);
+        let _ = write_value(&mut text, value, Mode::Relaxed);
     }
     String::from_utf8_lossy(&text).into_owned()
 }

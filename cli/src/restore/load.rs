@@ -9,7 +9,7 @@ use formats::dump::reader::Piece;
 
 use crate::command::{count, with_array};
 use crate::dumped::DumpedKind;
-use crate::extended_json::write_value;
+use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::restore::plan::Plan;
@@ -154,7 +154,7 @@ impl Loader<'_> {
     fn refuse(&self, batch: &Batch, document: &RawDocument, message: &str) {
         let mut id = Vec::new();
         match document.get("_id") {
-            Ok(Some(value)) => drop(write_value(&mut id, value)),
+            Ok(Some(value)) => drop(write_value(&mut id, value, Mode::Relaxed)),
             Ok(None) | Err(_) => id.extend_from_slice(b"none"),
         }
         let (database, name, id) = (&batch.database, &batch.name, String::from_utf8_lossy(&id));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{
-    CancellationToken, Client, ClientBuilder, Collection, CompactionProgress, CompactionReport, Cursor,
+    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor,
     SystemCollection,
 };
 use cairndb_server::{UserError, Users};
@@ -20,8 +20,15 @@ use crate::store::{
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
 
+/// What becomes of a folder that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    IsMade,
+    IsRefused,
+}
+
 pub(super) struct Folder {
-    client: Client,
+    pub(super) client: Client,
     /// Then nothing changes while it is read.
     is_read_only: bool,
 }
@@ -36,19 +43,15 @@ impl Folder {
         Ok(Self { client: open_for_reading(path, memory, token)?, is_read_only: true })
     }
 
-    /// Opens the folder for itself alone, or makes it. A signal does not end what is being written: a batch is whole.
-    pub(super) fn open_for_writing(path: &Path, memory: Option<usize>) -> Result<Self, Failure> {
-        Self::open_alone(path, memory, Client::builder())
-    }
-
-    /// Opens the folder for itself alone. It is never made.
-    pub(super) fn open_existing(path: &Path, memory: Option<usize>) -> Result<Self, Failure> {
-        Self::open_alone(path, memory, Client::builder().create_if_missing(false))
-    }
-
-    fn open_alone(path: &Path, memory: Option<usize>, builder: ClientBuilder) -> Result<Self, Failure> {
-        // The tool does its own work, and does not remove what has expired.
-        let mut builder = builder.ttl_interval(None);
+    /// Opens the folder for itself alone; `absent` says what becomes of one that is not there. A signal does not end what is being written:
+    /// a batch is whole.
+    pub(super) fn open_for_writing(
+        path: &Path,
+        memory: Option<usize>,
+        absent: Absent,
+    ) -> Result<Self, Failure> {
+        // The tool comes to write, and not to remove what has expired.
+        let mut builder = Client::builder().ttl_interval(None).create_if_missing(absent == Absent::IsMade);
         if let Some(bytes) = memory {
             builder = builder.memory_budget(bytes);
         }
@@ -121,6 +124,11 @@ impl Store for Folder {
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         Ok(Box::new(self.client.database(database).run_raw_cursor_command(command).run()?))
+    }
+
+    #[cfg(feature = "shell")]
+    fn use_token(&mut self, token: &CancellationToken) {
+        self.client = self.client.with_cancellation(token);
     }
 
     fn is_of_one_moment(&self) -> bool {

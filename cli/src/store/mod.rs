@@ -6,7 +6,9 @@
 mod folder;
 mod place;
 #[cfg(feature = "remote")]
-mod remote;
+pub(crate) mod remote;
+#[cfg(feature = "shell")]
+pub(crate) mod session;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,7 @@ use crate::signals::Signals;
 use crate::store::place::Place;
 
 /// A store that runs database commands, from any number of threads.
-pub(crate) trait Store: Sync {
+pub(crate) trait Store: Send + Sync {
     /// Runs a command on a database and returns its reply.
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure>;
 
@@ -27,6 +29,10 @@ pub(crate) trait Store: Sync {
 
     /// Runs a command whose result is a cursor, and returns its documents.
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure>;
+
+    /// From now on commands and cursors end when this token is cancelled, where they can.
+    #[cfg(feature = "shell")]
+    fn use_token(&mut self, token: &CancellationToken);
 
     /// Whether everything that is read is of one moment, and not of the moment of each command.
     fn is_of_one_moment(&self) -> bool;
@@ -126,7 +132,7 @@ pub(crate) trait Documents {
 pub(crate) struct Access {
     /// Bytes for the store's cache, if it is a folder.
     #[arg(long, value_name = "BYTES")]
-    memory: Option<usize>,
+    pub(crate) memory: Option<usize>,
     /// Read the password of the URI's user from the first line of this file; the environment variable
     /// `CAIRN_PASSWORD` holds it otherwise, or the terminal is asked.
     #[arg(long, value_name = "FILE")]
@@ -180,7 +186,9 @@ pub(crate) fn open_for_writing(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory)?)),
+        Place::Folder(path) => {
+            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, folder::Absent::IsMade)?))
+        }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }
@@ -192,7 +200,9 @@ pub(crate) fn open_existing(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => Ok(Box::new(folder::Folder::open_existing(&path, access.memory)?)),
+        Place::Folder(path) => {
+            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, folder::Absent::IsRefused)?))
+        },
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+#[cfg(feature = "shell")]
+use cairndb::CancellationToken;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
@@ -111,6 +113,11 @@ impl Store for Remote {
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         let cursor = self.client.database(database).run_raw_cursor_command(command).run();
         Ok(Box::new(cursor.map_err(|error| failure(&error))?))
+    }
+
+    #[cfg(feature = "shell")]
+    fn use_token(&mut self, _: &CancellationToken) {
+        // The driver waits for its answer; a second signal ends the process, and with it the connection.
     }
 
     fn is_of_one_moment(&self) -> bool {
@@ -233,7 +240,7 @@ fn password(file: Option<&Path>) -> Result<String, Failure> {
     Err(Failure::usage("the URI names a user: give --password-file or CAIRN_PASSWORD"))
 }
 
-fn percent_encoded(bytes: &[u8]) -> String {
+pub(crate) fn percent_encoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
@@ -256,8 +263,12 @@ fn told(error: &Error) -> String {
 
 fn failure(error: &Error) -> Failure {
     if let ErrorKind::Command(command) = error.kind.as_ref() {
-        let code = Some(command.code);
-        return Failure { exit: Exit::Failed, message: command.message.clone(), code, line: None };
+        let reply = error.server_response().and_then(|reply| Document::try_from(reply).ok());
+        return Failure {
+            code: Some(command.code),
+            details: reply.map(Box::new),
+            ..Failure::new(Exit::Failed, command.message.clone())
+        };
     }
     if let ErrorKind::ServerSelection { .. } = error.kind.as_ref() {
         return Failure::new(Exit::NoStore, format!("no server can be reached: {}", told(error)));

@@ -1,0 +1,248 @@
+//! `cairn query`: what an expression of the shell's language gives, for scripts and pipes.
+
+mod answer;
+mod people;
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use cairndb::bson::{RawBson, RawBsonRef};
+use clap::ValueEnum;
+
+use crate::argument::content;
+use crate::ask::answer::{Ask, Found, List};
+use crate::ask::people::People;
+use crate::export::{Table, form};
+use crate::extended_json::{Mode, write_value};
+use crate::failure::{Exit, Failure};
+use crate::listing::databases;
+use crate::script::{self, Engine, Target};
+use crate::signals::Signals;
+use crate::store::session::{Session, Writes};
+use crate::store::{Access, Documents};
+use crate::talk::{Report, Talk, warn};
+
+/// Evaluates an expression in the language of `cairn shell`, which is MongoDB's, and prints its value.
+///
+/// The documents of a cursor are printed as they come, one a line, and on a terminal as a table. Another value is printed as
+/// it is: a document or an array as Extended JSON, a text as text.
+///
+/// The store is a folder, a Unix socket or a URI. A folder is opened for reading, also while another process has it open;
+/// an expression that writes opens it for writing, which needs the folder for this process alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn query shop-data 'db.orders.find({total: {$gt: 20}}).sort({_id: -1}).limit(3)'
+      documents, one a line
+  cairn query shop-data -c orders '{customer: /^Ada/}' --format csv
+      the documents that match a filter, as CSV
+  cairn query shop-data -c orders '[{$group: {_id: \"$customer\", n: {$sum: 1}}}]' --format table
+      the results of a pipeline
+  cairn query shop.sock 'db.orders.countDocuments()'
+      a number, from a running server
+  cairn query shop-data -c orders '{total: 20}' --explain
+      what the search would look at")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    store: String,
+    /// An expression, as `db.orders.find()`; with `--collection` a filter, or a pipeline if it is an array. `@FILE` reads a
+    /// file, and `-` standard input.
+    expression: String,
+    /// The database that `db` stands for, unless there is only one.
+    #[arg(long, value_name = "NAME")]
+    db: Option<String>,
+    /// Read EXPRESSION as a filter or a pipeline for this collection.
+    #[arg(short, long, value_name = "NAME")]
+    collection: Option<String>,
+    /// How documents are printed; without it as a table on a terminal, and otherwise as `ndjson`.
+    #[arg(long)]
+    format: Option<Form>,
+    /// Print canonical Extended JSON, which keeps every type; in the formats `ndjson` and `json` alone.
+    #[arg(long)]
+    canonical: bool,
+    /// Print what the search would look at, and not its documents.
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// How documents are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// Extended JSON, a document on each line.
+    Ndjson,
+    /// One array of Extended JSON.
+    Json,
+    /// Columns for people.
+    Table,
+    /// RFC 4180, with the paths of the first 1,000 documents as columns.
+    Csv,
+}
+
+impl Arguments {
+    fn form(&self) -> Form {
+        let is_for_people = std::io::stdout().is_terminal() && !self.canonical;
+        self.format.unwrap_or(if is_for_people { Form::Table } else { Form::Ndjson })
+    }
+
+    fn mode(&self) -> Mode {
+        if self.canonical { Mode::Canonical } else { Mode::Relaxed }
+    }
+}
+
+/// Runs the command and reports. Returns the exit status if not all was done.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let mut printed = 0;
+    let done = Signals::watch().and_then(|signals| {
+        let done = query(arguments, &signals, &mut printed);
+        signals.judge(done, format!("interrupted after {printed} documents"))
+    });
+    let report = Report {
+        command: "query",
+        elapsed: started.elapsed(),
+        counts: vec![("documents", printed)],
+        names: Vec::new(),
+        found: Vec::new(),
+        failure: done.err(),
+    };
+    arguments.talk.report(&report, true);
+    report.failure.map_or(Ok(()), Err)
+}
+
+fn query(arguments: &Arguments, signals: &Signals, printed: &mut u64) -> Result<(), Failure> {
+    // What is wrong with the command line is found before anything is opened.
+    if arguments.canonical && !matches!(arguments.form(), Form::Ndjson | Form::Json) {
+        return Err(Failure::usage("--canonical is for the formats ndjson and json"));
+    }
+    let text = content("EXPRESSION", &arguments.expression)?;
+    let store =
+        Session::open(&arguments.store, &arguments.access, Writes::WhenAsked, &signals.token, &mut warn)?;
+    let database = match &arguments.db {
+        Some(name) => name.clone(),
+        None => only_database(databases(&store)?)?,
+    };
+    let target =
+        Target { store: Box::new(store), store_name: arguments.store.clone(), database, keeps_read: true };
+    script::on_thread(|| {
+        let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
+        evaluate(arguments, &engine, &text, printed)
+    })
+}
+
+/// The database that is meant if none is named.
+fn only_database(mut names: Vec<String>) -> Result<String, Failure> {
+    // What every server has is not what the user has stored.
+    if names.len() > 1 {
+        names.retain(|name| name != "admin");
+    }
+    if names.len() > 1 {
+        return Err(Failure::usage(format!("give --db: there are {}", names.join(", "))));
+    }
+    // As in mongosh, where there is none.
+    Ok(names.pop().unwrap_or_else(|| "test".to_owned()))
+}
+
+fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u64) -> Result<(), Failure> {
+    let text = match &arguments.collection {
+        // A document at the beginning of a statement would be a block.
+        Some(_) => format!("({text}\n)"),
+        None => text.to_owned(),
+    };
+    let shown = engine.evaluate("EXPRESSION", &text, |ctx, value| {
+        let ask = Ask { collection: arguments.collection.as_deref(), is_explained: arguments.explain };
+        let found = answer::of(ctx, engine, &ask, value)?;
+        // What the expression printed comes before its value.
+        Ok(engine
+            .flush()
+            .and_then(|is_wanted| if is_wanted { show(arguments, engine, found, printed) } else { Ok(()) }))
+    });
+    match shown {
+        Ok(shown) => shown?,
+        // The signal itself is judged by the caller.
+        Err(stopped) => stopped.into_exit().and_then(|code| match code {
+            0 => Ok(()),
+            code => Err(Failure::new(Exit::Failed, format!("exit({code}) was called"))),
+        })?,
+    }
+    engine.sync()
+}
+
+/// Prints what an expression gave.
+fn show(arguments: &Arguments, engine: &Engine, found: Found<'_>, printed: &mut u64) -> Result<(), Failure> {
+    let rows: Box<dyn Documents + '_> = match found {
+        Found::Nothing => return Ok(()),
+        Found::Text(text) => {
+            engine.print(text.as_bytes())?;
+            engine.print(b"\n")?;
+            return engine.flush().map(drop);
+        }
+        Found::Stream { database, command } => engine.stream(&database, command)?,
+        Found::Rows(rows) => Box::new(rows),
+        Found::Value(value) => match (arguments.form(), value) {
+            (Form::Csv | Form::Table, RawBson::Document(document)) => Box::new(List::of(vec![document])),
+            (Form::Csv | Form::Table, RawBson::Array(array)) => match List::of_array(&array) {
+                Some(list) => Box::new(list),
+                None => return print_value(arguments, engine, RawBson::Array(array).as_raw_bson_ref()),
+            },
+            (_, value) => return print_value(arguments, engine, value.as_raw_bson_ref()),
+        },
+    };
+    print_rows(arguments, engine, rows, printed)
+}
+
+fn print_value(arguments: &Arguments, engine: &Engine, value: RawBsonRef<'_>) -> Result<(), Failure> {
+    let mut line = Vec::new();
+    write_value(&mut line, value, arguments.mode())?;
+    line.push(b'\n');
+    engine.print(&line)?;
+    engine.flush().map(drop)
+}
+
+/// Prints documents as they come.
+fn print_rows(
+    arguments: &Arguments,
+    engine: &Engine,
+    mut rows: Box<dyn Documents + '_>,
+    printed: &mut u64,
+) -> Result<(), Failure> {
+    let mode = arguments.mode();
+    let mut form: Box<dyn form::Form> = match arguments.form() {
+        Form::Ndjson => Box::new(form::Lines { mode }),
+        Form::Json => Box::new(form::OneArray { mode, indent: None, is_first: true }),
+        Form::Csv => Box::new(Table::new(b',', "auto", false)?),
+        Form::Table => Box::new(People::new(width())),
+    };
+    let (mut bytes, mut lossy) = (Vec::new(), 0_u64);
+    form.begin(&mut bytes);
+    while !engine.is_to_stop() && rows.advance()? {
+        // A table shows what fits, and people see that.
+        let is_lossy = form.write(&mut bytes, rows.current())?.is_some();
+        lossy += u64::from(is_lossy && arguments.form() != Form::Table);
+        *printed += 1;
+        if !engine.print(&bytes)? {
+            return Ok(());
+        }
+        bytes.clear();
+    }
+    form.end(&mut bytes)?;
+    if engine.print(&bytes)? {
+        engine.flush()?;
+    }
+    if lossy > 0 {
+        return Err(Failure::new(
+            Exit::Partly,
+            format!("{lossy} documents have what the format cannot carry"),
+        ));
+    }
+    Ok(())
+}
+
+/// The columns of the terminal, or what most have.
+fn width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col).max(40))
+}

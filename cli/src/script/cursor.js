@@ -1,0 +1,141 @@
+// Cursors: a read that runs when its first document is asked for, or when it is explained.
+(function (cairn, native) {
+    "use strict";
+
+    class Cursor {
+        constructor(database, command) {
+            cairn.hide(this, "database", database);
+            cairn.hide(this, "command", command);
+            cairn.hide(this, "read", undefined);
+            // Documents that were read ahead by `hasNext`.
+            cairn.hide(this, "ahead", []);
+            cairn.hide(this, "change", undefined);
+            cairn.hide(this, "isClosed", false);
+        }
+
+        set(name, value) {
+            if (this.read) cairn.invalid(`${name} must be called before the cursor is read`);
+            this.command[name] = value;
+            return this;
+        }
+
+        step() {
+            if (this.isClosed) return undefined;
+            if (!this.read) this.read = cairn.open(this.database, this.command);
+            return this.read();
+        }
+
+        tryNext() {
+            const document = this.ahead.length > 0 ? this.ahead.shift() : this.step();
+            if (document === undefined) return null;
+            return this.change ? this.change(document) : document;
+        }
+
+        next() { return this.tryNext(); }
+
+        hasNext() {
+            if (this.ahead.length === 0) {
+                const document = this.step();
+                if (document !== undefined) this.ahead.push(document);
+            }
+            return this.ahead.length > 0;
+        }
+
+        toArray() {
+            const documents = [];
+            while (this.hasNext()) documents.push(this.tryNext());
+            return documents;
+        }
+
+        forEach(visit) {
+            while (this.hasNext()) {
+                if (visit(this.tryNext()) === false) break;
+            }
+        }
+
+        map(change) {
+            const before = this.change;
+            this.change = before ? (document) => change(before(document)) : change;
+            return this;
+        }
+
+        itcount() {
+            let count = 0;
+            for (; this.hasNext(); count += 1) this.ahead.shift();
+            return count;
+        }
+
+        *[Symbol.iterator]() {
+            while (this.hasNext()) yield this.tryNext();
+        }
+
+        close() {
+            this.isClosed = true;
+            this.read = undefined;
+            this.ahead = [];
+        }
+
+        isExhausted() { return !this.hasNext(); }
+        objsLeftInBatch() { return this.ahead.length; }
+        pretty() { return this; }
+        maxTimeMS(milliseconds) { return this.set("maxTimeMS", milliseconds); }
+        hint(index) { return this.set("hint", index); }
+        comment(text) { return this.set("comment", text); }
+        collation(collation) { return this.set("collation", collation); }
+
+        explain(verbosity) {
+            const { cursor, explain, ...command } = this.command;
+            return cairn.explain(this.database, command.aggregate ? { ...command, cursor: {} } : command, verbosity);
+        }
+    }
+
+    class FindCursor extends Cursor {
+        sort(keys) { return this.set("sort", cairn.sortOf(keys)); }
+        skip(count) { return this.set("skip", count); }
+        limit(count) {
+            // A negative limit is one batch, as in every MongoDB shell.
+            if (count < 0) this.set("singleBatch", true);
+            return this.set("limit", Math.abs(count));
+        }
+        batchSize(count) { return this.set("batchSize", count); }
+        projection(fields) { return this.set("projection", fields); }
+        project(fields) { return this.projection(fields); }
+        min(keys) { return this.set("min", keys); }
+        max(keys) { return this.set("max", keys); }
+        returnKey(is = true) { return this.set("returnKey", is); }
+        showRecordId(is = true) { return this.set("showRecordId", is); }
+        allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
+        noCursorTimeout(is = true) { return this.set("noCursorTimeout", is); }
+
+        counted(names) {
+            const { find, filter } = this.command;
+            return cairn.run(this.database, { count: find, query: filter || {}, ...cairn.pick(this.command, ["hint", "maxTimeMS", "collation", ...names]) }).n;
+        }
+
+        count(applySkipLimit = false) { return this.counted(applySkipLimit ? ["skip", "limit"] : []); }
+        size() { return this.counted(["skip", "limit"]); }
+    }
+
+    class AggregationCursor extends Cursor {
+        batchSize(count) { return this.set("cursor", { ...this.command.cursor, batchSize: count }); }
+        allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
+    }
+
+    for (const name of ["addOption", "tailable", "readConcern", "readPref", "showDiskLoc", "maxAwaitTimeMS", "oplogReplay"]) {
+        cairn.hide(Cursor.prototype, name, function () { throw new cairn.NotSupported(`cursor.${name}`); });
+    }
+
+    const ORDERS = { asc: 1, ascending: 1, "1": 1, desc: -1, descending: -1, "-1": -1 };
+
+    // A sort as a command takes it; mongosh also takes pairs and words.
+    cairn.sortOf = function (keys) {
+        if (typeof keys === "string") return { [keys]: 1 };
+        if (!Array.isArray(keys) && !(keys instanceof Map)) return keys;
+        const pairs = Array.from(keys, (pair) => (Array.isArray(pair) ? pair : [pair, 1]));
+        return new Map(pairs.map(([name, order]) => [name, ORDERS[order] ?? order]));
+    };
+
+    cairn.explain = (database, command, verbosity = "queryPlanner") => cairn.run(database, { explain: command, verbosity: verbosity === true ? "allPlansExecution" : verbosity || "queryPlanner" });
+
+    Object.assign(cairn, { Cursor, FindCursor, AggregationCursor });
+})

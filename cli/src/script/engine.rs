@@ -1,0 +1,302 @@
+//! The engine of scripts: QuickJS-NG with a limit of memory, ended by signals, and with nothing of the system but what
+//! [`native`](crate::script::native) gives it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use cairndb::bson::RawDocumentBuf;
+use rquickjs::context::EvalOptions;
+use rquickjs::{Context, Ctx, Function, Object, Runtime, Value};
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::script::evaluate::run_text;
+use crate::script::native;
+use crate::script::shared::{Ended, Shared};
+use crate::signals::Signals;
+use crate::store::{Access, Documents, Store};
+
+/// The stack that the engine's thread needs, and what scripts may use of it: the rest is for the engine's own functions.
+const THREAD_STACK_BYTES: usize = 24 << 20;
+const SCRIPT_STACK_BYTES: usize = 16 << 20;
+/// The memory that scripts may have unless `--memory` says otherwise.
+const MEMORY_BYTES: usize = 512 << 20;
+/// The names of this folder's scripts in the stacks of errors begin with this.
+const OWN: &str = "cairn:";
+const CAIRN: &str = "\0cairn";
+/// Between the name of a text and how many lines are before it.
+const LINES: &str = " after line ";
+
+/// In the order in which they need each other.
+const PRELUDE: [(&str, &str); 9] = [
+    ("values", include_str!("values.js")),
+    ("inspect", include_str!("inspect.js")),
+    ("errors", include_str!("errors.js")),
+    ("ejson", include_str!("ejson.js")),
+    ("cursor", include_str!("cursor.js")),
+    ("collection", include_str!("collection.js")),
+    ("bulk", include_str!("bulk.js")),
+    ("database", include_str!("database.js")),
+    ("language", include_str!("language.js")),
+];
+
+/// The memory that scripts may have.
+pub(crate) fn memory(access: &Access) -> usize {
+    access.memory.unwrap_or(MEMORY_BYTES)
+}
+
+/// What an evaluation came to besides a result.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    Ended(Ended),
+    /// A signal came.
+    Signal(Exit),
+    /// An error that no script caught.
+    Uncaught(Failure),
+}
+
+impl Stopped {
+    /// The status that scripts asked for, if nothing failed.
+    pub(crate) fn into_exit(self) -> Result<i32, Failure> {
+        match self {
+            Self::Ended(Ended::Exit(code)) => Ok(code),
+            Self::Ended(Ended::NotWanted) => Ok(0),
+            Self::Ended(Ended::Failed(failure)) | Self::Uncaught(failure) => Err(failure),
+            Self::Signal(exit) => Err(Failure::new(exit, "interrupted")),
+        }
+    }
+}
+
+/// What scripts work on.
+pub(crate) struct Target {
+    pub(crate) store: Box<dyn Store>,
+    /// The store as the user named it, without a password.
+    pub(crate) store_name: String,
+    /// The database that `db` stands for at first.
+    pub(crate) database: String,
+    /// Whether the bytes of the last document that was read are kept.
+    pub(crate) keeps_read: bool,
+}
+
+/// An engine with the shell's language.
+pub(crate) struct Engine {
+    // Dropped in this order: a runtime must outlive its contexts.
+    context: Context,
+    _runtime: Runtime,
+    shared: Rc<Shared>,
+    memory: usize,
+}
+
+impl Engine {
+    /// Makes an engine whose scripts may use `memory` bytes. It is used within [`on_thread`].
+    pub(crate) fn new(target: Target, memory: usize, signals: Signals) -> Result<Self, Failure> {
+        let shared = Rc::new(Shared {
+            store: RefCell::new(target.store),
+            store_name: target.store_name,
+            database: target.database,
+            output: RefCell::new(Output::open(None, false)?),
+            ended: RefCell::new(None),
+            signals: RefCell::new(signals),
+            has_run: Cell::new(false),
+            keeps_read: target.keeps_read,
+            last_read: RefCell::new(None),
+        });
+        let unusable = |error: rquickjs::Error| {
+            Failure::new(
+                Exit::Failed,
+                format!("the engine of scripts cannot be made with {memory} bytes of memory: {error}"),
+            )
+        };
+        let runtime = Runtime::new().map_err(unusable)?;
+        runtime.set_memory_limit(memory);
+        runtime.set_max_stack_size(SCRIPT_STACK_BYTES);
+        let own = Rc::clone(&shared);
+        runtime.set_interrupt_handler(Some(Box::new(move || own.is_to_stop())));
+        let context = Context::full(&runtime).map_err(unusable)?;
+        context.with(|ctx| prepare(&ctx, &shared).map_err(|error| uncaught(&ctx, &error)))?;
+        Ok(Self { context, _runtime: runtime, shared, memory })
+    }
+
+    /// Evaluates a text, which errors name `name`, and hands its value on.
+    pub(crate) fn evaluate<R>(
+        &self,
+        name: &str,
+        text: &str,
+        then: impl for<'js> FnOnce(&Ctx<'js>, Value<'js>) -> rquickjs::Result<R>,
+    ) -> Result<R, Stopped> {
+        self.attempt(|ctx| {
+            let value = run_text(ctx, name, text)?;
+            then(ctx, value)
+        })
+    }
+
+    /// Calls a function of the shell's own scripts with texts.
+    pub(crate) fn call<R>(
+        &self,
+        name: &str,
+        argument: &str,
+        then: impl for<'js> FnOnce(&Ctx<'js>, Value<'js>) -> rquickjs::Result<R>,
+    ) -> Result<R, Stopped> {
+        self.attempt(|ctx| {
+            let value = cairn(ctx)?.get::<_, Function>(name)?.call((argument,))?;
+            then(ctx, value)
+        })
+    }
+
+    fn attempt<R>(&self, work: impl for<'js> FnOnce(&Ctx<'js>) -> rquickjs::Result<R>) -> Result<R, Stopped> {
+        let done = self.context.with(|ctx| work(&ctx).map_err(|error| uncaught(&ctx, &error)));
+        let done = done.map_err(|mut failure| {
+            // Without memory there is none for an error either.
+            if failure.message.ends_with("uncaught null") || failure.message.ends_with("out of memory") {
+                // Writing to a string does not fail.
+                let _ = write!(
+                    failure.message,
+                    ": out of memory, where scripts may have {} bytes (--memory)",
+                    self.memory
+                );
+            }
+            failure
+        });
+        let ended = self.shared.ended.borrow().clone();
+        if let Some(ended) = ended {
+            return Err(Stopped::Ended(ended));
+        }
+        if let Some(exit) = self.shared.signals.borrow().received() {
+            return Err(Stopped::Signal(exit));
+        }
+        done.map_err(Stopped::Uncaught)
+    }
+
+    /// Writes to where scripts print. Returns whether more is wanted.
+    pub(crate) fn print(&self, bytes: &[u8]) -> Result<bool, Failure> {
+        Ok(self.shared.output.borrow_mut().write(bytes)? == crate::output::Written::Whole)
+    }
+
+    /// Makes what was printed seen.
+    pub(crate) fn flush(&self) -> Result<bool, Failure> {
+        Ok(self.shared.output.borrow_mut().flush()? == crate::output::Written::Whole)
+    }
+
+    /// Whether scripts are to end, and what is printed of them.
+    pub(crate) fn is_to_stop(&self) -> bool {
+        self.shared.is_to_stop()
+    }
+
+    /// The documents of a command.
+    pub(crate) fn stream(
+        &self,
+        database: &str,
+        command: RawDocumentBuf,
+    ) -> Result<Box<dyn Documents>, Failure> {
+        self.shared.stream(database, command)
+    }
+
+    /// The last document that was read, as it is stored, where that is kept.
+    pub(crate) fn last_read(&self) -> Option<RawDocumentBuf> {
+        self.shared.last_read.borrow().clone()
+    }
+
+    /// After a signal has ended a statement: the next one runs again.
+    pub(crate) fn renew(&self) {
+        let mut signals = self.shared.signals.borrow_mut();
+        signals.renew();
+        self.shared.store.borrow_mut().use_token(&signals.token);
+    }
+
+    /// Makes durable what scripts have written.
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
+        if self.shared.has_run.get() { self.shared.store.borrow().sync() } else { Ok(()) }
+    }
+}
+
+/// Runs scripts on a thread whose stack is large enough for them.
+pub(crate) fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, Failure> + Send) -> Result<R, Failure> {
+    let failed = |error: std::io::Error| Failure::io("a thread for scripts", &error);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(THREAD_STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, work).map_err(failed)?;
+        // A panic goes on in the thread that waits.
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn prepare(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
+    let native = native::functions(ctx, shared)?;
+    let cairn = Object::new(ctx.clone())?;
+    for (name, text) in PRELUDE {
+        let mut options = EvalOptions::default();
+        options.filename = Some(format!("{OWN}{name}"));
+        let part: Function = ctx.eval_with_options(text, options)?;
+        part.call::<_, ()>((cairn.clone(), native.clone()))?;
+    }
+    ctx.globals().prop(CAIRN, rquickjs::object::Property::from(cairn))
+}
+
+/// What this folder's scripts share.
+pub(crate) fn cairn<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    ctx.globals().get(CAIRN)
+}
+
+/// The exception that no script caught, with where it was thrown.
+pub(crate) fn uncaught(ctx: &Ctx<'_>, error: &rquickjs::Error) -> Failure {
+    let failed = |message: String| Failure::new(Exit::Failed, message);
+    if !matches!(error, rquickjs::Error::Exception) {
+        return failed(format!("the engine of scripts failed: {error}"));
+    }
+    let thrown = ctx.catch();
+    let Some(object) = thrown.as_object().filter(|_| thrown.is_error()) else {
+        let shown = cairn(ctx).and_then(|cairn| cairn.get::<_, Function>("inspect")?.call((thrown,)));
+        return failed(format!("uncaught {}", shown.unwrap_or_else(|_| "exception".to_owned())));
+    };
+    let text = |name: &str| object.get::<_, String>(name).unwrap_or_default();
+    let told = cairn(ctx)
+        .and_then(|cairn| cairn.get::<_, Function>("errorText")?.call((object.clone(),)))
+        .unwrap_or_else(|_| format!("{}: {}", text("name"), text("message")));
+    let place = place(&text("stack")).map(|place| format!("{}: ", counted(place))).unwrap_or_default();
+    Failure { code: object.get("code").ok(), ..failed(format!("{place}{told}")) }
+}
+
+/// The name of a text that begins after `lines` lines of what is called `name`.
+pub(crate) fn name_from_line(name: &str, lines: usize) -> String {
+    if lines == 0 { name.to_owned() } else { format!("{name}{LINES}{lines}") }
+}
+
+/// A place as a person counts the lines: those before the text are added.
+fn counted(place: &str) -> String {
+    let mut parts = place.rsplitn(3, ':');
+    if let (Some(column), Some(line), Some(name)) = (parts.next(), parts.next(), parts.next())
+        && let Some((name, before)) = name.rsplit_once(LINES)
+        && let (Ok(line), Ok(before)) = (line.parse::<usize>(), before.parse::<usize>())
+    {
+        return format!("{name}:{}:{column}", line + before);
+    }
+    place.to_owned()
+}
+
+/// Where an error was thrown, by the first line of its stack that is none of the shell's own: `NAME:LINE:COLUMN`.
+fn place(stack: &str) -> Option<&str> {
+    stack.lines().find_map(|line| {
+        let line = line.trim().strip_prefix("at ")?;
+        let place = line.split_once(" (").map_or(line, |(_, place)| place.strip_suffix(')').unwrap_or(place));
+        let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u32>().is_ok());
+        let mut parts = place.rsplit(':');
+        let is_place = is_number(parts.next()) && is_number(parts.next()) && parts.next().is_some();
+        (is_place && !place.starts_with(OWN)).then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_placed_in_the_user_s_script() {
+        let stack = "    at check (cairn:collection:7:3)\n    at <anonymous> (a(b):c.js:12:5)\n    at <eval> (x.js:1:1)\n";
+        assert_eq!(place(stack), Some("a(b):c.js:12:5"));
+        assert_eq!(place("    at x.js:7:13\n"), Some("x.js:7:13"));
+        assert_eq!(counted(&format!("{}:7:13", name_from_line("input", 3))), "input:10:13");
+        assert_eq!(counted("input:7:13"), "input:7:13");
+        assert_eq!(place("    at native\n    at f (native)\n"), None);
+    }
+}

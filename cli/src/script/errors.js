@@ -1,0 +1,90 @@
+// The errors that the shell throws, and the one way to a command.
+(function (cairn, native) {
+    "use strict";
+
+    class MongoError extends Error {
+        get [Symbol.toStringTag]() { return "Error"; }
+    }
+
+    // What a store refuses: `code`, `codeName`, and what else its reply has.
+    class MongoServerError extends MongoError {
+        constructor(message, reply = {}) {
+            super(message);
+            for (const [name, value] of Object.entries(reply)) {
+                if (name !== "ok" && name !== "errmsg" && name !== "message") this[name] = value;
+            }
+            cairn.hide(this, "errorResponse", reply);
+        }
+    }
+    class MongoBulkWriteError extends MongoServerError {}
+    class MongoInvalidArgumentError extends MongoError {}
+
+    // What mongosh has and this shell does not.
+    class NotSupported extends MongoError {
+        constructor(name) {
+            super(`${name} is not supported`);
+        }
+    }
+    for (const made of [MongoError, MongoServerError, MongoBulkWriteError, MongoInvalidArgumentError, NotSupported]) {
+        cairn.hide(made.prototype, "name", made.name);
+    }
+    Object.assign(cairn, { MongoServerError, MongoBulkWriteError, MongoInvalidArgumentError, NotSupported });
+
+    cairn.invalid = function (message) {
+        throw new MongoInvalidArgumentError(message);
+    };
+
+    // An error as it is shown: MongoDB's with the name of its code.
+    cairn.errorText = function (error) {
+        const name = error.name || "Error";
+        const code = error instanceof MongoServerError && error.codeName ? `[${error.codeName}]` : "";
+        return error.message ? `${name}${code}: ${error.message}` : `${name}${code}`;
+    };
+
+    function thrown(failure) {
+        const reply = failure.reply || {};
+        if (failure.code !== undefined) reply.code = failure.code;
+        if (failure.codeName) reply.codeName = failure.codeName;
+        return new MongoServerError(failure.message, reply);
+    }
+
+    // Runs a command and returns its reply, or throws.
+    cairn.run = function (database, command) {
+        const done = native.run(cairn.makers, database, command);
+        if (done.failure) throw thrown(done.failure);
+        return done.reply;
+    };
+
+    // Runs a command whose result is a cursor. Returns a function that gives the next document, or `undefined`.
+    cairn.open = function (database, command) {
+        const opened = native.open(cairn.makers, database, command);
+        if (opened.failure) throw thrown(opened.failure);
+        const next = opened.next;
+        return function () {
+            const got = next(cairn.makers);
+            if (got === undefined) return undefined;
+            if (got.failure) throw thrown(got.failure);
+            return got.document;
+        };
+    };
+
+    // All documents of a cursor.
+    cairn.all = function (database, command) {
+        const next = cairn.open(database, command);
+        const documents = [];
+        for (let document = next(); document !== undefined; document = next()) documents.push(document);
+        return documents;
+    };
+
+    // Whether a property is one that the language or this shell looks for, and no collection is meant by it.
+    cairn.isAsked = (property) => typeof property === "symbol" || property.startsWith("\0") || ["toBSON", "toJSON", "then"].includes(property);
+
+    // The fields of `options` that a command takes under these names, as its fields.
+    cairn.pick = function (options, names) {
+        const picked = {};
+        for (const name of names) {
+            if (options && options[name] !== undefined) picked[name] = options[name];
+        }
+        return picked;
+    };
+})

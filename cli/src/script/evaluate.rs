@@ -1,0 +1,63 @@
+//! Texts into values: an evaluation, with the promises that it waits for, and scripts from files.
+
+use std::path::Path;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Ctx, Value};
+
+use crate::failure::Failure;
+
+/// The largest script.
+const SCRIPT_BYTES_MAX: u64 = 64 << 20;
+
+/// Evaluates a text, which errors name `name`, as the next part of one world.
+pub(super) fn run_text<'js>(ctx: &Ctx<'js>, name: &str, text: &str) -> rquickjs::Result<Value<'js>> {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some(name.replace('\0', "?"));
+    // Only where the word occurs: it makes the whole text asynchronous, and its value an object.
+    options.promise = text.contains("await");
+    let is_wrapped = options.promise;
+    let value: Value = ctx.eval_with_options(text, options)?;
+    let value = settled(ctx, value)?;
+    let value = match value.as_object() {
+        Some(wrapper) if is_wrapped => settled(ctx, wrapper.get("value")?)?,
+        Some(_) | None => value,
+    };
+    // What was started and not waited for.
+    while ctx.execute_pending_job() {}
+    Ok(value)
+}
+
+/// The value of a promise, once nothing is left that could settle it.
+fn settled<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js>> {
+    let Some(promise) = value.as_promise() else { return Ok(value) };
+    while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
+    match promise.result() {
+        Some(result) => result,
+        None => Err(rquickjs::Exception::throw_message(ctx, "a promise that is waited for is never settled")),
+    }
+}
+
+/// Runs a script from a file. Returns why it could not be read.
+pub(super) fn run_file(ctx: &Ctx<'_>, path: &Path) -> rquickjs::Result<Option<String>> {
+    match read_script(path) {
+        Ok(text) => run_text(ctx, &path.display().to_string(), &text).map(|_| None),
+        Err(failure) => Ok(Some(failure.message)),
+    }
+}
+
+/// The text of a script, without a line that tells the system how to run it.
+pub(crate) fn read_script(path: &Path) -> Result<String, Failure> {
+    use std::io::Read as _;
+
+    let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(SCRIPT_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > SCRIPT_BYTES_MAX {
+        return Err(Failure::usage(format!("{}: a script has at most 64 MiB", path.display())));
+    }
+    Ok(text)
+}

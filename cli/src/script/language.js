@@ -1,0 +1,301 @@
+// What a script finds: `db`, the shell's words, and the types; and how the tool shows what a statement gave.
+(function (cairn, native) {
+    "use strict";
+
+    const global = globalThis;
+    const PAGE = 20;
+
+    // A document's fields in the order of another one, which they were copied from.
+    cairn.withOrder = function (copy, original) {
+        const order = original["\0order"];
+        if (order) cairn.hide(copy, "\0order", Object.keys(copy).filter((name) => !order.includes(name)).concat(order));
+        return copy;
+    };
+
+    function define(name, value) {
+        // As with what is declared by `var`: a script may use the name for something else.
+        Object.defineProperty(global, name, { value, writable: true, configurable: true, enumerable: false });
+    }
+
+    for (const [name, value] of Object.entries(cairn.types)) define(name, value);
+    for (const name of ["MongoServerError", "MongoBulkWriteError", "MongoInvalidArgumentError"]) define(name, cairn[name]);
+
+    // ---- words
+
+    const shown = (value) => (typeof value === "string" ? value : cairn.display(value));
+    function print(...values) { native.print(values.map(shown).join(" ") + "\n"); }
+    define("print", print);
+    define("printjson", (value) => native.print(`${typeof value === "object" && value !== null ? cairn.display(value) : JSON.stringify(value) ?? String(value)}\n`));
+    define("tojson", (value) => cairn.display(value));
+    define("console", { log: print, info: print, debug: print, warn: print, error: print });
+
+    // The engine looks for the reason to stop within this loop, and no script can catch that.
+    function stop() { for (;;); }
+    function exit(code = 0) {
+        native.exit(Number(code) | 0);
+        stop();
+    }
+    cairn.stop = stop;
+    define("exit", exit);
+    define("quit", exit);
+    define("sleep", (milliseconds) => native.sleep(Number(milliseconds) || 0));
+    define("load", (path) => {
+        const failure = native.load(String(path));
+        if (failure) throw new Error(failure);
+        return true;
+    });
+    define("version", () => native.version());
+    define("isInteractive", () => false);
+
+    // What a command of the shell shows: a text for people, and a value for scripts.
+    class Shown {
+        constructor(value, text) {
+            this.value = value;
+            cairn.hide(this, "text", text);
+        }
+        "\0display"() { return this.text; }
+    }
+
+    function use(name) {
+        global.db = cairn.database(name);
+        return new Shown(name, `switched to db ${name}`);
+    }
+    define("use", use);
+
+    function size(bytes) {
+        const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let [number, at] = [Number(bytes), 0];
+        while (number >= 1024 && at < units.length - 1) [number, at] = [number / 1024, at + 1];
+        return `${number.toFixed(at === 0 ? 0 : 2)} ${units[at]}`;
+    }
+
+    const SHOWS = {
+        dbs() {
+            const list = cairn.run("admin", { listDatabases: 1 }).databases;
+            const width = Math.max(0, ...list.map((one) => one.name.length));
+            const sizes = list.map((one) => size(one.sizeOnDisk));
+            const wide = Math.max(0, ...sizes.map((text) => text.length));
+            return new Shown(list, list.map((one, at) => `${one.name.padEnd(width)}  ${sizes[at].padStart(wide)}`).join("\n"));
+        },
+        collections() {
+            const list = global.db.getCollectionInfos({}, { nameOnly: true });
+            const value = list.map((one) => ({ name: one.name, badge: one.type === "view" ? "[view]" : "" }));
+            return new Shown(value, value.map((one) => (one.badge ? `${one.name}  ${one.badge}` : one.name)).join("\n"));
+        },
+        sequences() {
+            const names = global.db.getSequenceNames();
+            return new Shown(names, names.join("\n"));
+        },
+        users() {
+            const { users } = global.db.getUsers();
+            return new Shown(users, users.map((one) => cairn.inspect(one)).join("\n"));
+        },
+    };
+    SHOWS.databases = SHOWS.dbs;
+    SHOWS.tables = SHOWS.collections;
+
+    function show(what) {
+        const shows = Object.hasOwn(SHOWS, what) ? SHOWS[what] : undefined;
+        if (shows) return shows();
+        if (["logs", "log", "profile", "roles", "startupWarnings", "automationNotices", "nonGenuineMongoDBCheck"].includes(what)) throw new cairn.NotSupported(`show ${what}`);
+        throw new TypeError(`show needs one of ${Object.keys(SHOWS).join(", ")}, and not ${cairn.inspect(what)}`);
+    }
+    define("show", show);
+
+    const HELP = [
+        ["use NAME", "the database that db stands for"],
+        ["show dbs, collections, sequences, users", "what there is"],
+        ["db.NAME.find({total: {$gt: 20}})", "documents, twenty at a time; it shows the next ones"],
+        ["db.NAME.insertOne({…}), updateOne, deleteMany, aggregate, …", "the verbs of a collection"],
+        ["db.NAME.find({…}).explain()", "what a search looks at"],
+        ["db.createCollection(NAME, {autoIncrement: {Field: \"number\"}})", "a collection whose documents are numbered"],
+        ["db.sequence(NAME).next(), current(), snapshot(), gaps()", "a sequence"],
+        ["load(\"FILE.js\"), print(…), sleep(MILLISECONDS)", "scripts"],
+        ["exit, Ctrl-D", "the end; Ctrl-C ends a statement"],
+    ];
+    function help() {
+        const width = Math.max(...HELP.map(([words]) => words.length));
+        return new Shown(undefined, HELP.map(([words, meaning]) => `  ${words.padEnd(width)}  ${meaning}`).join("\n"));
+    }
+    define("help", help);
+
+    // ---- cursors, a page at a time
+
+    let paged;
+    function page(cursor) {
+        const documents = [];
+        while (documents.length < PAGE && cursor.hasNext()) documents.push(cursor.tryNext());
+        const hasMore = documents.length === PAGE && cursor.hasNext();
+        paged = hasMore ? cursor : undefined;
+        cairn.last = documents[0];
+        return documents.map((document) => cairn.inspect(document)).join(documents.some((one) => cairn.inspect(one).includes("\n")) ? ",\n" : "\n") + (hasMore ? "\nType \"it\" for more" : "");
+    }
+    cairn.more = () => (paged ? page(paged) : "no cursor");
+
+    const isCursor = (value) => value instanceof cairn.Cursor;
+
+    // A value as a statement's result, or as `print` writes it.
+    cairn.display = function (value) {
+        if (typeof value === "function" && value["\0display"]) return value["\0display"]();
+        if (value !== null && typeof value === "object") {
+            if (typeof value["\0display"] === "function") return value["\0display"]();
+            if (isCursor(value)) return page(value);
+            cairn.last = Array.isArray(value) ? value[0] : value;
+        }
+        return cairn.inspect(value);
+    };
+
+    // The text of a statement's result. Nothing is shown of `undefined`.
+    cairn.result = (value) => (value === undefined ? undefined : typeof value === "string" ? value : cairn.display(value));
+
+    // Statements of a line that are no JavaScript.
+    cairn.words = function (line) {
+        const words = line.trim().replace(/;+$/, "").trim().split(/\s+/);
+        if (words.length === 1) {
+            if (words[0] === "it") return { text: cairn.more() };
+            if (words[0] === "help") return { text: help().text };
+            if (words[0] === "exit" || words[0] === "quit") return exit();
+        }
+        if (words.length === 2 && words[0] === "use" && /^[^("'`]/.test(words[1])) return { text: use(words[1]).text };
+        if (words.length === 2 && words[0] === "show" && /^[A-Za-z]+$/.test(words[1])) return { text: show(words[1]).text };
+        return undefined;
+    };
+
+    // ---- assert, as Node.js has it
+
+    class AssertionError extends Error {}
+    cairn.hide(AssertionError.prototype, "name", "AssertionError");
+
+    function refuse(message, otherwise) {
+        if (message instanceof Error) throw message;
+        throw new AssertionError(message === undefined ? otherwise : String(message));
+    }
+
+    function isDeepEqual(one, other, isStrict, seen = []) {
+        if (isStrict ? Object.is(one, other) : one == other || (one !== one && other !== other)) return true;
+        if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return false;
+        if (isStrict && Object.getPrototypeOf(one) !== Object.getPrototypeOf(other)) return false;
+        const kind = one[cairn.KIND];
+        if (kind !== other[cairn.KIND]) return false;
+        if (typeof kind === "string" && kind !== "Map") return cairn.inspect(one) === cairn.inspect(other);
+        if (seen.some((pair) => pair[0] === one && pair[1] === other)) return true;
+        const inner = seen.concat([[one, other]]);
+        if (one instanceof Error && (one.name !== other.name || one.message !== other.message)) return false;
+        const [names, others] = [Object.keys(one), Object.keys(other)];
+        if (names.length !== others.length || Array.isArray(one) !== Array.isArray(other)) return false;
+        return names.every((name) => Object.hasOwn(other, name) && isDeepEqual(one[name], other[name], isStrict, inner));
+    }
+
+    // Whether what was thrown is what was asked for.
+    function isExpected(error, expected) {
+        if (expected === undefined) return true;
+        if (expected instanceof RegExp) return expected.test(String(error));
+        if (typeof expected === "function") {
+            if (expected.prototype !== undefined && error instanceof expected) return true;
+            return !Error.isPrototypeOf(expected) && expected !== Error && expected(error) === true;
+        }
+        return Object.keys(expected).every((name) => (expected[name] instanceof RegExp ? expected[name].test(error[name]) : isDeepEqual(error[name], expected[name], true)));
+    }
+
+    const against = (found, word, expected) => `${cairn.inspect(found)} ${word} ${cairn.inspect(expected)}`;
+    function assert(value, message) { if (!value) refuse(message, `${cairn.inspect(value)} is not true`); }
+    Object.assign(assert, {
+        AssertionError,
+        ok: assert,
+        equal(found, expected, message) { if (!(found == expected)) refuse(message, against(found, "is not", expected)); },
+        notEqual(found, expected, message) { if (found == expected) refuse(message, against(found, "is", expected)); },
+        strictEqual(found, expected, message) { if (!Object.is(found, expected)) refuse(message, against(found, "is not", expected)); },
+        notStrictEqual(found, expected, message) { if (Object.is(found, expected)) refuse(message, against(found, "is", expected)); },
+        deepEqual(found, expected, message) { if (!isDeepEqual(found, expected, false)) refuse(message, against(found, "does not equal", expected)); },
+        notDeepEqual(found, expected, message) { if (isDeepEqual(found, expected, false)) refuse(message, against(found, "equals", expected)); },
+        deepStrictEqual(found, expected, message) { if (!isDeepEqual(found, expected, true)) refuse(message, against(found, "does not equal", expected)); },
+        notDeepStrictEqual(found, expected, message) { if (isDeepEqual(found, expected, true)) refuse(message, against(found, "equals", expected)); },
+        match(text, pattern, message) { if (!pattern.test(text)) refuse(message, against(text, "does not match", pattern)); },
+        doesNotMatch(text, pattern, message) { if (pattern.test(text)) refuse(message, against(text, "matches", pattern)); },
+        fail(message) { refuse(message, "failed"); },
+        throws(work, expected, message) {
+            const words = typeof expected === "string" ? expected : message;
+            let thrown;
+            try {
+                work();
+            } catch (error) {
+                thrown = { error };
+            }
+            if (!thrown) return refuse(words, "nothing was thrown");
+            if (!isExpected(thrown.error, typeof expected === "string" ? undefined : expected)) throw thrown.error;
+        },
+        doesNotThrow(work, message) {
+            try {
+                work();
+            } catch (error) {
+                refuse(typeof message === "string" ? message : undefined, `it has thrown ${cairn.errorText(error)}`);
+            }
+        },
+    });
+    assert.strict = assert;
+    define("assert", assert);
+
+    // Node.js's modules are not here, but for what tests are written with.
+    define("require", (name) => {
+        if (["assert", "node:assert", "assert/strict", "node:assert/strict"].includes(name)) return assert;
+        throw new cairn.NotSupported(`require(${cairn.quoted(String(name))})`);
+    });
+
+    for (const name of ["connect", "passwordPrompt", "Mongo", "edit", "snippet", "setTimeout", "setInterval", "fetch", "cls"]) {
+        define(name, function () { throw new cairn.NotSupported(name); });
+    }
+    for (const name of ["rs", "sh", "sp"]) {
+        define(name, new Proxy({}, {
+            get(_, verb) {
+                if (typeof verb === "symbol" || verb.startsWith("\0")) return undefined;
+                return () => { throw new cairn.NotSupported(`${name}.${verb}`); };
+            },
+        }));
+    }
+
+    // ---- what the tool asks for
+
+    define("db", cairn.database(native.database()));
+    // What `cairn query` prints of a value: a command whose documents come as they are stored, a function that gives the next
+    // of what is changed on the way, or a value.
+    cairn.answer = function (given, collection, isExplained) {
+        let value = given;
+        if (collection !== undefined) {
+            if (value === null || typeof value !== "object") throw new TypeError(`a filter is a document, and a pipeline an array: ${cairn.inspect(value)} is neither`);
+            const found = global.db.getCollection(collection);
+            value = Array.isArray(value) ? found.aggregate(value) : found.find(value);
+        }
+        if (!isCursor(value)) {
+            if (isExplained) throw new TypeError("only a search is explained, as db.NAME.find(…) or db.NAME.aggregate(…)");
+            return { value: value?.["\0display"] ? cairn.display(value) : value };
+        }
+        if (isExplained) return { value: value.explain() };
+        if (Object.hasOwn(value, "\0display")) return { value: value.next() };
+        if (value.read || value.change || value.isClosed) {
+            return { next: () => (value.hasNext() ? value.tryNext() : undefined) };
+        }
+        return { database: value.database, command: value.command };
+    };
+    cairn.databaseName = () => (global.db instanceof cairn.Database ? global.db.getName() : "");
+
+    // Names that can follow a text at its end, for completion.
+    cairn.names = function (owner) {
+        if (owner === "db") {
+            let collections = [];
+            try {
+                collections = global.db.getCollectionNames().filter((name) => /^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$/.test(name));
+            } catch {
+                // What cannot be listed is not completed.
+            }
+            return collections.concat(verbs(cairn.Database.prototype));
+        }
+        if (owner === "collection") return verbs(cairn.Collection.prototype);
+        if (owner === "cursor") return verbs(cairn.FindCursor.prototype).concat(verbs(cairn.Cursor.prototype));
+        if (owner === "databases") return cairn.store.getDBNames();
+        if (owner === "fields") return cairn.last !== null && typeof cairn.last === "object" ? cairn.fields(cairn.last) : [];
+        return Object.keys(SHOWS);
+    };
+    function verbs(prototype) {
+        return Object.getOwnPropertyNames(prototype).filter((name) => /^[a-z][A-Za-z]+$/.test(name) && name !== "constructor");
+    }
+})

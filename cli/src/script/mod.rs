@@ -1,0 +1,14 @@
+//! The language of `query` and `shell`: JavaScript with mongosh's names, over a store. The Rust files are the engine and the
+//! way of values in and out; the `.js` files are what a script finds.
+
+mod engine;
+mod evaluate;
+mod native;
+mod shared;
+mod to_bson;
+mod to_script;
+
+pub(crate) use self::engine::{Engine, Stopped, Target, cairn, memory, name_from_line, on_thread, uncaught};
+pub(crate) use self::evaluate::read_script;
+pub(crate) use self::to_bson::{document, value};
+pub(crate) use self::to_script::Reader;

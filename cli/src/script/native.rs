@@ -1,0 +1,165 @@
+//! The functions that the tool gives to its scripts: commands, output, and little else. There is none for files, processes
+//! or the network, but for the scripts that `load` reads.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cairndb::bson::oid::ObjectId;
+use cairndb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, Uuid};
+use query::code::Code;
+use rquickjs::{Ctx, Exception, Function, Object, Result, Value};
+
+use crate::failure::Failure;
+use crate::output::Written;
+use crate::script::evaluate::run_file;
+use crate::script::shared::{Ended, Shared};
+use crate::script::to_bson;
+use crate::script::to_script::Reader;
+use crate::store::Documents;
+
+/// How long is slept at once: a signal is noticed after it.
+const NAP: Duration = Duration::from_millis(20);
+
+/// The object `native` of the scripts in this folder.
+pub(super) fn functions<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    commands(ctx, &native, shared)?;
+    output(ctx, &native, shared)?;
+    values(ctx, &native)?;
+    Ok(native)
+}
+
+fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Result<()> {
+    let own = Rc::clone(shared);
+    let run = move |ctx: Ctx<'js>, makers: Object<'js>, database: String, command: Value<'js>| {
+        let command = to_bson::document(&ctx, &command)?;
+        let answer = Object::new(ctx.clone())?;
+        match own.run(&database, command) {
+            Ok(reply) => answer.set("reply", shown(&ctx, &makers, &reply)?)?,
+            Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
+        }
+        Ok::<_, rquickjs::Error>(answer)
+    };
+    native.set("run", Function::new(ctx.clone(), run)?)?;
+    let own = Rc::clone(shared);
+    let open = move |ctx: Ctx<'js>, makers: Object<'js>, database: String, command: Value<'js>| {
+        let command = to_bson::document(&ctx, &command)?;
+        let answer = Object::new(ctx.clone())?;
+        match own.stream(&database, command) {
+            Ok(documents) => answer.set("next", next(&ctx, documents, Rc::clone(&own))?)?,
+            Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
+        }
+        Ok::<_, rquickjs::Error>(answer)
+    };
+    native.set("open", Function::new(ctx.clone(), open)?)?;
+    let name = shared.store_name.clone();
+    native.set("storeName", Function::new(ctx.clone(), move || name.clone())?)?;
+    let database = shared.database.clone();
+    native.set("database", Function::new(ctx.clone(), move || database.clone())?)
+}
+
+/// A function that gives a cursor's next document. It owns the cursor, which ends with it.
+fn next<'js>(ctx: &Ctx<'js>, documents: Box<dyn Documents>, shared: Rc<Shared>) -> Result<Function<'js>> {
+    let documents = std::cell::RefCell::new(documents);
+    let step = move |ctx: Ctx<'js>, makers: Object<'js>| {
+        let mut documents = documents.borrow_mut();
+        let answer = Object::new(ctx.clone())?;
+        match documents.advance() {
+            Ok(false) => return Ok(None),
+            Ok(true) => {
+                let document = documents.current();
+                let read = Reader { ctx: &ctx, makers: &makers, is_relaxed: false }.document(document)?;
+                shared.note_read(document);
+                answer.set("document", read)?;
+            }
+            Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
+        }
+        Ok::<_, rquickjs::Error>(Some(answer))
+    };
+    Function::new(ctx.clone(), step)
+}
+
+fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Result<()> {
+    let own = Rc::clone(shared);
+    let print = move |ctx: Ctx<'js>, text: Value<'js>| {
+        let text = to_bson::value(&ctx, &text)?;
+        let text = text.as_ref().and_then(|text| text.as_str()).unwrap_or_default();
+        match own.output.borrow_mut().write(text.as_bytes()) {
+            Ok(Written::Whole) => {}
+            Ok(Written::NotWanted) => own.end(Ended::NotWanted),
+            Err(failure) => own.end(Ended::Failed(failure)),
+        }
+        Ok::<_, rquickjs::Error>(own.is_ended())
+    };
+    native.set("print", Function::new(ctx.clone(), print)?)?;
+    let own = Rc::clone(shared);
+    native.set("exit", Function::new(ctx.clone(), move |code: i32| own.end(Ended::Exit(code)))?)?;
+    let own = Rc::clone(shared);
+    let sleep = move |milliseconds: f64| {
+        let end = Instant::now() + Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e9));
+        while Instant::now() < end && !own.is_to_stop() {
+            std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+        }
+    };
+    native.set("sleep", Function::new(ctx.clone(), sleep)?)?;
+    let load = move |ctx: Ctx<'js>, path: String| run_file(&ctx, std::path::Path::new(&path));
+    native.set("load", Function::new(ctx.clone(), load)?)
+}
+
+fn values<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
+    let set = |name: &str, function: Result<Function<'js>>| native.set(name, function?);
+    set("objectId", Function::new(ctx.clone(), || ObjectId::new().to_hex()))?;
+    set("uuid", Function::new(ctx.clone(), || Uuid::new().to_string().replace('-', "")))?;
+    set("version", Function::new(ctx.clone(), || env!("CARGO_PKG_VERSION")))?;
+    set("decimal", Function::new(ctx.clone(), |text: String| to_bson::decimal_text(&text)))?;
+    set("codeName", Function::new(ctx.clone(), |code: i32| Code::of(code).name().into_owned()))?;
+    let size = |ctx: Ctx<'js>, value: Value<'js>| {
+        to_bson::document(&ctx, &value).map(|document| document.as_bytes().len())
+    };
+    set("size", Function::new(ctx.clone(), size))?;
+    let text = |ctx: Ctx<'js>, base64: String| {
+        let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, base64);
+        bytes
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .map_err(|error| Exception::throw_type(&ctx, &error.to_string()))
+    };
+    set("text", Function::new(ctx.clone(), text))?;
+    let parse = |ctx: Ctx<'js>, makers: Object<'js>, text: String, is_relaxed: bool| {
+        let answer = Object::new(ctx.clone())?;
+        match serde_json::from_str::<Bson>(&text) {
+            Ok(value) => {
+                let mut one = Document::new();
+                one.insert("value", value);
+                let one = raw(&ctx, &one)?;
+                let reader = Reader { ctx: &ctx, makers: &makers, is_relaxed };
+                let value = one.get("value").ok().flatten().unwrap_or(RawBsonRef::Null);
+                answer.set("value", reader.value(value)?)?;
+            }
+            Err(error) => answer.set("failure", format!("it is not Extended JSON: {error}"))?,
+        }
+        Ok::<_, rquickjs::Error>(answer)
+    };
+    set("parse", Function::new(ctx.clone(), parse))
+}
+
+fn shown<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, document: &Document) -> Result<Value<'js>> {
+    Reader { ctx, makers, is_relaxed: false }.document(&raw(ctx, document)?)
+}
+
+fn raw(ctx: &Ctx<'_>, document: &Document) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(|error| Exception::throw_message(ctx, &error.to_string()))
+}
+
+/// A failure as `errors.js` makes an error of it.
+fn told<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, failure: &Failure) -> Result<Object<'js>> {
+    let told = Object::new(ctx.clone())?;
+    told.set("message", &failure.message)?;
+    if let Some(code) = failure.code {
+        told.set("code", code)?;
+        told.set("codeName", &*Code::of(code).name())?;
+    }
+    if let Some(details) = &failure.details {
+        told.set("reply", shown(ctx, makers, details)?)?;
+    }
+    Ok(told)
+}

@@ -1,0 +1,69 @@
+//! What the engine of scripts shares with the functions that it gives them: the store, the output, and why scripts are to end.
+
+use std::cell::{Cell, RefCell};
+
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::signals::Signals;
+use crate::store::{Documents, Store};
+
+/// Why scripts end before their end.
+#[derive(Clone, Debug)]
+pub(crate) enum Ended {
+    /// `exit(n)` was called.
+    Exit(i32),
+    /// The reader of standard output is gone.
+    NotWanted,
+    /// Standard output failed.
+    Failed(Failure),
+}
+
+/// What the engine and its functions share.
+pub(super) struct Shared {
+    pub(super) store: RefCell<Box<dyn Store>>,
+    pub(super) store_name: String,
+    pub(super) database: String,
+    pub(super) output: RefCell<Output>,
+    pub(super) ended: RefCell<Option<Ended>>,
+    pub(super) signals: RefCell<Signals>,
+    pub(super) has_run: Cell<bool>,
+    pub(super) keeps_read: bool,
+    pub(super) last_read: RefCell<Option<RawDocumentBuf>>,
+}
+
+impl Shared {
+    pub(super) fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
+        self.has_run.set(true);
+        self.store.borrow().run(database, command)
+    }
+
+    pub(super) fn stream(
+        &self,
+        database: &str,
+        command: RawDocumentBuf,
+    ) -> Result<Box<dyn Documents>, Failure> {
+        self.store.borrow().stream(database, command)
+    }
+
+    /// Ends scripts as soon as the engine looks.
+    pub(super) fn end(&self, ended: Ended) {
+        self.ended.borrow_mut().get_or_insert(ended);
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
+    pub(super) fn is_to_stop(&self) -> bool {
+        self.is_ended() || self.signals.borrow().received().is_some()
+    }
+
+    /// Keeps the document as it is stored, for who prints what was read without a change.
+    pub(super) fn note_read(&self, document: &RawDocument) {
+        if self.keeps_read {
+            *self.last_read.borrow_mut() = Some(document.to_owned());
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! JavaScript's values as BSON, as MongoDB's driver for Node.js encodes them: a number is an int32 if it is whole and fits,
+//! else a double; a `BigInt` is an int64; functions and symbols are left out; `undefined` is null.
+//!
+//! What an object is, is asked by the two hidden properties that `values.js` gives to each class.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairndb::bson::oid::ObjectId;
+use cairndb::bson::raw::CString;
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{
+    Binary, Bson, DateTime, Decimal128, RawArrayBuf, RawBson, RawDocumentBuf, RawJavaScriptCodeWithScope,
+    Regex, Timestamp,
+};
+use rquickjs::object::Filter;
+use rquickjs::{Array, Ctx, Error, Exception, FromJs, Function, Object, Result, Value};
+
+/// Names that no field of a document can have, so that they do not get in the way of any.
+const KIND: &str = "\0kind";
+const PARTS: &str = "\0parts";
+pub(super) const ORDER: &str = "\0order";
+/// Deeper values are refused: each level takes some of the stack, and MongoDB stores 200.
+const DEPTH_MAX: usize = 250;
+
+/// The value as a document.
+pub(crate) fn document<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<RawDocumentBuf> {
+    let mut writer = Writer { ctx, path: Vec::new() };
+    match writer.value(value)? {
+        Some(RawBson::Document(document)) => Ok(document),
+        Some(_) | None => Err(Exception::throw_type(ctx, "a document is needed, and not another value")),
+    }
+}
+
+/// The value, which is no document necessarily. Returns `None` for what BSON leaves out, as a function.
+pub(crate) fn value<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<Option<RawBson>> {
+    Writer { ctx, path: Vec::new() }.value(value)
+}
+
+struct Writer<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    /// The names above the current value, for errors and for the depth.
+    path: Vec<String>,
+}
+
+impl<'js> Writer<'_, 'js> {
+    fn value(&mut self, value: &Value<'js>) -> Result<Option<RawBson>> {
+        if let Some(number) = value.as_number() {
+            return Ok(Some(number_bson(number)));
+        }
+        if let Some(text) = value.as_string() {
+            return Ok(Some(RawBson::String(text.to_string().or_else(|error| self.mended(value, error))?)));
+        }
+        if let Some(flag) = value.as_bool() {
+            return Ok(Some(RawBson::Boolean(flag)));
+        }
+        if value.is_null() || value.is_undefined() {
+            return Ok(Some(RawBson::Null));
+        }
+        if value.is_big_int() {
+            return self.whole(value).map(|number| Some(RawBson::Int64(number)));
+        }
+        match value.as_object() {
+            Some(object) if !value.is_function() => self.object(object),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// A text with half of a surrogate pair, which UTF-8 does not have, with a mark in its place.
+    fn mended(&self, value: &Value<'js>, error: Error) -> Result<String> {
+        if !matches!(error, Error::Utf8(_)) {
+            return Err(error);
+        }
+        let text: Object = self.ctx.globals().get::<_, Function>("Object")?.call((value.clone(),))?;
+        text.get::<_, Function>("toWellFormed")?.call((rquickjs::function::This(text),))
+    }
+
+    /// A `BigInt` in 64 bits.
+    fn whole(&self, value: &Value<'js>) -> Result<i64> {
+        let text = string(value)?;
+        text.parse().map_err(|_| self.refused(&format!("{text} needs more than 64 bits")))
+    }
+
+    fn object(&mut self, object: &Object<'js>) -> Result<Option<RawBson>> {
+        if self.path.len() > DEPTH_MAX {
+            // A value within itself has no end, and is told of by the same words.
+            let words = format!("it has more than {DEPTH_MAX} levels, or is within itself");
+            self.path.truncate(3);
+            return Err(self.refused(&words));
+        }
+        if let Some(array) = object.as_array() {
+            return self.array(array).map(Some);
+        }
+        let kind: Value = object.get(KIND)?;
+        if kind.is_string() {
+            return self.typed(&string(&kind)?, object);
+        }
+        let convert: Value = object.get("toBSON")?;
+        if let Some(convert) = convert.as_function() {
+            let converted: Value = convert.call((rquickjs::function::This(object.clone()),))?;
+            // Only once, because what gives itself would be asked for ever.
+            return match converted.as_object() {
+                Some(inner) if !converted.is_array() && !inner.get::<_, Value>(KIND)?.is_string() => {
+                    self.fields(inner).map(|document| Some(RawBson::Document(document)))
+                }
+                Some(_) | None => self.value(&converted),
+            };
+        }
+        Ok(Some(RawBson::Document(self.fields(object)?)))
+    }
+
+    fn array(&mut self, array: &Array<'js>) -> Result<RawBson> {
+        let mut out = RawArrayBuf::new();
+        for (position, item) in array.iter::<Value>().enumerate() {
+            self.path.push(position.to_string());
+            // As in JSON: an array keeps its length.
+            out.push(self.value(&item?)?.unwrap_or(RawBson::Null));
+            self.path.pop();
+        }
+        Ok(RawBson::Array(out))
+    }
+
+    fn fields(&mut self, object: &Object<'js>) -> Result<RawDocumentBuf> {
+        let mut names = Vec::new();
+        for name in object.own_keys::<rquickjs::String>(Filter::new().string().enum_only()) {
+            let name = name?;
+            names.push(name.to_string().or_else(|error| self.mended(name.as_value(), error))?);
+        }
+        let order: Option<Vec<String>> = object.get(ORDER)?;
+        if let Some(order) = order {
+            names = ordered(&names, order);
+        }
+        let mut out = RawDocumentBuf::new();
+        for name in names {
+            let inner: Value = object.get(name.as_str())?;
+            self.append(&mut out, name, &inner)?;
+        }
+        Ok(out)
+    }
+
+    fn append(&mut self, out: &mut RawDocumentBuf, name: String, value: &Value<'js>) -> Result<()> {
+        self.path.push(name);
+        if let Some(value) = self.value(value)? {
+            let name = self.path.last().cloned().unwrap_or_default();
+            let name = CString::try_from(name).map_err(|_| self.refused("its name has a NUL"))?;
+            out.append(name, value);
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    fn typed(&mut self, kind: &str, object: &Object<'js>) -> Result<Option<RawBson>> {
+        let parts: Value = object.get(PARTS)?;
+        let ctx = self.ctx.clone();
+        Ok(Some(match kind {
+            "Primitive" => return self.value(&parts),
+            "Int32" => RawBson::Int32(part(&ctx, &parts)?),
+            "Double" => RawBson::Double(part(&ctx, &parts)?),
+            "Long" => RawBson::Int64(self.whole(&parts)?),
+            "Date" if parts.is_big_int() => RawBson::DateTime(DateTime::from_millis(self.whole(&parts)?)),
+            "Date" => self.date(part(&ctx, &parts)?)?,
+            "ObjectId" => {
+                let text: String = part(&ctx, &parts)?;
+                RawBson::ObjectId(
+                    ObjectId::parse_str(&text).map_err(|error| self.refused(&error.to_string()))?,
+                )
+            }
+            "Decimal128" => {
+                let text: String = part(&ctx, &parts)?;
+                let number: std::result::Result<Decimal128, _> = text.parse();
+                RawBson::Decimal128(number.map_err(|_| self.refused(&format!("{text} is no decimal128")))?)
+            }
+            "Binary" => {
+                let [subtype, text]: [Value; 2] = pair(&ctx, &parts)?;
+                self.binary(part(&ctx, &subtype)?, &part::<String>(&ctx, &text)?)?
+            }
+            "Bytes" => self.binary(0, &part::<String>(&ctx, &parts)?)?,
+            "Timestamp" => {
+                let [time, increment] = pair(&ctx, &parts)?;
+                let number = |value| part::<f64>(&ctx, &value).map(whole);
+                let (time, increment) = (u32::try_from(number(time)?), u32::try_from(number(increment)?));
+                match (time, increment) {
+                    (Ok(time), Ok(increment)) => RawBson::Timestamp(Timestamp { time, increment }),
+                    (_, _) => return Err(self.refused("a part of the timestamp has more than 32 bits")),
+                }
+            }
+            "RegExp" | "BSONRegExp" => self.pattern(&parts)?,
+            "Code" => self.code(&parts)?,
+            "BSONSymbol" => RawBson::Symbol(part(&ctx, &parts)?),
+            "MinKey" => RawBson::MinKey,
+            "MaxKey" => RawBson::MaxKey,
+            "Map" => {
+                let mut out = RawDocumentBuf::new();
+                for entry in Array::from_js(&ctx, parts)?.iter::<Value>() {
+                    let [name, inner] = pair(&ctx, &entry?)?;
+                    self.append(&mut out, part(&ctx, &name)?, &inner)?;
+                }
+                RawBson::Document(out)
+            }
+            other => return Err(self.refused(&format!("a {other} has no form in BSON"))),
+        }))
+    }
+
+    fn date(&self, milliseconds: f64) -> Result<RawBson> {
+        if !milliseconds.is_finite() {
+            return Err(self.refused("the date is invalid"));
+        }
+        // JavaScript's dates are whole, and reach less far than 64 bits.
+        Ok(RawBson::DateTime(DateTime::from_millis(whole(milliseconds))))
+    }
+
+    fn binary(&self, subtype: i32, text: &str) -> Result<RawBson> {
+        let bytes = STANDARD.decode(text).map_err(|error| self.refused(&error.to_string()))?;
+        let subtype = u8::try_from(subtype).map_err(|_| self.refused("the subtype has more than 8 bits"))?;
+        Ok(RawBson::Binary(Binary { subtype: BinarySubtype::from(subtype), bytes }))
+    }
+
+    fn pattern(&self, parts: &Value<'js>) -> Result<RawBson> {
+        let [pattern, options] = pair(self.ctx, parts)?;
+        let nul = || self.refused("a pattern has a NUL");
+        Ok(RawBson::RegularExpression(Regex {
+            pattern: CString::try_from(part::<String>(self.ctx, &pattern)?).map_err(|_| nul())?,
+            options: CString::try_from(part::<String>(self.ctx, &options)?).map_err(|_| nul())?,
+        }))
+    }
+
+    fn code(&mut self, parts: &Value<'js>) -> Result<RawBson> {
+        let [code, scope] = pair(self.ctx, parts)?;
+        let code = part(self.ctx, &code)?;
+        let Some(scope) = scope.as_object() else { return Ok(RawBson::JavaScriptCode(code)) };
+        let scope = self.fields(scope)?;
+        Ok(RawBson::JavaScriptCodeWithScope(RawJavaScriptCodeWithScope { code, scope }))
+    }
+
+    /// An exception that says which value cannot be stored.
+    fn refused(&self, words: &str) -> Error {
+        let place = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path.join(".")) };
+        Exception::throw_type(self.ctx, &format!("{place}{words}"))
+    }
+}
+
+fn number_bson(number: f64) -> RawBson {
+    // The negative zero is no whole number of BSON's.
+    let is_whole =
+        number.fract().abs().to_bits() == 0 && (number.abs().to_bits() != 0 || number.is_sign_positive());
+    match i32::try_from(whole(number)) {
+        Ok(small) if is_whole => RawBson::Int32(small),
+        Ok(_) | Err(_) => RawBson::Double(number),
+    }
+}
+
+/// The whole part of a number, or the nearest of 64 bits.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the whole part is wanted, and a cast keeps to the limits"
+)]
+fn whole(number: f64) -> i64 {
+    number as i64
+}
+
+/// The names that an object has, those of `order` first.
+fn ordered(names: &[String], order: Vec<String>) -> Vec<String> {
+    let mut left: std::collections::HashSet<&str> = names.iter().map(String::as_str).collect();
+    let mut sorted: Vec<String> = order.into_iter().filter(|name| left.remove(name.as_str())).collect();
+    sorted.extend(names.iter().filter(|name| left.contains(name.as_str())).cloned());
+    sorted
+}
+
+fn part<'js, T: FromJs<'js>>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<T> {
+    T::from_js(ctx, value.clone())
+}
+
+fn pair<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<[Value<'js>; 2]> {
+    let array = Array::from_js(ctx, value.clone())?;
+    Ok([array.get(0)?, array.get(1)?])
+}
+
+/// The text of a value that is a string, or that JavaScript makes one of.
+fn string(value: &Value<'_>) -> Result<String> {
+    value.get::<rquickjs::Coerced<String>>().map(|text| text.0)
+}
+
+/// A decimal number as BSON writes it, if it is one.
+pub(super) fn decimal_text(text: &str) -> Option<String> {
+    let number: Decimal128 = text.trim().parse().ok()?;
+    Some(Bson::Decimal128(number).to_string())
+}

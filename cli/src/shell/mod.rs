@@ -1,0 +1,283 @@
+//! `cairn shell`: MongoDB's shell language over a store, for scripts, for standard input, and at a terminal.
+
+mod complete;
+mod history;
+#[cfg(feature = "remote")]
+mod mongosh;
+mod statement;
+mod terminal;
+
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use rquickjs::Coerced;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::failure::{Exit, Failure};
+use crate::listing::databases;
+use crate::script::{self, Engine, Stopped, Target, read_script};
+use crate::signals::Signals;
+use crate::store::Access;
+use crate::store::session::{Session, Writes};
+use crate::talk::warn;
+
+/// The name of standard input in errors.
+const INPUT: &str = "standard input";
+/// The longest statement of standard input.
+const STATEMENT_BYTES_MAX: usize = 64 << 20;
+
+/// Runs scripts in MongoDB's shell language, or reads statements from a terminal or from standard input.
+///
+/// The language is JavaScript with mongosh's names; `help` at the prompt lists them. Scripts run one after the other in one
+/// world; an error that none of them catches ends the shell with status 1, and `exit(n)` with status n. A script that
+/// `load` names is read from a file, and nothing else of files, processes or the network is within reach.
+///
+/// The store is a folder, a Unix socket or a URI. A folder that another process has open is opened for reading, and the
+/// prompt says so.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn shell shop-data
+      statements at the terminal
+  cairn shell shop-data counters.js --db shop
+      a script
+  cairn shell shop-data --eval 'db.orders.countDocuments({total: {$gt: 20}})'
+      one statement, whose value is printed
+  echo 'show collections' | cairn shell shop.sock --read-only
+      statements from standard input, for a running server
+  cairn shell shop-data --mongosh --quiet --norc
+      MongoDB's own shell, on a server that ends with it")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    store: String,
+    /// Scripts to run, in this order.
+    #[arg(value_name = "SCRIPT")]
+    scripts: Vec<PathBuf>,
+    /// The database that `db` stands for at first; without it the only one that there is, or `test`.
+    #[arg(long, value_name = "NAME")]
+    db: Option<String>,
+    /// Run this code after the scripts, and print its value.
+    #[arg(long, value_name = "CODE")]
+    eval: Option<String>,
+    /// Refuse whatever writes.
+    #[arg(long)]
+    read_only: bool,
+    /// Start MongoDB's own shell instead, with all arguments that follow. A folder is served to it on a private socket.
+    #[arg(long, value_name = "ARGS", num_args = 0.., allow_hyphen_values = true, conflicts_with_all = ["scripts", "eval"])]
+    mongosh: Option<Vec<String>>,
+    #[command(flatten)]
+    access: Access,
+    /// Leave out the greeting.
+    #[arg(short, long)]
+    quiet: bool,
+    /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "off")]
+    log_level: LevelFilter,
+}
+
+/// What the shell works on, and how.
+struct Opened {
+    session: Session,
+    is_read_only: bool,
+}
+
+/// Runs the command, and ends the process with the status that a script asks for.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    tracing_subscriber::fmt()
+        .with_max_level(arguments.log_level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    let code = match &arguments.mongosh {
+        #[cfg(feature = "remote")]
+        Some(more) => mongosh::run(arguments, more)?,
+        #[cfg(not(feature = "remote"))]
+        Some(_) => {
+            return Err(Failure::usage(
+                "--mongosh needs the feature `remote`, which this build of cairn lacks",
+            ));
+        }
+        None => shell(arguments)?,
+    };
+    match code {
+        0 => Ok(()),
+        // Everything is closed by now. As the system does, the status is cut to eight bits.
+        code => std::process::exit(code & 0xff),
+    }
+}
+
+fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
+    let open = |writes| Session::open(&arguments.store, &arguments.access, writes, &signals.token, &mut warn);
+    if arguments.read_only {
+        return Ok(Opened { session: open(Writes::Refused)?, is_read_only: true });
+    }
+    match open(Writes::Allowed) {
+        Ok(session) => Ok(Opened { session, is_read_only: false }),
+        Err(failure) if failure.exit == Exit::Elsewhere => {
+            let session = open(Writes::Refused)?;
+            let first = failure.message.lines().next().unwrap_or_default();
+            warn(&format!("{first}: it is opened for reading, as it is now"));
+            Ok(Opened { session, is_read_only: true })
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The database that `db` stands for.
+fn database(arguments: &Arguments, session: &Session) -> Result<String, Failure> {
+    if let Some(name) = &arguments.db {
+        return Ok(name.clone());
+    }
+    if let Some(name) = database_of_uri(&arguments.store) {
+        return Ok(name);
+    }
+    let mut names = databases(session)?;
+    names.retain(|name| name != "admin");
+    match (names.pop(), names.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (_, _) => Ok("test".to_owned()),
+    }
+}
+
+/// The database that a URI names after its hosts.
+fn database_of_uri(name: &str) -> Option<String> {
+    let (scheme, rest) = name.split_once("://")?;
+    let (_, path) = rest.split_once('/')?;
+    let database = path.split('?').next().unwrap_or_default();
+    (scheme.starts_with("mongodb") && !database.is_empty()).then(|| database.to_owned())
+}
+
+/// The store as the shell names it: a URI may have a password, and is told of by its scheme.
+fn shown_name(name: &str) -> String {
+    match name.split_once("://") {
+        Some((scheme, rest)) => {
+            let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+            let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+            format!("{scheme}://{hosts}")
+        }
+        None => name.to_owned(),
+    }
+}
+
+fn shell(arguments: &Arguments) -> Result<i32, Failure> {
+    let signals = Signals::watch()?;
+    // Scripts that cannot be read are found before anything runs.
+    let mut scripts = Vec::new();
+    for path in &arguments.scripts {
+        scripts.push((path.display().to_string(), read_script(path)?));
+    }
+    let opened = open(arguments, &signals)?;
+    let target = Target {
+        database: database(arguments, &opened.session)?,
+        store: Box::new(opened.session),
+        store_name: shown_name(&arguments.store),
+        keeps_read: false,
+    };
+    script::on_thread(|| {
+        let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
+        let done = work(arguments, &engine, &scripts, opened.is_read_only);
+        // What was printed before an error comes before its message.
+        let flushed = engine.flush();
+        let code = done.or_else(Stopped::into_exit)?;
+        flushed?;
+        // Exit 0 means that all is on stable storage.
+        engine.sync()?;
+        Ok(code)
+    })
+}
+
+fn work(
+    arguments: &Arguments,
+    engine: &Engine,
+    scripts: &[(String, String)],
+    is_read_only: bool,
+) -> Result<i32, Stopped> {
+    for (name, text) in scripts {
+        engine.evaluate(name, text, |_, _| Ok(()))?;
+    }
+    if let Some(code) = &arguments.eval {
+        statement(engine, "--eval", code)?;
+    }
+    if !scripts.is_empty() || arguments.eval.is_some() {
+        return Ok(0);
+    }
+    if std::io::stdin().is_terminal() {
+        return terminal::run(engine, is_read_only, arguments.quiet);
+    }
+    from_input(engine)
+}
+
+/// Runs a statement and prints what it gives.
+fn statement(engine: &Engine, name: &str, text: &str) -> Result<(), Stopped> {
+    let shown = match words(engine, text)? {
+        Some(shown) => Some(shown),
+        None => engine.evaluate(name, text, |ctx, value| {
+            let result: rquickjs::Function = script::cairn(ctx)?.get("result")?;
+            Ok(result.call::<_, Option<Coerced<String>>>((value,))?.map(|text| text.0))
+        })?,
+    };
+    if let Some(shown) = shown {
+        engine.print(format!("{shown}\n").as_bytes()).map_err(Stopped::Uncaught)?;
+    }
+    Ok(())
+}
+
+/// The result of a statement that is no JavaScript, as `show dbs`, if it is one.
+fn words(engine: &Engine, text: &str) -> Result<Option<String>, Stopped> {
+    /// The longest is `use` with the name of a database.
+    const WORDS_BYTES_MAX: usize = 300;
+
+    let text = text.trim();
+    if text.len() > WORDS_BYTES_MAX || text.contains('\n') {
+        return Ok(None);
+    }
+    engine.call("words", text, |_, value| {
+        let answer: Option<rquickjs::Object> = value.get()?;
+        answer.map(|answer| answer.get("text")).transpose()
+    })
+}
+
+/// Runs the statements of standard input, up to the first that fails.
+fn from_input(engine: &Engine) -> Result<i32, Stopped> {
+    let failed = |error: std::io::Error| Stopped::Uncaught(Failure::io(INPUT, &error));
+    let mut input = std::io::stdin().lock();
+    let (mut text, mut first, mut line) = (String::new(), 0, 0);
+    loop {
+        let read = input.read_line(&mut text).map_err(failed)?;
+        line += 1;
+        if text.len() > STATEMENT_BYTES_MAX {
+            return Err(Stopped::Uncaught(Failure::usage("a statement has at most 64 MiB")));
+        }
+        if read > 0 && statement::is_open(&text) {
+            continue;
+        }
+        if !text.trim().is_empty() {
+            statement(engine, &script::name_from_line(INPUT, first), &text)?;
+            // A reader that waits for an answer before it sends more.
+            if !engine.flush().map_err(Stopped::Uncaught)? {
+                return Ok(0);
+            }
+        }
+        if read == 0 {
+            return Ok(0);
+        }
+        text.clear();
+        first = line;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_names_a_database_and_is_shown_without_its_password() {
+        assert_eq!(database_of_uri("mongodb://a,b:1/shop?tls=true"), Some("shop".to_owned()));
+        assert_eq!(database_of_uri("mongodb://a/?tls=true"), None);
+        assert_eq!(database_of_uri("mongodb://a"), None);
+        assert_eq!(database_of_uri("some/folder"), None);
+        assert_eq!(shown_name("mongodb://ada:secret@a:1,b/shop"), "mongodb://a:1,b");
+        assert_eq!(shown_name("a/b"), "a/b");
+    }
+}

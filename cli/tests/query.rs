@@ -1,0 +1,313 @@
+//! `cairn query` as a process, on a folder and through the socket of a server.
+
+#![cfg(all(feature = "remote", feature = "shell"))]
+
+mod fixture;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+use cairndb::bson::{Document, doc};
+use cairndb::{Client, Collection};
+
+use crate::fixture::{Fixture, cairn, complains, every_type, on_both, prints_in_little_memory};
+
+fn run(fixture: &Fixture, more: &[&str]) -> Output {
+    fixture.run("query", more).output().expect("it works")
+}
+
+#[track_caller]
+fn check(fixture: &Fixture, more: &[&str], expected: &str) {
+    let output = run(fixture, more);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).expect("it works"), expected);
+}
+
+fn orders() -> Vec<Document> {
+    vec![
+        doc! { "_id": 1, "total": 30, "customer": "Ada" },
+        doc! { "_id": 2, "total": 10.5, "customer": "Blaise", "tags": ["a", "b"] },
+        doc! { "_id": 3, "total": 50_i64, "customer": "Grace" },
+    ]
+}
+
+#[test]
+fn documents_of_a_cursor_are_lines() {
+    on_both(&orders(), |fixture| {
+        check(
+            fixture,
+            &["db.orders.find({total: {$gt: 20}}).sort({_id: -1}).limit(3)"],
+            "{\"_id\":3,\"total\":50,\"customer\":\"Grace\"}\n{\"_id\":1,\"total\":30,\"customer\":\"Ada\"}\n",
+        );
+        check(
+            fixture,
+            &["db.orders.aggregate([{$group: {_id: null, n: {$sum: 1}}}])", "--canonical"],
+            "{\"_id\":null,\"n\":{\"$numberInt\":\"3\"}}\n",
+        );
+        check(
+            fixture,
+            &["--db", "shop", "db.orders.find({}, {_id: 1}).map((one) => ({twice: one._id * 2}))"],
+            "{\"twice\":2}\n{\"twice\":4}\n{\"twice\":6}\n",
+        );
+    });
+}
+
+#[test]
+fn a_filter_or_a_pipeline_is_for_a_collection() {
+    on_both(&orders(), |fixture| {
+        check(
+            fixture,
+            &["-c", "orders", "{customer: /^ada/i}"],
+            "{\"_id\":1,\"total\":30,\"customer\":\"Ada\"}\n",
+        );
+        check(
+            fixture,
+            &["-c", "orders", "[{$match: {_id: 2}}, {$project: {total: 1}}]"],
+            "{\"_id\":2,\"total\":10.5}\n",
+        );
+        check(
+            fixture,
+            &["-c", "orders", "{_id: {$in: [1, 9]}} // one of them is there", "--format", "json"],
+            "[\n{\"_id\":1,\"total\":30,\"customer\":\"Ada\"}\n]\n",
+        );
+        complains(
+            &run(fixture, &["-c", "orders", "5"]),
+            1,
+            "a filter is a document, and a pipeline an array: 5 is neither",
+        );
+    });
+}
+
+#[test]
+fn formats_are_for_programs_and_for_people() {
+    on_both(&orders(), |fixture| {
+        check(
+            fixture,
+            &["db.orders.find()", "--format", "csv"],
+            "_id,total,customer,tags\n1,30,Ada,\n2,10.5,Blaise,\"[\"\"a\"\",\"\"b\"\"]\"\n3,50,Grace,\n",
+        );
+        check(
+            fixture,
+            &["db.orders.find()", "--format", "table"],
+            "_id  total  customer  tags\n  1     30  Ada\n  2   10.5  Blaise    [\"a\",\"b\"]\n  3     50  Grace\n",
+        );
+        check(fixture, &["db.orders.find({_id: 9})", "--format", "json"], "[\n]\n");
+        check(fixture, &["db.orders.find({_id: 9})"], "");
+        complains(
+            &run(fixture, &["1", "--format", "csv", "--canonical"]),
+            2,
+            "--canonical is for the formats ndjson and json",
+        );
+    });
+}
+
+#[test]
+fn a_value_is_printed_as_it_is() {
+    on_both(&orders(), |fixture| {
+        for (expression, expected) in [
+            ("db.orders.countDocuments()", "3\n"),
+            ("'a\\n\"b\"'", "a\n\"b\"\n"),
+            ("1 / 3", "0.3333333333333333\n"),
+            ("1e300 * 1e300", "Infinity\n"),
+            ("2n ** 60n", "1152921504606846976\n"),
+            ("null", "null\n"),
+            ("undefined", ""),
+            ("[1, 'a', {b: NumberLong(2)}]", "[1,\"a\",{\"b\":2}]\n"),
+            ("db.orders.distinct('customer')", "[\"Ada\",\"Blaise\",\"Grace\"]\n"),
+            ("ObjectId('507f191e810c19729de860ea')", "{\"$oid\":\"507f191e810c19729de860ea\"}\n"),
+            ("print('first', {a: 1}); 2", "first { a: 1 }\n2\n"),
+            ("show('collections')", "orders\n"),
+            ("db", "shop\n"),
+            ("db.orders", "shop.orders\n"),
+        ] {
+            check(fixture, &[expression], expected);
+        }
+    });
+}
+
+/// A script knows one type of numbers, and the store several: what is only read is printed with the types of the store.
+#[test]
+fn what_is_read_and_not_changed_keeps_its_types() {
+    on_both(&[every_type()], |fixture| {
+        let lines = fixture.export(&["shop.orders", "--canonical"]).stdout;
+        let expected = String::from_utf8(lines).expect("it works");
+        check(fixture, &["db.orders.find()", "--canonical"], &expected);
+        check(fixture, &["db.orders.findOne()", "--canonical"], &expected);
+        let changed = run(fixture, &["const one = db.orders.findOne(); delete one.text; one", "--canonical"]);
+        assert!(!String::from_utf8_lossy(&changed.stdout).contains("\"text\""));
+    });
+}
+
+#[test]
+fn fields_keep_their_order_even_if_their_names_are_numbers() {
+    let document = doc! { "_id": 1, "b": 1, "10": 1, "2": { "9": 1, "1": 2 }, "a": 1 };
+    let line = "{\"_id\":1,\"b\":1,\"10\":1,\"2\":{\"9\":1,\"1\":2},\"a\":1}\n";
+    on_both(&[document], |fixture| {
+        check(fixture, &["db.orders.find()"], line);
+        check(fixture, &["db.orders.find().toArray()[0]"], line);
+        check(fixture, &["db.orders.find().map((one) => one)"], line);
+        check(fixture, &["EJSON.stringify(db.orders.findOne())"], line);
+        check(
+            fixture,
+            &["const one = db.orders.findOne(); one.c = 2; delete one.b; one"],
+            &line.replace("\"b\":1,", "").replace("}\n", ",\"c\":2}\n"),
+        );
+    });
+}
+
+#[test]
+fn a_search_is_explained_and_not_run() {
+    on_both(&orders(), |fixture| {
+        for more in [&["db.orders.find({_id: 1})"] as &[&str], &["-c", "orders", "{_id: 1}"]] {
+            let output = run(fixture, &[more, &["--explain"]].concat());
+            let told: Document = serde_json::from_slice(&output.stdout).expect("one document");
+            let plan =
+                told.get_document("queryPlanner").and_then(|planner| planner.get_document("winningPlan"));
+            assert_eq!(plan.ok().and_then(|plan| plan.get_str("stage").ok()), Some("IDHACK"));
+        }
+        complains(
+            &run(fixture, &["db.orders.countDocuments()", "--explain"]),
+            1,
+            "only a search is explained",
+        );
+    });
+}
+
+#[test]
+fn the_only_database_is_meant_if_none_is_named() {
+    let fixture = Fixture::new(&orders(), false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let other: Collection<Document> = client.database("other").collection("a");
+    other.insert_one(doc! { "_id": 1 }).run().expect("it works");
+    drop(other);
+    client.close().expect("it works");
+    complains(&run(&fixture, &["db.a.find()"]), 2, "give --db: there are other, shop");
+    check(&fixture, &["--db", "other", "db.a.find()"], "{\"_id\":1}\n");
+    complains(&run(&fixture, &["--db", "a b", "db.a.find()"]), 1, "'a b' is no name of a database");
+}
+
+#[test]
+fn writing_needs_the_folder() {
+    on_both(&orders(), |fixture| {
+        check(fixture, &["db.orders.insertOne({_id: 4}).acknowledged"], "true\n");
+        check(fixture, &["db.orders.countDocuments()"], "4\n");
+        // What was read before goes on as it was.
+        check(
+            fixture,
+            &["const all = db.orders.find(); all.next(); db.orders.deleteMany({}); all.itcount()"],
+            "3\n",
+        );
+        check(fixture, &["db.orders.countDocuments()"], "0\n");
+    });
+    let fixture = Fixture::new(&orders(), false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    check(&fixture, &["db.orders.countDocuments()"], "3\n");
+    complains(&run(&fixture, &["db.orders.deleteMany({})"]), 1, "is open in another process");
+    client.close().expect("it works");
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    on_both(&orders(), |fixture| {
+        complains(
+            &run(fixture, &["db.orders.fnd()"]),
+            1,
+            "EXPRESSION:1:10: TypeError: db.orders.fnd is not a function",
+        );
+        complains(&run(fixture, &["\n\n\n\n\n\n  db.orders.find({)"]), 1, "EXPRESSION:7:");
+        complains(&run(fixture, &["db.orders.find({$bogus: 1})"]), 1, "$bogus");
+        complains(
+            &run(fixture, &["db.orders.insertOne({_id: 1})"]),
+            1,
+            "MongoServerError[DuplicateKey]: E11000",
+        );
+        complains(
+            &run(fixture, &["db.orders.watch()"]),
+            1,
+            "NotSupported: db.collection.watch is not supported",
+        );
+        complains(&run(fixture, &["throw 5"]), 1, "uncaught 5");
+        complains(&run(fixture, &["exit(3)"]), 1, "exit(3) was called");
+        check(fixture, &["print(1); exit()"], "1\n");
+    });
+    let fixture = Fixture::new(&[], false);
+    let output =
+        cairn().args(["query", "absent", "1"]).current_dir(fixture.folder.path()).output().expect("it works");
+    complains(&output, 6, "there is no database at absent");
+    assert!(!fixture.path("absent").exists());
+}
+
+#[test]
+fn a_signal_ends_what_runs() {
+    on_both(&orders(), |fixture| {
+        for (expression, signal, status) in [
+            ("print('ready\\n' + 'x'.repeat(300000)); while (true) {}", "INT", 130),
+            ("print('ready\\n' + 'x'.repeat(300000)); sleep(600000)", "TERM", 143),
+            ("print('ready\\n' + 'x'.repeat(300000)); for (;;) { try { for (;;); } catch {} }", "INT", 130),
+        ] {
+            let mut command = fixture.run("query", &[expression]);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it works");
+            let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+            let mut line = String::new();
+            out.read_line(&mut line).expect("it works");
+            std::io::copy(&mut std::io::Read::take(&mut out, 200_000), &mut std::io::sink())
+                .expect("it works");
+            let id = child.id().to_string();
+            assert!(
+                Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("it works").success()
+            );
+            std::io::copy(&mut out, &mut std::io::sink()).expect("it works");
+            let output = child.wait_with_output().expect("it works");
+            complains(&output, status, "interrupted");
+        }
+    });
+}
+
+#[test]
+fn a_script_that_fills_memory_ends_at_the_limit() {
+    let fixture = Fixture::new(&orders(), false);
+    let memory = (32_u32 << 20).to_string();
+    let fill = "const all = []; for (;;) all.push('x'.repeat(1000) + all.length)";
+    complains(&run(&fixture, &[fill, "--memory", &memory]), 1, "out of memory");
+    complains(
+        &run(&fixture, &["function f() { return f() + 1 } f()"]),
+        1,
+        "RangeError: Maximum call stack size exceeded",
+    );
+    complains(&run(&fixture, &["1", "--memory", "1000"]), 1, "");
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_it_quietly() {
+    let documents: Vec<_> = (0..2_000).map(|id| doc! { "_id": id, "text": "x".repeat(1_000) }).collect();
+    on_both(&documents, |fixture| {
+        for expression in ["db.orders.find()", "db.orders.find().forEach((one) => print(one.text))"] {
+            let mut command = fixture.run("query", &[expression]);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it works");
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it works");
+            let output = child.wait_with_output().expect("it works");
+            assert_eq!((output.status.code(), &*output.stderr), (Some(0), b"" as &[u8]));
+        }
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it works");
+        let output = fixture.run("query", &["db.orders.find()"]).stdout(full).stderr(Stdio::piped()).output();
+        complains(&output.expect("it works"), 1, "standard output: No space left");
+    });
+}
+
+#[test]
+fn memory_does_not_grow_with_the_documents() {
+    prints_in_little_memory("query", &["db.orders.find()"]);
+}
+
+#[test]
+fn the_report_is_one_line_on_standard_error() {
+    on_both(&orders(), |fixture| {
+        let output = run(fixture, &["db.orders.find()", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("one line");
+        assert_eq!(
+            (&report["command"], &report["ok"], &report["documents"]),
+            (&"query".into(), &true.into(), &3.into())
+        );
+    });
+}

@@ -1,0 +1,301 @@
+//! `cairn shell` with scripts and standard input, on a folder and through the socket of a server.
+
+#![cfg(all(feature = "remote", feature = "shell"))]
+
+mod fixture;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use cairndb::Client;
+use cairndb::bson::doc;
+
+use crate::fixture::{Fixture, complains, on_both};
+
+fn run(fixture: &Fixture, more: &[&str]) -> Output {
+    fixture.run("shell", more).stdin(Stdio::null()).output().expect("it works")
+}
+
+#[track_caller]
+fn check(fixture: &Fixture, more: &[&str], expected: &str) {
+    let output = run(fixture, more);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).expect("it works"), expected);
+}
+
+/// What the shell says to statements of standard input.
+fn typed(fixture: &Fixture, more: &[&str], input: &str) -> Output {
+    let mut command = fixture.run("shell", more);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it works");
+    // It may end before it has read all.
+    let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+    child.wait_with_output().expect("it works")
+}
+
+fn script(fixture: &Fixture, name: &str, text: &str) -> String {
+    std::fs::write(fixture.path(name), text).expect("it works");
+    name.to_owned()
+}
+
+#[test]
+fn the_scripts_that_mongosh_runs_pass() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/mongosh");
+    let prelude = folder.join("prelude.js").display().to_string();
+    for name in ["counters.js", "looks.js", "optimistic.js"] {
+        on_both(&[], |fixture| {
+            check(fixture, &[&prelude, &folder.join(name).display().to_string()], "passed\n");
+        });
+    }
+}
+
+#[test]
+fn results_look_like_mongosh_s() {
+    on_both(&[doc! { "_id": 1, "name": "Ada", "tags": ["a"], "at": { "city": "London" } }], |fixture| {
+        for (statement, shown) in [
+            ("db.orders.find({}, {name: 1})", "{ _id: 1, name: 'Ada' }"),
+            ("db.orders.findOne()", "{ _id: 1, name: 'Ada', tags: [ 'a' ], at: { city: 'London' } }"),
+            ("db.orders.find({_id: 9})", ""),
+            ("db.orders.insertOne({_id: 2})", "{ acknowledged: true, insertedId: 2 }"),
+            (
+                "db.orders.updateOne({_id: 2}, {$set: {a: 1}})",
+                "{\n  acknowledged: true,\n  insertedId: null,\n  matchedCount: 1,\n  modifiedCount: 1,\n  upsertedCount: 0\n}",
+            ),
+            ("db.orders.deleteOne({_id: 2})", "{ acknowledged: true, deletedCount: 1 }"),
+            (
+                "db.orders.insertMany([{_id: 3}, {_id: 4}])",
+                "{ acknowledged: true, insertedIds: { '0': 3, '1': 4 } }",
+            ),
+            ("[1, 'it\\'s', null, undefined, true, -0]", "[ 1, \"it's\", null, undefined, true, -0 ]"),
+            (
+                "({a: NumberLong(5), b: NumberDecimal('1.50'), c: Double(2), d: Int32(3), e: 5n})",
+                "{\n  a: Long('5'),\n  b: Decimal128('1.50'),\n  c: Double(2),\n  d: Int32(3),\n  e: 5n\n}",
+            ),
+            ("ObjectId('507f191e810c19729de860ea')", "ObjectId('507f191e810c19729de860ea')"),
+            ("ISODate('2020-02-03T04:05:06Z')", "ISODate('2020-02-03T04:05:06.000Z')"),
+            ("UUID('00112233-4455-6677-8899-aabbccddeeff')", "UUID('00112233-4455-6677-8899-aabbccddeeff')"),
+            ("BinData(0, 'AQID')", "Binary.createFromBase64('AQID', 0)"),
+            ("Timestamp(1, 2)", "Timestamp({ t: 1, i: 2 })"),
+            ("[MinKey(), MaxKey(), /a\\/b/i]", "[ MinKey(), MaxKey(), /a\\/b/i ]"),
+            ("'text'", "text"),
+            ("let x = 1", ""),
+            ("({a: {b: {c: {}}}})", "{ a: { b: { c: {} } } }"),
+            ("({a: {b: {c: {d: {}}}}})", "{\n  a: { b: { c: { d: {} } } }\n}"),
+            ("const me = {}; me.self = me; me", "{ self: [Circular] }"),
+            ("function add(a, b) {}; add", "[Function: add]"),
+            ("new Error('no')", "Error: no"),
+            ("db.sequence('s')", "shop.sequence('s')"),
+        ] {
+            let expected = if shown.is_empty() && !statement.starts_with("db.") {
+                String::new()
+            } else {
+                format!("{shown}\n")
+            };
+            check(fixture, &["--eval", statement], &expected);
+        }
+    });
+}
+
+fn lines(ids: std::ops::Range<u32>) -> String {
+    ids.map(|id| format!("{{ _id: {id} }}\n")).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn statements_of_standard_input_run_one_after_the_other() {
+    on_both(&[], |fixture| {
+        let input = "use shop\nfor (let id = 0; id < 25; id += 1) {\n  db.things.insertOne({_id: id});\n}\nshow collections\ndb.things.find()\nit\nit\n// the end\nx = [\n  1,\n  2\n]\n";
+        let output = typed(fixture, &[], input);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let first = lines(0..20);
+        let second = lines(20..25);
+        let said = String::from_utf8(output.stdout).expect("it works");
+        let expected = format!(
+            "switched to db shop\n{{ acknowledged: true, insertedId: 24 }}\nthings\n{first}Type \"it\" for more\n{second}no cursor\n[ 1, 2 ]\n"
+        );
+        assert_eq!(said, expected);
+        let output = typed(fixture, &[], "1\n2 + (\n\n\n  1)\nthrow new Error('no')\n3\n");
+        complains(&output, 1, "standard input:6:");
+        assert_eq!(output.stdout, b"1\n3\n");
+        let output = typed(fixture, &[], "print(1)\nexit(7)\nprint(2)\n");
+        assert_eq!((output.status.code(), &*output.stdout), (Some(7), b"1\n" as &[u8]));
+    });
+}
+
+#[test]
+fn errors_end_a_script_and_say_where() {
+    on_both(&[], |fixture| {
+        script(fixture, "syntax.js", "1;\n2;\n3;\n4;\n5;\n6;\nlet = = 1;\n");
+        complains(&run(fixture, &["syntax.js"]), 1, "syntax.js:7:");
+        script(fixture, "inner.js", "function broken() {\n  throw new Error(\"no\");\n}\n");
+        script(fixture, "outer.js", "print('before');\nload('inner.js');\nbroken();\nprint('after');\n");
+        let output = run(fixture, &["outer.js"]);
+        complains(&output, 1, "inner.js:2:");
+        assert_eq!(output.stdout, b"before\n");
+        script(fixture, "verb.js", "db.orders.insertOne({_id: 1});\ndb.orders.insertOn({_id: 1});\n");
+        complains(
+            &run(fixture, &["verb.js"]),
+            1,
+            "verb.js:2:11: TypeError: db.orders.insertOn is not a function",
+        );
+        complains(&run(fixture, &["absent.js"]), 1, "absent.js: No such file");
+        complains(&run(fixture, &["--eval", "load('absent.js')"]), 1, "absent.js: No such file");
+        complains(&run(fixture, &["--eval", "sh.status()"]), 1, "NotSupported: sh.status is not supported");
+        complains(
+            &run(fixture, &["--eval", "require('fs')"]),
+            1,
+            "NotSupported: require('fs') is not supported",
+        );
+        for (code, status) in
+            [("exit(0)", 0), ("quit(9)", 9), ("try { exit(4) } catch { } finally { exit(5) }", 4)]
+        {
+            assert_eq!(run(fixture, &["--eval", code]).status.code(), Some(status), "{code}");
+        }
+    });
+}
+
+#[test]
+fn refusals_have_the_fields_that_scripts_look_for() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        script(
+            fixture,
+            "refusals.js",
+            "function thrown(work) { try { work() } catch (error) { return error } }
+             const same = (found, expected) => assert.deepStrictEqual(JSON.parse(EJSON.stringify(found)), expected);
+             db.orders.createIndex({name: 1}, {unique: true});
+             db.orders.insertOne({_id: 2, name: 'Ada'});
+             const one = thrown(() => db.orders.insertOne({_id: 3, name: 'Ada'}));
+             same([one.name, one.code, one.codeName, one.keyPattern, one.keyValue, one.index],
+                  ['MongoServerError', 11000, 'DuplicateKey', {name: 1}, {name: 'Ada'}, 0]);
+             assert.match(one.message, /E11000 duplicate key error collection: shop.orders index: name_1 dup key/);
+             assert(one instanceof MongoServerError && one instanceof Error);
+             const many = thrown(() => db.orders.insertMany([{_id: 4, name: 4}, {_id: 1, name: 1}, {_id: 5, name: 5}]));
+             same([many.name, many.code, many.result.insertedCount, many.result.insertedIds, many.writeErrors.length],
+                  ['MongoBulkWriteError', 11000, 1, {0: 4}, 1]);
+             const rest = thrown(() => db.orders.insertMany([{_id: 1, name: 7}, {_id: 6, name: 6}, {_id: 2, name: 8}], {ordered: false}));
+             same([rest.result.insertedIds, rest.writeErrors.map((error) => error.index)], [{1: 6}, [0, 2]]);
+             const changed = thrown(() => db.orders.findAndModify({query: {_id: 1}, update: {$set: {name: 'Ada'}}}));
+             same([changed.code, changed.keyValue], [11000, {name: 'Ada'}]);
+             const bulk = thrown(() => db.orders.bulkWrite([{insertOne: {document: {_id: 7, name: 7}}}, {insertOne: {document: {_id: 7}}}, {deleteOne: {filter: {_id: 7}}}]));
+             same([bulk.result.insertedCount, bulk.result.deletedCount, bulk.writeErrors[0].index], [1, 0, 1]);
+             db.createCollection('valid', {validator: {a: {$gt: 5}}});
+             const invalid = thrown(() => db.valid.insertOne({_id: 1, a: 1}));
+             same([invalid.code, invalid.errInfo.failingDocumentId], [121, 1]);
+             same([thrown(() => db.sequence('none').next()).code, thrown(() => db.sequence('none').next()).sequoiaCode], [2, -324]);
+             assert.throws(() => db.orders.updateOne({}, {a: 1}), /atomic operators/);
+             assert.throws(() => db.orders.replaceOne({}, {$set: {a: 1}}), /must not contain atomic operators/);
+             assert.throws(() => db.orders.deleteMany(), {name: 'MongoInvalidArgumentError'});
+             assert.throws(() => db.orders.insertMany([]), /Batch cannot be empty/);
+             assert.throws(() => db.runCommand({bogus: 1}), {codeName: 'CommandNotFound'});
+             print('passed');",
+        );
+        check(fixture, &["refusals.js"], "passed\n");
+    });
+}
+
+#[test]
+fn sequences_and_numbered_fields_are_part_of_the_language() {
+    on_both(&[], |fixture| {
+        script(
+            fixture,
+            "numbers.js",
+            "const same = (found, expected) => assert.strictEqual(EJSON.stringify(found), EJSON.stringify(expected));
+             const tickets = db.createSequence('tickets', {StartValue: 1000, CacheSize: 10, AcquireSize: 4});
+             same(tickets.next(), 1000);
+             same(tickets.next(6), [1001, 1002, 1003, 1004, 1005, 1006]);
+             same(tickets.snapshot().Name, 'tickets');
+             tickets.setCurrent(5000);
+             same(tickets.gaps()[0].cause, 'explicitValue');
+             assert(db.getSequenceNames().includes('tickets'));
+             db.createCollection('invoices', {autoIncrement: {Field: 'number', Contract: 'gapless'}});
+             same(db.invoices.insertMany([{_id: 1}, {_id: 2}]).insertedIds, {0: 1, 1: 2});
+             same(db.invoices.find().toArray().map((one) => one.number), [1, 2]);
+             same(db.invoices.autoIncrements().map((one) => one.Field), ['number']);
+             same(db.invoices.gaps('number'), []);
+             assert.throws(() => db.invoices.gaps('other'), /no field 'other'/);
+             db.createCollection('counted', {autoIncrement: {Field: '_id'}});
+             same(db.counted.insertOne({a: 1}).insertedId, 1);
+             same(db.counted.insertMany([{a: 2}, {a: 3}]).insertedIds, {0: 2, 1: 3});
+             print('passed');",
+        );
+        check(fixture, &["--db", "shop", "numbers.js"], "passed\n");
+    });
+}
+
+#[test]
+fn writes_are_refused_where_the_store_is_for_reading() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        check(fixture, &["--read-only", "--eval", "db.orders.countDocuments()"], "1\n");
+        for code in [
+            "db.orders.insertOne({})",
+            "db.orders.aggregate([{$out: 'b'}])",
+            "db.createSequence('s')",
+            "db.dropDatabase()",
+        ] {
+            let output = run(fixture, &["--read-only", "--eval", code]);
+            complains(&output, 1, "MongoServerError[IllegalOperation]: the store is open for reading only");
+        }
+        check(fixture, &["--read-only", "--eval", "db.orders.countDocuments()"], "1\n");
+    });
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let output = run(&fixture, &["--eval", "db.orders.countDocuments()"]);
+    assert_eq!(output.stdout, b"1\n");
+    complains(&output, 0, "it is opened for reading, as it is now");
+    complains(
+        &run(&fixture, &["--eval", "db.orders.insertOne({})"]),
+        1,
+        "the store is open for reading only",
+    );
+    client.close().expect("it works");
+}
+
+#[test]
+fn a_signal_ends_a_script_and_what_it_wrote_is_there() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+            let input =
+                "db.orders.updateOne({_id: 1}, {$inc: {n: 1}})\nfor (;;) db.orders.countDocuments()\n";
+            let mut command = fixture.run("shell", &[]);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().expect("it works");
+            child.stdin.as_mut().expect("it is piped").write_all(input.as_bytes()).expect("it works");
+            let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+            // The first line of what the update gave.
+            assert_eq!(lines.next().expect("a line").expect("it works"), "{");
+            let id = child.id().to_string();
+            assert!(
+                Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("it works").success()
+            );
+            let output = child.wait_with_output().expect("it works");
+            complains(&output, status, "interrupted");
+        }
+        check(fixture, &["--eval", "db.orders.findOne({_id: 1}).n"], "2\n");
+    });
+}
+
+#[test]
+fn mongosh_is_started_on_a_private_socket() {
+    use std::os::unix::fs::PermissionsExt;
+
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        // In place of MongoDB's shell a script that shows what it is given, and reads by it.
+        let bin = fixture.path("bin");
+        std::fs::create_dir_all(&bin).expect("it works");
+        let program = bin.join("mongosh");
+        let cairn = env!("CARGO_BIN_EXE_cairn");
+        std::fs::write(
+            &program,
+            format!("#!/bin/sh\nuri=$1; shift\necho \"$@\"\n{cairn} export \"$uri\" shop.orders\nexit 7\n"),
+        )
+        .expect("it works");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it works");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("it is set"));
+        let mut command = fixture.run("shell", &["--mongosh", "--quiet", "--norc"]);
+        let output = command.env("PATH", path).output().expect("it works");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "--quiet --norc\n{\"_id\":1}\n");
+        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut command = fixture.run("shell", &["--mongosh"]);
+        complains(&command.env("PATH", "").output().expect("it works"), 1, "mongosh cannot be started");
+    });
+}
