@@ -112,6 +112,7 @@ fn a_value_is_printed_as_it_is() {
             ("2n ** 60n", "1152921504606846976\n"),
             ("null", "null\n"),
             ("undefined", ""),
+            ("'half \\ud800'", "half \u{fffd}\n"),
             ("[1, 'a', {b: NumberLong(2)}]", "[1,\"a\",{\"b\":2}]\n"),
             ("db.orders.distinct('customer')", "[\"Ada\",\"Blaise\",\"Grace\"]\n"),
             ("ObjectId('507f191e810c19729de860ea')", "{\"$oid\":\"507f191e810c19729de860ea\"}\n"),
@@ -275,6 +276,56 @@ fn a_script_that_fills_memory_ends_at_the_limit() {
         "RangeError: Maximum call stack size exceeded",
     );
     complains(&run(&fixture, &["1", "--memory", "1000"]), 1, "");
+}
+
+/// What no command can be made of, and what reaches into the shell's own objects.
+#[test]
+fn nonsense_is_refused_and_harms_nothing() {
+    on_both(&orders(), |fixture| {
+        for (expression, words) in [
+            (
+                "const a = {}; a.a = a; db.orders.insertOne(a)",
+                "a.a.a: it has more than 250 levels, or is within itself",
+            ),
+            ("let a = []; for (let i = 0; i < 100000; i++) a = [a]; a", "it has more than 250 levels"),
+            ("let a = []; for (let i = 0; i < 100000; i++) a = [a]; EJSON.stringify(a)", "RangeError"),
+            ("EJSON.parse('['.repeat(100000))", "recursion limit exceeded"),
+            ("db.orders.insertOne({get a() { throw new Error('getter') }})", "Error: getter"),
+            ("db.orders.insertOne(new Proxy({}, {ownKeys() { throw new Error('keys') }}))", "Error: keys"),
+            ("db.orders.insertOne({['a\\0b']: 1})", "a\\0b: its name has a NUL"),
+            ("db.orders.insertOne({a: new Date(NaN)})", "a: the date is invalid"),
+            ("db.orders.insertOne({a: 1n << 70n})", "a: 1180591620717411303424 needs more than 64 bits"),
+            ("db.orders.insertOne(5)", "insertOne needs a document as its document, and not 5"),
+            ("db.orders.insertMany([{}, null])", "document 1"),
+            ("ObjectId('zz')", "an ObjectId has 24 hexadecimal digits, and not 'zz'"),
+            ("NumberLong('99999999999999999999')", "Long has 64 bits, too few for 99999999999999999999"),
+            ("NumberDecimal('x')", "'x' is no decimal number"),
+            ("BinData(300, '')", "a binary subtype is a number from 0 to 255, and not 300"),
+            ("HexData(0, 'abc')", "'abc' is not an even number of hexadecimal digits"),
+            ("UUID('1')", "a UUID has 32 hexadecimal digits, and not '1'"),
+            ("ISODate('soon')", "'soon' is no date"),
+            ("db.orders.find().sort({_id: 1}).skip(-1).toArray()", "skip"),
+            ("db.getCollection('')", "'' is no name of a collection"),
+            ("use('a.b')", "'a.b' is no name of a database"),
+            ("new Promise(() => {})", "never settled"),
+            ("import('fs')", "ReferenceError"),
+            ("db.orders.bulkWrite([{insert: {}}])", "bulkWrite has no operation 'insert'"),
+            ("db = null; show('collections')", "TypeError"),
+        ] {
+            complains(&run(fixture, &[expression]), 1, words);
+        }
+        for (expression, expected) in [
+            ("JSON.parse('{\"__proto__\": {\"x\": 1}}')", "{\"__proto__\":{\"x\":1}}\n"),
+            ("Object.prototype.x = 1; db.orders.findOne({}, {_id: 1})", "{\"_id\":1}\n"),
+            ("globalThis.EJSON = null; Array.prototype.map = null; db.orders.countDocuments()", "3\n"),
+            ("async function f() { return 5 }; f()", "5\n"),
+            ("await db.orders.countDocuments()", "3\n"),
+            ("// nothing", ""),
+            ("", ""),
+        ] {
+            check(fixture, &[expression], expected);
+        }
+    });
 }
 
 #[test]

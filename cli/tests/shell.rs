@@ -275,6 +275,23 @@ fn a_signal_ends_a_script_and_what_it_wrote_is_there() {
 }
 
 #[test]
+fn output_that_is_not_wanted_ends_it_quietly_and_a_full_disk_is_an_error() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        let mut command = fixture.run("shell", &["--eval", "for (;;) print('text')"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it works");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it works");
+        let output = child.wait_with_output().expect("it works");
+        assert_eq!((&*line, output.status.code(), &*output.stderr), ("text\n", Some(0), b"" as &[u8]));
+        for code in ["print(1)", "for (;;) print('text')"] {
+            let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it works");
+            let output = fixture.run("shell", &["--eval", code]).stdout(full).output().expect("it works");
+            complains(&output, 1, "standard output: No space left");
+        }
+    });
+}
+
+#[test]
 fn mongosh_is_started_on_a_private_socket() {
     use std::os::unix::fs::PermissionsExt;
 

@@ -1,10 +1,10 @@
 //! What an expression gave, as something to print.
 
 use cairndb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
+use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use crate::failure::Failure;
-use crate::script::{self, Engine, Reader};
+use crate::script::{self, Engine, Numbers, Reader};
 use crate::store::Documents;
 
 /// What is wanted of an expression's value.
@@ -50,7 +50,7 @@ pub(super) fn of<'js>(
         return Ok(Found::Nothing);
     }
     if value.is_string() || value.is_number() || value.is_big_int() {
-        return Ok(Found::Text(value.get::<Coerced<String>>()?.0));
+        return Ok(Found::Text(script::text(ctx, &value)?));
     }
     let Some(told) = script::value(ctx, &value)? else {
         return Ok(Found::Text(cairn.get::<_, Function>("display")?.call((value,))?));
@@ -63,7 +63,7 @@ pub(super) fn of<'js>(
 fn as_stored(ctx: &Ctx<'_>, engine: &Engine, value: RawBson) -> Result<RawBson> {
     let (Some(read), Some(document)) = (engine.last_read(), value.as_document()) else { return Ok(value) };
     let makers: Object = script::cairn(ctx)?.get("makers")?;
-    let seen = Reader { ctx, makers: &makers, is_relaxed: false }.document(&read)?;
+    let seen = Reader { ctx, makers: &makers, numbers: Numbers::Stored }.document(&read)?;
     let is_unchanged = script::document(ctx, &seen)?.as_bytes() == document.as_bytes();
     Ok(if is_unchanged { RawBson::Document(read) } else { value })
 }

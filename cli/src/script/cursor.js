@@ -2,6 +2,8 @@
 (function (cairn, native) {
     "use strict";
 
+    const ORDER = ["find", "aggregate", "filter", "pipeline", "sort", "projection", "hint", "skip", "limit"];
+
     class Cursor {
         constructor(database, command) {
             cairn.hide(this, "database", database);
@@ -19,9 +21,14 @@
             return this;
         }
 
+        // The command, with its fields in the order of MongoDB's driver for Node.js.
+        sent() {
+            return { ...cairn.pick(this.command, ORDER), ...this.command };
+        }
+
         step() {
             if (this.isClosed) return undefined;
-            if (!this.read) this.read = cairn.open(this.database, this.command);
+            if (!this.read) this.read = cairn.open(this.database, this.sent());
             return this.read();
         }
 
@@ -84,7 +91,7 @@
         collation(collation) { return this.set("collation", collation); }
 
         explain(verbosity) {
-            const { cursor, explain, ...command } = this.command;
+            const { cursor, explain, ...command } = this.sent();
             return cairn.explain(this.database, command.aggregate ? { ...command, cursor: {} } : command, verbosity);
         }
     }

@@ -18,7 +18,7 @@
         }
 
         number(number) {
-            if (this.isRelaxed && Number.isFinite(number)) return Object.is(number, -0) ? "-0.0" : String(number);
+            if (this.isRelaxed && Number.isFinite(number)) return JSON.stringify(number);
             if (isInt32(number)) return `{"$numberInt":"${number}"}`;
             if (Number.isSafeInteger(number) && !Object.is(number, -0)) return `{"$numberLong":"${number}"}`;
             return `{"$numberDouble":"${numberText(number)}"}`;
@@ -86,7 +86,7 @@
             const colon = this.indent ? ": " : ":";
             const items = [];
             for (const [name, inner] of pairs) {
-                const text = this.value(inner);
+                const text = inner === undefined ? "null" : this.value(inner);
                 if (text !== undefined) items.push(JSON.stringify(name) + colon + text);
             }
             return this.lines("{", "}", items);

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::rc::Rc;
 
 use cairndb::bson::RawDocumentBuf;
@@ -96,6 +97,7 @@ impl Engine {
             store_name: target.store_name,
             database: target.database,
             output: RefCell::new(Output::open(None, false)?),
+            is_seen: std::io::stdout().is_terminal(),
             ended: RefCell::new(None),
             signals: RefCell::new(signals),
             has_run: Cell::new(false),

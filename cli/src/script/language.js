@@ -274,7 +274,7 @@
         if (value.read || value.change || value.isClosed) {
             return { next: () => (value.hasNext() ? value.tryNext() : undefined) };
         }
-        return { database: value.database, command: value.command };
+        return { database: value.database, command: value.sent() };
     };
     cairn.databaseName = () => (global.db instanceof cairn.Database ? global.db.getName() : "");
 

@@ -10,5 +10,5 @@ mod to_script;
 
 pub(crate) use self::engine::{Engine, Stopped, Target, cairn, memory, name_from_line, on_thread, uncaught};
 pub(crate) use self::evaluate::read_script;
-pub(crate) use self::to_bson::{document, value};
-pub(crate) use self::to_script::Reader;
+pub(crate) use self::to_bson::{document, text, value};
+pub(crate) use self::to_script::{Numbers, Reader};

@@ -14,7 +14,7 @@ use crate::output::Written;
 use crate::script::evaluate::run_file;
 use crate::script::shared::{Ended, Shared};
 use crate::script::to_bson;
-use crate::script::to_script::Reader;
+use crate::script::to_script::{Numbers, Reader};
 use crate::store::Documents;
 
 /// How long is slept at once: a signal is noticed after it.
@@ -68,7 +68,8 @@ fn next<'js>(ctx: &Ctx<'js>, documents: Box<dyn Documents>, shared: Rc<Shared>) 
             Ok(false) => return Ok(None),
             Ok(true) => {
                 let document = documents.current();
-                let read = Reader { ctx: &ctx, makers: &makers, is_relaxed: false }.document(document)?;
+                let read =
+                    Reader { ctx: &ctx, makers: &makers, numbers: Numbers::Stored }.document(document)?;
                 shared.note_read(document);
                 answer.set("document", read)?;
             }
@@ -84,7 +85,7 @@ fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Res
     let print = move |ctx: Ctx<'js>, text: Value<'js>| {
         let text = to_bson::value(&ctx, &text)?;
         let text = text.as_ref().and_then(|text| text.as_str()).unwrap_or_default();
-        match own.output.borrow_mut().write(text.as_bytes()) {
+        match own.write(text.as_bytes()) {
             Ok(Written::Whole) => {}
             Ok(Written::NotWanted) => own.end(Ended::NotWanted),
             Err(failure) => own.end(Ended::Failed(failure)),
@@ -131,7 +132,8 @@ fn values<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
                 let mut one = Document::new();
                 one.insert("value", value);
                 let one = raw(&ctx, &one)?;
-                let reader = Reader { ctx: &ctx, makers: &makers, is_relaxed };
+                let numbers = if is_relaxed { Numbers::Plain } else { Numbers::Typed };
+                let reader = Reader { ctx: &ctx, makers: &makers, numbers };
                 let value = one.get("value").ok().flatten().unwrap_or(RawBsonRef::Null);
                 answer.set("value", reader.value(value)?)?;
             }
@@ -143,7 +145,7 @@ fn values<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
 }
 
 fn shown<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, document: &Document) -> Result<Value<'js>> {
-    Reader { ctx, makers, is_relaxed: false }.document(&raw(ctx, document)?)
+    Reader { ctx, makers, numbers: Numbers::Stored }.document(&raw(ctx, document)?)
 }
 
 fn raw(ctx: &Ctx<'_>, document: &Document) -> Result<RawDocumentBuf> {

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Documents, Store};
 
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) store_name: String,
     pub(super) database: String,
     pub(super) output: RefCell<Output>,
+    /// Whether standard output is a terminal.
+    pub(super) is_seen: bool,
     pub(super) ended: RefCell<Option<Ended>>,
     pub(super) signals: RefCell<Signals>,
     pub(super) has_run: Cell<bool>,
@@ -45,6 +47,13 @@ impl Shared {
         command: RawDocumentBuf,
     ) -> Result<Box<dyn Documents>, Failure> {
         self.store.borrow().stream(database, command)
+    }
+
+    /// Writes to standard output. A person sees it at once, and a program when there is more or the statement ends.
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<Written, Failure> {
+        let mut output = self.output.borrow_mut();
+        let written = output.write(bytes)?;
+        if self.is_seen && written == Written::Whole { output.flush() } else { Ok(written) }
     }
 
     /// Ends scripts as soon as the engine looks.

@@ -1,5 +1,5 @@
 //! JavaScript's values as BSON, as MongoDB's driver for Node.js encodes them: a number is an int32 if it is whole and fits,
-//! else a double; a `BigInt` is an int64; functions and symbols are left out; `undefined` is null.
+//! else a double; a `BigInt` is an int64; a function is its code; symbols are left out; `undefined` is null.
 //!
 //! What an object is, is asked by the two hidden properties that `values.js` gives to each class.
 
@@ -61,7 +61,8 @@ impl<'js> Writer<'_, 'js> {
         }
         match value.as_object() {
             Some(object) if !value.is_function() => self.object(object),
-            Some(_) | None => Ok(None),
+            Some(_) => Ok(Some(RawBson::JavaScriptCode(string(value)?))),
+            None => Ok(None),
         }
     }
 
@@ -233,7 +234,9 @@ impl<'js> Writer<'_, 'js> {
 
     /// An exception that says which value cannot be stored.
     fn refused(&self, words: &str) -> Error {
-        let place = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path.join(".")) };
+        // A NUL would end the message.
+        let path = self.path.join(".").replace('\0', "\\0");
+        let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
         Exception::throw_type(self.ctx, &format!("{place}{words}"))
     }
 }
@@ -277,6 +280,17 @@ fn pair<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<[Value<'js>; 2]> {
 /// The text of a value that is a string, or that JavaScript makes one of.
 fn string(value: &Value<'_>) -> Result<String> {
     value.get::<rquickjs::Coerced<String>>().map(|text| text.0)
+}
+
+/// A text, or what JavaScript makes one of another value.
+pub(crate) fn text<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<String> {
+    if !value.is_string() {
+        return string(value);
+    }
+    match self::value(ctx, value)? {
+        Some(RawBson::String(text)) => Ok(text),
+        Some(_) | None => Ok(String::new()),
+    }
 }
 
 /// A decimal number as BSON writes it, if it is one.

@@ -16,8 +16,18 @@ const SCRIPT_DATES: std::ops::RangeInclusive<i64> = -8_640_000_000_000_000..=8_6
 pub(crate) struct Reader<'a, 'js> {
     pub(crate) ctx: &'a Ctx<'js>,
     pub(crate) makers: &'a Object<'js>,
-    /// Whether an int64 becomes a number, as in relaxed Extended JSON.
-    pub(crate) is_relaxed: bool,
+    pub(crate) numbers: Numbers,
+}
+
+/// What numbers become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// An int64 keeps its type, the others are JavaScript's, as mongosh reads what is stored.
+    Stored,
+    /// All are JavaScript's, as in relaxed Extended JSON.
+    Plain,
+    /// All keep their types.
+    Typed,
 }
 
 impl<'js> Reader<'_, 'js> {
@@ -56,9 +66,15 @@ impl<'js> Reader<'_, 'js> {
     pub(crate) fn value(&self, value: RawBsonRef<'_>) -> Result<Value<'js>> {
         let ctx = self.ctx;
         match value {
+            RawBsonRef::Double(number) if self.numbers == Numbers::Typed => {
+                self.maker("Double")?.call((number,))
+            }
+            RawBsonRef::Int32(number) if self.numbers == Numbers::Typed => {
+                self.maker("Int32")?.call((number,))
+            }
             RawBsonRef::Double(number) => number.into_js(ctx),
             RawBsonRef::Int32(number) => number.into_js(ctx),
-            RawBsonRef::Int64(number) if self.is_relaxed => double(number).into_js(ctx),
+            RawBsonRef::Int64(number) if self.numbers == Numbers::Plain => double(number).into_js(ctx),
             RawBsonRef::Int64(number) => self.maker("Long")?.call((BigInt::from_i64(ctx.clone(), number)?,)),
             RawBsonRef::String(text) => text.into_js(ctx),
             RawBsonRef::Document(document) => self.document(document),

@@ -50,7 +50,7 @@
         if (given === undefined || given === null) return otherwise;
         let number;
         try {
-            const plain = given !== null && typeof given === "object" ? given.valueOf() : given;
+            const plain = given instanceof Long ? given.value : typeof given === "object" ? given.valueOf() : given;
             number = typeof plain === "number" ? BigInt(Math.trunc(plain)) : BigInt(plain);
         } catch {
             fail(`${name} needs a whole number, and not ${cairn.inspect(given)}`);
@@ -164,8 +164,8 @@
     const bigOf = (given) => whole("Long", given, 64, 0n);
     const longMethods = {
         toString(base) { return this.value.toString(base); },
-        toJSON() { return this.toString(); },
-        valueOf() { return Number(this.value); },
+        // No `valueOf`, as in mongosh: a sum of a Long and a number would lose digits without a word.
+        toJSON() { return { low: this.low, high: this.high, unsigned: false }; },
         toNumber() { return Number(this.value); },
         toInt() { return Number(BigInt.asIntN(32, this.value)); },
         toBigInt() { return this.value; },
@@ -387,7 +387,7 @@
     // What JavaScript has itself.
     // A store's dates reach further than JavaScript's; such a one is invalid here, and keeps what it is.
     declare(Date.prototype, "Date", (date) => date["\0far"] ?? date.getTime());
-    // As Node.js's driver writes them: `g` becomes the option that lets a dot match a line end.
+    // As Node.js's driver writes them, where `g` lets a dot match the end of a line. It forgets `s`, which means just that.
     declare(RegExp.prototype, "RegExp", (regexp) => [regexp.source, (regexp.ignoreCase ? "i" : "") + (regexp.multiline ? "m" : "") + (regexp.global || regexp.dotAll ? "s" : "")]);
     declare(Map.prototype, "Map", (map) => Array.from(map, ([name, value]) => [String(name), value]));
     declare(Number.prototype, "Primitive", (boxed) => Number(boxed));
@@ -409,6 +409,8 @@
     cairn.makers = {
         ObjectId: (hex) => new ObjectId(hex),
         Long: (number) => new Long(number),
+        Int32: (number) => new Int32(number),
+        Double: (number) => new Double(number),
         Decimal128: (text) => new Decimal128(text),
         Binary: (subtype, text) => {
             const bytes = fromBase64(text);
@@ -426,10 +428,9 @@
         MinKey: () => new MinKey(),
         MaxKey: () => new MaxKey(),
         RegExp: (pattern, options) => {
-            const flags = options.replace("s", "g");
             // JavaScript's expressions lack some of what a store can have.
             try {
-                if (!/[^gim]/.test(flags)) return new RegExp(pattern, flags);
+                if (!/[^ims]/.test(options)) return new RegExp(pattern, options);
             } catch {
                 // It is shown as it is.
             }

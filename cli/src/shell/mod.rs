@@ -10,7 +10,6 @@ mod terminal;
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
-use rquickjs::Coerced;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::{Exit, Failure};
@@ -214,7 +213,8 @@ fn statement(engine: &Engine, name: &str, text: &str) -> Result<(), Stopped> {
         Some(shown) => Some(shown),
         None => engine.evaluate(name, text, |ctx, value| {
             let result: rquickjs::Function = script::cairn(ctx)?.get("result")?;
-            Ok(result.call::<_, Option<Coerced<String>>>((value,))?.map(|text| text.0))
+            let shown: rquickjs::Value = result.call((value,))?;
+            if shown.is_undefined() { Ok(None) } else { script::text(ctx, &shown).map(Some) }
         })?,
     };
     if let Some(shown) = shown {

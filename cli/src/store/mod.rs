@@ -9,6 +9,8 @@ mod place;
 pub(crate) mod remote;
 #[cfg(feature = "shell")]
 pub(crate) mod session;
+#[cfg(all(feature = "remote", feature = "shell"))]
+mod waiting;
 
 use std::path::{Path, PathBuf};
 

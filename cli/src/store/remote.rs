@@ -22,6 +22,8 @@ use crate::signals::Signals;
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
+#[cfg(feature = "shell")]
+use crate::store::waiting::{Ahead, wait};
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,6 +34,9 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 
 pub(super) struct Remote {
     client: Client,
+    /// What ends calls, for those who want to go on after a signal.
+    #[cfg(feature = "shell")]
+    token: Option<CancellationToken>,
 }
 
 impl Remote {
@@ -96,13 +101,24 @@ impl Remote {
 
     fn connect(mut options: ClientOptions) -> Result<Self, Failure> {
         options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
-        Ok(Self { client: Client::with_options(options).map_err(|error| unusable(&error))? })
+        let client = Client::with_options(options).map_err(|error| unusable(&error))?;
+        Ok(Self {
+            client,
+            #[cfg(feature = "shell")]
+            token: None,
+        })
     }
 }
 
 impl Store for Remote {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
-        self.client.database(database).run_raw_command(command).run().map_err(|error| failure(&error))
+        let database = self.client.database(database);
+        let run = move || database.run_raw_command(command).run().map_err(|error| failure(&error));
+        #[cfg(feature = "shell")]
+        if let Some(token) = &self.token {
+            return wait(token, run);
+        }
+        run()
     }
 
     fn sync(&self) -> Result<(), Failure> {
@@ -111,13 +127,18 @@ impl Store for Remote {
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
-        let cursor = self.client.database(database).run_raw_cursor_command(command).run();
-        Ok(Box::new(cursor.map_err(|error| failure(&error))?))
+        let database = self.client.database(database);
+        let open = move || database.run_raw_cursor_command(command).run().map_err(|error| failure(&error));
+        #[cfg(feature = "shell")]
+        if let Some(token) = &self.token {
+            return Ok(Box::new(Ahead::of(wait(token, open)?, token)?));
+        }
+        Ok(Box::new(open()?))
     }
 
     #[cfg(feature = "shell")]
-    fn use_token(&mut self, _: &CancellationToken) {
-        // The driver waits for its answer; a second signal ends the process, and with it the connection.
+    fn use_token(&mut self, token: &CancellationToken) {
+        self.token = Some(token.clone());
     }
 
     fn is_of_one_moment(&self) -> bool {

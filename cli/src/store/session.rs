@@ -119,7 +119,11 @@ impl Session {
                 folder.use_token(token);
                 Reached::Folder(folder)
             }
-            None => Reached::Server(connect(&place, access, warn)?),
+            None => {
+                let mut server = connect(&place, access, warn)?;
+                server.use_token(token);
+                Reached::Server(server)
+            }
         };
         let opened = Opened {
             store,
@@ -236,7 +240,7 @@ impl Opened {
         if self.server.is_none()
             && let Reached::Folder(folder) = &self.store
         {
-            self.server = Some(InProcess::start(folder)?);
+            self.server = Some(InProcess::start(folder, &self.token)?);
         }
         match &self.server {
             Some(server) => server.remote.run(database, command),
@@ -261,11 +265,13 @@ struct InProcess {
 
 #[cfg(feature = "remote")]
 impl InProcess {
-    fn start(folder: &Folder) -> Result<Self, Failure> {
+    fn start(folder: &Folder, token: &CancellationToken) -> Result<Self, Failure> {
         let private = PrivateFolder::make()?;
         let socket = private.path.join("cairn.sock");
         let running = serve(folder, &socket)?;
-        Ok(Self { remote: Remote::over_socket(&socket)?, _running: running, _folder: private })
+        let mut remote = Remote::over_socket(&socket)?;
+        remote.use_token(token);
+        Ok(Self { remote, _running: running, _folder: private })
     }
 }
 

@@ -9,7 +9,7 @@ use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cairn::Cairn;
+use crate::cairn::{Cairn, program};
 
 /// No script takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(180);
@@ -42,6 +42,14 @@ pub fn mongosh(cairn: &Cairn, name: &str) -> String {
     command.env("HOME", home.path()).arg(installed("CAIRNDB_MONGOSH"));
     command.args(["--quiet", "--norc"]).arg(cairn.uri());
     command.args([path_of("mongosh", "prelude.js"), path_of("mongosh", name)]);
+    run(command, name)
+}
+
+/// Runs a script of `tests/clients/mongosh` in the tool's own shell, on a store as its commands name it.
+#[track_caller]
+pub fn shell(store: &str, name: &str) -> String {
+    let mut command = Command::new(program());
+    command.args(["shell", store]).args([path_of("mongosh", "prelude.js"), path_of("mongosh", name)]);
     run(command, name)
 }
 

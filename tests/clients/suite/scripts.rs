@@ -1,6 +1,8 @@
-//! PyMongo and mongosh: each test is one script, which holds what is asserted.
+//! PyMongo, mongosh and the tool's own shell: each test is one script, which holds what is asserted.
 
 use std::path::Path;
+
+use bson::{RawDocumentBuf, doc};
 
 use cairndb_clients::cairn::{Cairn, program};
 use cairndb_clients::script;
@@ -86,4 +88,50 @@ fn mongosh_numbers_optimistically() {
 #[test]
 fn mongosh_looks_around() {
     mongosh("looks.js");
+}
+
+/// The tool's own shell runs what mongosh runs, on a server and on a folder.
+#[test]
+fn the_tool_s_shell_runs_the_scripts_of_mongosh() {
+    for name in ["counters.js", "optimistic.js", "looks.js"] {
+        let cairn = Cairn::start();
+        script::shell(&cairn.uri(), name);
+        cairn.stop();
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let store = folder.path().join("store");
+        cairndb::Client::open(&store).and_then(cairndb::Client::close).expect("it is made");
+        script::shell(store.to_str().expect("a path of text"), name);
+    }
+}
+
+/// The documents of a collection, byte by byte.
+fn stored(cairn: &Cairn, collection: &str) -> Vec<Vec<u8>> {
+    let client = mongodb::sync::Client::with_uri_str(cairn.uri()).expect("it answers");
+    let found = client
+        .database("shop")
+        .collection::<RawDocumentBuf>(collection)
+        .find(doc! {})
+        .sort(doc! { "_id": 1 })
+        .run();
+    found.expect("it answers").map(|document| document.expect("it is read").into_bytes()).collect()
+}
+
+/// More than 300 values of all types, and the commands of cursors. Two kinds of values differ on purpose and are left out:
+/// mongosh forgets the flag of `/a/s`, and stores `new Number(5)` as an empty document.
+#[test]
+fn the_tool_s_shell_sends_the_bytes_that_mongosh_sends() {
+    let cairn = Cairn::start();
+    script::mongosh(&cairn, "values.js");
+    let sent = [stored(&cairn, "values"), stored(&cairn, "commands")];
+    let client = mongodb::sync::Client::with_uri_str(cairn.uri()).expect("it answers");
+    client.database("shop").drop().run().expect("it answers");
+    script::shell(&cairn.uri(), "values.js");
+    let own = [stored(&cairn, "values"), stored(&cairn, "commands")];
+    assert!(sent[0].len() > 300 && sent[1].len() > 20);
+    for (sent, own) in sent.iter().flatten().zip(own.iter().flatten()) {
+        let shown = |bytes: &Vec<u8>| format!("{:?}", RawDocumentBuf::from_bytes(bytes.clone()));
+        assert_eq!(sent, own, "{} and {}", shown(sent), shown(own));
+    }
+    assert_eq!((sent[0].len(), sent[1].len()), (own[0].len(), own[1].len()));
+    cairn.stop();
 }
