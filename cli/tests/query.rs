@@ -311,6 +311,10 @@ fn nonsense_is_refused_and_harms_nothing() {
             ("import('fs')", "ReferenceError"),
             ("db.orders.bulkWrite([{insert: {}}])", "bulkWrite has no operation 'insert'"),
             ("db = null; show('collections')", "TypeError"),
+            (
+                "const one = db.dates.insertOne({at: ISODate()}); const c = db.dates.find(); Date = function () { return c.next() }; c.next()",
+                "the cursor is being read",
+            ),
         ] {
             complains(&run(fixture, &[expression]), 1, words);
         }

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use cairndb::Client;
 use cairndb::bson::doc;
 
-use crate::fixture::{Fixture, complains, on_both};
+use crate::fixture::{Fixture, cairn, complains, on_both};
 
 fn run(fixture: &Fixture, more: &[&str]) -> Output {
     fixture.run("shell", more).stdin(Stdio::null()).output().expect("it works")
@@ -248,6 +248,79 @@ fn writes_are_refused_where_the_store_is_for_reading() {
         "the store is open for reading only",
     );
     client.close().expect("it works");
+}
+
+#[test]
+fn a_user_who_may_only_read_reads() {
+    let mut fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let mut add = cairn();
+    add.args(["user", "add"]).arg(fixture.path("db")).args(["ada", "--read-only"]).stdin(Stdio::piped());
+    let mut adding = add.spawn().expect("it works");
+    adding.stdin.take().expect("it is piped").write_all(b"secret\n").expect("it works");
+    assert!(adding.wait().expect("it works").success());
+    fixture.serve_with(&["--auth"]);
+    let socket = fixture.path("s.sock").display().to_string().replace('/', "%2F");
+    let run = |code: &str| {
+        let mut command = cairn();
+        command.args(["shell", &format!("mongodb://ada@{socket}/shop?authSource=admin"), "--eval", code]);
+        command.env("CAIRN_PASSWORD", "secret").output().expect("it works")
+    };
+    let read = run("db.orders.find()");
+    complains(&read, 0, "");
+    assert_eq!(read.stdout, b"{ _id: 1 }\n");
+    complains(&run("db.orders.insertOne({})"), 1, "MongoServerError[Unauthorized]");
+}
+
+/// Every name in the tables of docs/tools.md is there.
+#[test]
+fn the_language_has_what_its_page_names() {
+    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md");
+    let page = std::fs::read_to_string(page).expect("it is there");
+    let (_, section) = page.split_once("### The language of query and shell").expect("a section");
+    let row = |name: &str| {
+        let begin = format!("\n| {name}");
+        let (_, row) = section.split_once(&begin).unwrap_or_else(|| panic!("a row of {name}"));
+        row.lines().next().expect("a line").to_owned()
+    };
+    let mut script = vec!["const missing = [];".to_owned()];
+    let owners = [
+        ("databases", "db"),
+        ("reads", "db.orders"),
+        ("cursors", "db.orders.find()"),
+        ("writes", "db.orders"),
+        ("indexes", "db.orders"),
+        ("collections", "db.orders"),
+        ("functions", "globalThis"),
+        ("values", "globalThis"),
+    ];
+    let mut count = 0;
+    for (name, owner) in owners {
+        for word in row(name).split('`').skip(1).step_by(2) {
+            let name = word.rsplit('.').next().unwrap_or(word).split('(').next().unwrap_or(word);
+            if name.is_empty()
+                || !name.chars().all(char::is_alphanumeric)
+                || matches!(name, "NAME" | "db")
+                || word.contains('"')
+            {
+                continue;
+            }
+            let owner = word.strip_suffix(name).and_then(|owner| owner.strip_suffix('.')).unwrap_or(owner);
+            let found = format!("{owner}.{name}");
+            script.push(format!(
+                "if (!('{name}' in {owner}) && typeof {found} !== 'function') missing.push('{word}');"
+            ));
+            // What is no verb is a collection of that name.
+            script.push(format!(
+                "if (/^shop\\.(orders\\.)?{name}$/.test(String({found}))) missing.push('{word}');"
+            ));
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count}");
+    script.push("print(missing.join())".to_owned());
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    std::fs::write(fixture.path("names.js"), script.join("\n")).expect("it works");
+    check(&fixture, &["names.js"], "\n");
 }
 
 #[test]

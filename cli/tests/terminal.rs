@@ -172,6 +172,21 @@ fn a_signal_ends_the_statement_and_not_the_shell() {
     });
 }
 
+#[test]
+fn a_signal_at_the_prompt_ends_the_shell_only_if_it_is_told_to_end() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let mut typist = Typist::start(&fixture, &["--quiet"]);
+    typist.sees(PROMPT);
+    typist.signal("INT");
+    // The signal may still come while this runs.
+    typist.types("0\r");
+    typist.enters("6 * 7");
+    typist.sees("\n42\r\n");
+    typist.sees(PROMPT);
+    typist.signal("TERM");
+    typist.ends(143);
+}
+
 /// A read of many seconds in the store itself: a join of a collection with itself, without an index.
 #[test]
 fn a_signal_ends_a_read_in_the_store() {

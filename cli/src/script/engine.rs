@@ -1,7 +1,7 @@
 //! The engine of scripts: QuickJS-NG with a limit of memory, ended by signals, and with nothing of the system but what
 //! [`native`](crate::script::native) gives it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::rc::Rc;
@@ -100,7 +100,6 @@ impl Engine {
             is_seen: std::io::stdout().is_terminal(),
             ended: RefCell::new(None),
             signals: RefCell::new(signals),
-            has_run: Cell::new(false),
             keeps_read: target.keeps_read,
             last_read: RefCell::new(None),
         });
@@ -199,6 +198,11 @@ impl Engine {
         self.shared.last_read.borrow().clone()
     }
 
+    /// The signals that end scripts.
+    pub(crate) fn signals(&self) -> Signals {
+        self.shared.signals.borrow().clone()
+    }
+
     /// After a signal has ended a statement: the next one runs again.
     pub(crate) fn renew(&self) {
         let mut signals = self.shared.signals.borrow_mut();
@@ -208,7 +212,7 @@ impl Engine {
 
     /// Makes durable what scripts have written.
     pub(crate) fn sync(&self) -> Result<(), Failure> {
-        if self.shared.has_run.get() { self.shared.store.borrow().sync() } else { Ok(()) }
+        self.shared.store.borrow().sync()
     }
 }
 

@@ -62,7 +62,10 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
 fn next<'js>(ctx: &Ctx<'js>, documents: Box<dyn Documents>, shared: Rc<Shared>) -> Result<Function<'js>> {
     let documents = std::cell::RefCell::new(documents);
     let step = move |ctx: Ctx<'js>, makers: Object<'js>| {
-        let mut documents = documents.borrow_mut();
+        // A script may have put a function of its own in the place of `Date`, which is called while a document is read.
+        let Ok(mut documents) = documents.try_borrow_mut() else {
+            return Err(Exception::throw_message(&ctx, "the cursor is being read"));
+        };
         let answer = Object::new(ctx.clone())?;
         match documents.advance() {
             Ok(false) => return Ok(None),

@@ -1,6 +1,6 @@
 //! What the engine of scripts shares with the functions that it gives them: the store, the output, and why scripts are to end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -30,14 +30,12 @@ pub(super) struct Shared {
     pub(super) is_seen: bool,
     pub(super) ended: RefCell<Option<Ended>>,
     pub(super) signals: RefCell<Signals>,
-    pub(super) has_run: Cell<bool>,
     pub(super) keeps_read: bool,
     pub(super) last_read: RefCell<Option<RawDocumentBuf>>,
 }
 
 impl Shared {
     pub(super) fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
-        self.has_run.set(true);
         self.store.borrow().run(database, command)
     }
 

@@ -1,7 +1,11 @@
 //! The shell at a terminal: a line editor with history and completion, and statements that Ctrl-C ends.
 
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
 use rustyline::history::{History, MemHistory};
@@ -33,8 +37,18 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
     if !is_quiet {
         say("cairn ", env!("CARGO_PKG_VERSION"), ": help shows what there is, Ctrl-D ends the shell");
     }
+    let is_waiting = Arc::new(AtomicBool::new(false));
+    end_when_told(engine, Arc::clone(&is_waiting));
     let code = loop {
-        match editor.readline(&prompt(engine, is_read_only)) {
+        let prompt = prompt(engine, is_read_only);
+        is_waiting.store(true, Ordering::Release);
+        let read = editor.readline(&prompt);
+        is_waiting.store(false, Ordering::Release);
+        // A signal to a shell that has nothing to do ends nothing.
+        if engine.signals().received() == Some(Exit::Interrupted) {
+            engine.renew();
+        }
+        match read {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 remember(&mut editor, path.as_deref(), &line);
@@ -53,6 +67,29 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
         let _ = history::trim(path);
     }
     Ok(code)
+}
+
+/// Ends the process by SIGTERM while a line is waited for, which no signal ends. Nothing runs then, and what was written is as
+/// it is after a kill.
+fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
+    /// How often it is looked.
+    const LOOK: Duration = Duration::from_millis(50);
+
+    let signals = engine.signals();
+    // The line editor changes it while it reads.
+    let terminal = tcgetattr(std::io::stdin());
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(LOOK);
+            if is_waiting.load(Ordering::Acquire) && signals.received() == Some(Exit::Terminated) {
+                if let Ok(terminal) = &terminal {
+                    // The process ends whatever the terminal says.
+                    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, terminal);
+                }
+                std::process::exit(Exit::Terminated as i32);
+            }
+        }
+    });
 }
 
 fn say(name: &str, version: &str, words: &str) {

@@ -2,6 +2,7 @@
 //! commands about a server are answered for a folder too, by a server within this process.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cairndb::CancellationToken;
@@ -74,6 +75,8 @@ pub(crate) struct Session {
     /// The folder, if it is one.
     path: Option<PathBuf>,
     memory: Option<usize>,
+    /// Whether a command that writes was let through, so that there is something to sync.
+    has_written: AtomicBool,
 }
 
 struct Opened {
@@ -132,7 +135,13 @@ impl Session {
             #[cfg(feature = "remote")]
             server: None,
         };
-        Ok(Self { opened: Mutex::new(opened), writes, path, memory: access.memory })
+        Ok(Self {
+            opened: Mutex::new(opened),
+            writes,
+            path,
+            memory: access.memory,
+            has_written: AtomicBool::new(false),
+        })
     }
 
     /// Listens on a Unix socket for programs of this user, as long as the returned value lives. Returns `None` if the store is
@@ -159,8 +168,14 @@ impl Session {
         match (self.writes, &self.path) {
             (Writes::Refused, Some(_)) if !is_known => Ok(()),
             (Writes::Refused, _) => Err(read_only(command)),
-            (Writes::WhenAsked, Some(path)) if is_known => self.open_for_writing(path),
-            (Writes::WhenAsked | Writes::Allowed, _) => Ok(()),
+            (Writes::WhenAsked, Some(path)) if is_known => {
+                self.has_written.store(true, Ordering::Relaxed);
+                self.open_for_writing(path)
+            }
+            (Writes::WhenAsked | Writes::Allowed, _) => {
+                self.has_written.store(true, Ordering::Relaxed);
+                Ok(())
+            }
         }
     }
 
@@ -193,8 +208,15 @@ impl Store for Session {
     }
 
     fn sync(&self) -> Result<(), Failure> {
-        let opened = self.opened();
-        if opened.is_for_reading { Ok(()) } else { opened.store.store().sync() }
+        // A user who may only read may not sync either.
+        if !self.has_written.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.opened().store.store().sync() {
+            // A server of MongoDB lets few users do it, and has journaled what it acknowledged.
+            Err(failure) if failure.code == Some(Code::UNAUTHORIZED.number()) => Ok(()),
+            synced => synced,
+        }
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
