@@ -52,8 +52,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let started = Instant::now();
     let done = Signals::watch().and_then(|signals| {
         // A signal that came after the end has ended nothing: the copy is there.
-        back_up(arguments, &signals)
-            .or_else(|failure| signals.judge(Err(failure), "interrupted: no backup was made"))
+        back_up(arguments, &signals).or_else(|failure| {
+            signals
+                .judge(Err(failure), "interrupted before the backup was done; a server may have finished it")
+        })
     });
     let (made, failure) = match done {
         Ok(made) => (made, None),
