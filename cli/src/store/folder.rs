@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{
-    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor,
-    SystemCollection,
+    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor, SystemCollection,
 };
 use cairndb_server::{UserError, Users};
 use query::code::Code;

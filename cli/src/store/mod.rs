@@ -204,7 +204,7 @@ pub(crate) fn open_existing(
     match Place::of(name) {
         Place::Folder(path) => {
             Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, folder::Absent::IsRefused)?))
-        },
+        }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }

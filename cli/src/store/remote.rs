@@ -19,11 +19,11 @@ use query::code::Code;
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
+#[cfg(feature = "shell")]
+use crate::store::waiting::{Ahead, wait};
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
-#[cfg(feature = "shell")]
-use crate::store::waiting::{Ahead, wait};
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,11 +10,15 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use query::code::Code;
 
 use crate::failure::{Exit, Failure};
+use crate::signals::Signals;
 use crate::store::folder::{Absent, Folder};
 use crate::store::place::Place;
 #[cfg(feature = "remote")]
 use crate::store::remote::Remote;
-use crate::store::{Access, Documents, FolderFacts, Store, UserThere, connect};
+use crate::store::{
+    Access, BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup,
+    UserThere, connect,
+};
 
 /// Commands that change nothing that is stored, without `aggregate` and `explain`, which are looked into.
 const READING: [&str; 37] = [
@@ -248,6 +252,24 @@ impl Store for Session {
 
     fn folder(&self) -> Result<Option<FolderFacts>, Failure> {
         self.opened().store.store().folder()
+    }
+
+    fn compact(
+        &self,
+        namespace: Option<(&str, &str)>,
+        signals: &Signals,
+        tell: &mut Telling<'_>,
+    ) -> Result<CompactedBytes, Failure> {
+        self.opened().store.store().compact(namespace, signals, tell)
+    }
+
+    fn back_up(
+        &self,
+        wish: BackupWish<'_>,
+        signals: &Signals,
+        tell: &mut TellingBackup<'_>,
+    ) -> Result<BackedUp, Failure> {
+        self.opened().store.store().back_up(wish, signals, tell)
     }
 
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure> {
