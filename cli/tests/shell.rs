@@ -86,6 +86,8 @@ fn results_look_like_mongosh_s() {
             ("function add(a, b) {}; add", "[Function: add]"),
             ("new Error('no')", "Error: no"),
             ("db.sequence('s')", "shop.sequence('s')"),
+            ("printjson({a: [1, {}]})", "{\n  a: [\n    1,\n    {}\n  ]\n}"),
+            ("print(undefined, 'a')", " a"),
         ] {
             let expected = if shown.is_empty() && !statement.starts_with("db.") {
                 String::new()

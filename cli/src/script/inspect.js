@@ -81,8 +81,9 @@
     }
 
     class Inspection {
-        constructor() {
+        constructor(isExpanded) {
             this.above = [];
+            this.isExpanded = isExpanded;
         }
 
         // The text, and how many levels it has.
@@ -92,7 +93,7 @@
             if (this.above.includes(value)) return { text: "[Circular]", levels: 0 };
             const own = typeof value["\0display"] === "function" ? value["\0display"]() : undefined;
             if (own !== undefined) return { text: own, levels: 0 };
-            if (this.above.length > DEPTH_MAX) return { text: Array.isArray(value) ? "[Array]" : "[Object]", levels: 0 };
+            if (this.above.length > DEPTH_MAX && !this.isExpanded) return { text: Array.isArray(value) ? "[Array]" : "[Object]", levels: 0 };
             this.above.push(value);
             try {
                 return this.nested(value, indent);
@@ -131,13 +132,13 @@
             }
             if (items.length === 0 && !(isList && value.length > 0)) return { text: open + close, levels: 0 };
             const count = items.length;
-            if (isList && count > GROUPED) items = columns(items, Array.from(value).slice(0, ITEMS_MAX).every((item) => typeof item === "number" || typeof item === "bigint"), indent);
+            if (isList && count > GROUPED && !this.isExpanded) items = columns(items, Array.from(value).slice(0, ITEMS_MAX).every((item) => typeof item === "number" || typeof item === "bigint"), indent);
             if (isList && value.length > ITEMS_MAX) {
                 const more = value.length - ITEMS_MAX;
                 items.push(`... ${more} more item${more > 1 ? "s" : ""}`);
             }
             // Columns are lines already.
-            if (levels < LEVELS_ON_A_LINE && items.length === count) {
+            if (levels < LEVELS_ON_A_LINE && items.length === count && !this.isExpanded) {
                 const length = items.reduce((sum, item) => sum + item.length, items.length + open.length + indent);
                 if (length + items.length + FRAME <= WIDTH && !items.some((item) => item.includes("\n"))) {
                     return { text: `${open} ${items.join(", ")} ${close}`, levels: levels + 1 };
@@ -148,7 +149,8 @@
         }
     }
 
-    cairn.inspect = (value) => new Inspection().value(value, 0).text;
+    cairn.inspect = (value) => new Inspection(false).value(value, 0).text;
+    cairn.expanded = (value) => new Inspection(true).value(value, 0).text;
 
     // The names of an object's fields, in the order that they have in the store.
     cairn.fields = function (object) {

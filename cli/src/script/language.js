@@ -22,10 +22,14 @@
 
     // ---- words
 
-    const shown = (value) => (typeof value === "string" ? value : cairn.display(value));
+    const shown = (value) => (value === undefined ? "" : typeof value === "string" ? value : cairn.display(value));
     function print(...values) { native.print(values.map(shown).join(" ") + "\n"); }
     define("print", print);
-    define("printjson", (value) => native.print(`${typeof value === "object" && value !== null ? cairn.display(value) : JSON.stringify(value) ?? String(value)}\n`));
+    // As in mongosh: every field on a line of its own, to any depth.
+    define("printjson", (value) => {
+        const text = typeof value === "object" && !value?.["\0display"] ? cairn.expanded(value) : shown(value);
+        native.print(`${text}\n`);
+    });
     define("tojson", (value) => cairn.display(value));
     define("console", { log: print, info: print, debug: print, warn: print, error: print });
 
