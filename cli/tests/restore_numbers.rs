@@ -1,6 +1,8 @@
 //! Numbers after `cairn restore`: they go on after the last one, whatever the contract, also of a store whose process was
 //! killed or that others write to.
 
+#![cfg(feature = "remote")]
+
 mod fixture;
 
 use std::collections::BTreeMap;
