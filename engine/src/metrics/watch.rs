@@ -141,7 +141,7 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
-    /// Adds a document of so many bytes.
+    /// Adds a document of `bytes` bytes.
     #[inline]
     pub(crate) fn add(&mut self, bytes: usize) {
         self.documents += 1;
