@@ -15,6 +15,10 @@ use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegex
 const FIRST_ELEMENT: usize = 4;
 
 /// For each type byte how many bytes its values have, beside a length that [`LENGTH_FIRST`] says to add.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "evaluated by the compiler, which refuses an index out of bounds"
+)]
 const VALUE_BYTES: [u8; 1 << u8::BITS] = {
     let mut bytes = [NO_TYPE; 1 << u8::BITS];
     bytes[ElementType::Null as usize] = 0;
@@ -127,8 +131,8 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
 /// at in one step.
 #[inline]
 fn name_len(bytes: &[u8]) -> Option<usize> {
-    const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    const LOW_BITS: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
     if let Some(word) = bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk)) {
         // The lowest of these bits is that of the first byte that is zero; above it there may be others.
         let zeros = word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS;

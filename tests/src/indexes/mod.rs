@@ -42,6 +42,9 @@ pub struct Compared {
 /// position in an array as well.
 const CANNOT_SORT: [Option<i32>; 2] = [Some(2), Some(16_746)];
 
+/// The documents of an answer, in its order.
+type Answer = Vec<Vec<u8>>;
+
 /// Both collections.
 struct Pair {
     client: Client,
@@ -316,7 +319,7 @@ impl Pair {
     /// What both answer to a question with a sort that `matching` documents meet, first the collection with indexes. Documents
     /// whose fields lie in different arrays cannot be sorted: an index may pass them by, and one document needs no sort, so that
     /// each may answer where the other refuses. Returns `None` then.
-    fn ask_both(&self, question: &Question, matching: usize) -> Option<(Vec<Vec<u8>>, Vec<Vec<u8>>)> {
+    fn ask_both(&self, question: &Question, matching: usize) -> Option<(Answer, Answer)> {
         let expected = find(&self.plain, question).ok()?;
         match find(&self.indexed, question) {
             Ok(found) => Some((found, expected)),
