@@ -187,6 +187,7 @@ fn ranges_of(state: &CollectionState) -> Vec<CompactedRange> {
         last: Some(state.id.end()),
     };
     let indexes = state.indexes();
+    // Without the index on `_id`, which is the order of the records and has no entries.
     let entries = indexes.iter().map(|index| CompactedRange {
         family: Family::Entries,
         first: index.id.prefix().to_vec(),

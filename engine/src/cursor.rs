@@ -159,6 +159,7 @@ impl<T> Cursor<T> {
             Next::First => self.begin(),
             Next::Repeat | Next::Refuse(_) => return self.advance_without_reading(),
         };
+        // After the end and after an error, each call says that there is nothing more.
         let Some(source) = &mut self.source else { return self.end(Ok(false)) };
         self.operation.resume();
         let stepped = source.step();
@@ -180,6 +181,7 @@ impl<T> Cursor<T> {
     #[cold]
     fn begin(&mut self) -> Option<u64> {
         self.next = Next::Read;
+        // Later calls are not timed: reading the clock costs a tenth of reading a document.
         self.watch.as_ref().map(|watch| watch.begin())
     }
 
@@ -197,6 +199,7 @@ impl<T> Cursor<T> {
         match std::mem::replace(&mut self.next, Next::Read) {
             Next::Refuse(error) => Err(error),
             Next::Repeat | Next::First | Next::Read => {
+                // The source has kept the document, which was counted when it was read.
                 self.has_current = self.source.is_some();
                 Ok(self.has_current)
             }
@@ -405,6 +408,7 @@ impl Source {
     #[inline]
     fn step(&mut self) -> Result<Option<usize>> {
         match self {
+            // With the length, so that the caller does not ask the source a second time.
             Self::Rows(rows) => Ok(rows.advance()?.then(|| rows.bytes().len())),
             Self::Piped(piped) => Ok(piped.advance()?.then(|| piped.bytes().len())),
             Self::List { rest, current } => Ok(rest.next().map(|next| {

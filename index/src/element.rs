@@ -21,10 +21,12 @@ const FIRST_ELEMENT: usize = 4;
 )]
 const VALUE_BYTES: [u8; 1 << u8::BITS] = {
     let mut bytes = [NO_TYPE; 1 << u8::BITS];
+    // The type alone is the value.
     bytes[ElementType::Null as usize] = 0;
     bytes[ElementType::Undefined as usize] = 0;
     bytes[ElementType::MinKey as usize] = 0;
     bytes[ElementType::MaxKey as usize] = 0;
+    // Scalars, whose types say how long they are.
     bytes[ElementType::Boolean as usize] = 1;
     bytes[ElementType::Int32 as usize] = 4;
     bytes[ElementType::Double as usize] = 8;
@@ -43,6 +45,7 @@ const VALUE_BYTES: [u8; 1 << u8::BITS] = {
     bytes[ElementType::Symbol as usize] = LENGTH_FIRST | 4;
     bytes[ElementType::Binary as usize] = LENGTH_FIRST | 5;
     bytes[ElementType::DbPointer as usize] = LENGTH_FIRST | 16;
+    // The only values whose end must be searched for.
     bytes[ElementType::RegularExpression as usize] = TWO_TEXTS;
     bytes
 };
@@ -119,10 +122,12 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
         let is_match = *after_kind.first()? == first
             && matches!(after_kind.strip_prefix(name.as_bytes()), Some([0, ..]));
         let name_len = if is_match { name.len() } else { name_len(after_kind)? };
+        // One more than the name: its zero byte.
         let value = after_kind.get(name_len + 1..)?;
         if is_match {
             return build(ElementType::from(type_byte)?, value).or_else(|| value_by_walk(document, start));
         }
+        // Two more: the type byte, and the zero byte after the name.
         start += name_len + 2 + value_bytes(type_byte, value)?;
     }
 }
@@ -133,6 +138,8 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
 fn name_len(bytes: &[u8]) -> Option<usize> {
     const LOW_BITS: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
+    // The subtraction sets the highest bit of a byte that is zero. It also may set that of a byte that had it
+    // already, which the second factor takes out.
     if let Some(word) = bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk)) {
         // The lowest of these bits is that of the first byte that is zero; above it there may be others.
         let zeros = word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS;
@@ -140,6 +147,7 @@ fn name_len(bytes: &[u8]) -> Option<usize> {
             return usize::try_from(zeros.trailing_zeros() / u8::BITS).ok();
         }
     }
+    // A longer name, or one near the end of the document.
     bytes.iter().position(|byte| *byte == 0)
 }
 

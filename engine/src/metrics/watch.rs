@@ -173,6 +173,7 @@ impl CursorWatch {
     /// The first call is over. `measured` is the time between looks of the operation, in nanoseconds.
     pub(crate) fn started(&mut self, begin: u64, measured: u64) {
         self.ended.nanoseconds += self.recorder.since(begin);
+        // The looks of the first call are in its own time already.
         self.measured = measured;
     }
 

@@ -131,6 +131,7 @@ pub(crate) fn compact(
     for range in ranges {
         all.extend(steps(database, range)?);
     }
+    // Known before the first step, for the progress.
     let total = all.iter().map(|step| step.bytes).sum();
     let mut done = 0;
     tell(done, total);

@@ -51,6 +51,7 @@ impl Generations {
         let opened =
             private::file_options().read(true).write(true).create(true).truncate(false).open(&marker);
         let mut file = opened.map_err(failed("open the file", &marker))?;
+        // The system gives the lock back when the process ends, however it ends.
         file.try_lock().map_err(|_| {
             Error::invalid_argument(format!("another backup to the folder {} is running", path.display()))
         })?;
@@ -87,6 +88,7 @@ impl Generations {
             let _ = writeln!(text, "{table} {bytes} {hash:032x}");
         }
         let (partial, list) = (self.path.join(format!("{TABLES_FILE}.partial")), self.path.join(TABLES_FILE));
+        // Written beside and renamed, so that a reader finds the old list or the new one.
         let write = || {
             let mut file = private::file_options().create(true).truncate(true).write(true).open(&partial)?;
             file.write_all(text.as_bytes())?;
@@ -105,6 +107,7 @@ impl Generations {
         for name in names.into_iter().take(older) {
             let path = self.path.join(&name);
             let leaving = self.path.join(format!("{name}{REMOVED_SUFFIX}"));
+            // Renamed first: a kill in the middle leaves no half of a generation under its name.
             fs::rename(&path, &leaving).map_err(failed("remove the old backup", &path))?;
             fs::remove_dir_all(&leaving).map_err(failed("remove the old backup", &leaving))?;
             removed.push(path);
@@ -115,6 +118,7 @@ impl Generations {
     /// The names of the complete generations, the oldest first.
     fn complete(&self) -> Result<Vec<String>> {
         let mut names = self.names()?;
+        // A folder without a marker is a copy that was never published.
         names.retain(|name| seconds(name).is_some() && self.path.join(name).join(MARKER_FILE).exists());
         names.sort();
         Ok(names)
@@ -156,6 +160,7 @@ impl Generations {
             let content = Content { bytes: bytes.parse().ok()?, hash: u128::from_str_radix(hash, 16).ok()? };
             words.next().is_none().then(|| (table.to_owned(), content))
         });
+        // One line that is no table makes the whole list unusable.
         let tables = tables.collect::<Option<_>>()?;
         Some(EarlierTables { folder: self.path.join(name), tables })
     }

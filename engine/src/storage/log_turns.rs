@@ -37,6 +37,7 @@ impl LogTurns {
 
     /// The turns of a store without a log: none is taken.
     pub(super) fn without_log() -> Self {
+        // No sync comes that would look at the disk, so this stays.
         Self { is_scarce: AtomicBool::new(false), lock: ShardedLock::new(()) }
     }
 

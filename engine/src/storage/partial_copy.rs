@@ -109,6 +109,7 @@ impl PartialCopy {
         if database.is_in_memory() {
             return self.fill_from_memory(database, options, calls);
         }
+        // Copied from a checkpoint, because compactions may remove files of the store meanwhile.
         let beside = BesideCheckpoint::make(database, options, calls.look)?;
         self.fill_from(&beside.checkpoint(), earlier, calls)
     }
@@ -151,6 +152,7 @@ impl PartialCopy {
                 Ok(())
             };
             let known = earlier.tables.get(&file.name).filter(|known| known.bytes == file.bytes);
+            // By content and not by name: a store that was restored gives the numbers of its tables again.
             let is_linked = match known {
                 Some(known) if content(&source, &mut watch)? == *known => self.link(&file.name, earlier),
                 Some(_) | None => false,
@@ -187,6 +189,7 @@ impl PartialCopy {
             watch(so_far)?;
             copy.write_all(piece).map_err(|error| not_written(&target, error))
         })?;
+        // Now, and not when the copy gets its name: the system has less to write then.
         copy.sync_all().map_err(|error| not_written(&target, error))?;
         Ok(content)
     }
@@ -204,6 +207,7 @@ impl PartialCopy {
             let target = self.target.display();
             return Err(Error::invalid_argument(format!("the backup folder {target} was made meanwhile")));
         }
+        // The marker is there already, so what has the name can be opened.
         fs::rename(&self.path, &self.target).map_err(failed("rename the folder", &self.path))?;
         self.is_kept = true;
         sync_parent(&self.target)?;
@@ -215,6 +219,7 @@ impl PartialCopy {
 
 impl Drop for PartialCopy {
     fn drop(&mut self) {
+        // A forked child has this value too, and must remove nothing.
         if !self.is_kept
             && !fork::is_child()
             && let Err(error) = fs::remove_dir_all(&self.path)
@@ -301,6 +306,7 @@ fn read(path: &Path, take: &mut dyn FnMut(&[u8], u64) -> Result<()>) -> Result<C
         let length = match file.read(&mut piece) {
             Ok(0) => return Ok(Content { bytes, hash: hasher.finish_128() }),
             Ok(length) => length,
+            // A signal to the process came before anything was read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(unreadable(error)),
         };

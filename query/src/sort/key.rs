@@ -98,6 +98,7 @@ impl KeyEncoder {
     /// Encodes the key of a document. [`key`](Self::key) returns it.
     #[inline]
     pub(super) fn encode(&mut self, order: &Order, document: &RawDocument) -> Result<(), Error> {
+        // Without bytes that come first there is nothing to copy.
         self.key.clear();
         self.append(0, order, document)
     }
