@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use cairndb::BackupPhase;
 use cairndb::bson::Bson;
-use cairndb::{BackupPhase, BackupProgress, VerifyPhase};
 
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::store::{Access, BackedUp, BackupWish, open_existing};
-use crate::talk::{Progress, Report, Talk, Unit, warn};
+use crate::talk::{Phases, Reached, Report, Talk, Unit, warn};
+use crate::verify;
 
 /// Copies a store, verifies the copy, and only then gives it its name.
 ///
@@ -100,38 +101,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {
     let store = open_existing(&arguments.store, &arguments.access, &mut warn)?;
     let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
-    let mut shown = Shown { talk: &arguments.talk, phase: None };
-    let made = store.back_up(wish, signals, &mut |at| shown.show(at));
+    let mut shown = Phases::of(&arguments.talk);
+    let made = store.back_up(wish, signals, &mut |at| {
+        shown.show(at.phase, Reached { done: at.done, total: at.total, unit: unit_of(at.phase) });
+    });
     shown.finish();
     made
 }
 
-/// Progress of one phase after the other.
-struct Shown<'a> {
-    talk: &'a Talk,
-    phase: Option<(BackupPhase, Progress)>,
-}
-
-impl Shown<'_> {
-    fn show(&mut self, at: &BackupProgress) {
-        if self.phase.as_ref().is_none_or(|(phase, _)| *phase != at.phase) {
-            self.finish();
-            let unit = match at.phase {
-                BackupPhase::Verifying(VerifyPhase::Documents) => Unit::Documents,
-                BackupPhase::Verifying(VerifyPhase::Entries) => Unit::Entries,
-                BackupPhase::Copying | BackupPhase::Verifying(_) | _ => Unit::Bytes,
-            };
-            let total = Some(at.total).filter(|total| *total > 0);
-            self.phase = Some((at.phase, self.talk.progress_of(total, unit)));
-        }
-        if let Some((_, progress)) = &mut self.phase {
-            progress.set(at.done);
-        }
-    }
-
-    fn finish(&mut self) {
-        if let Some((_, progress)) = self.phase.take() {
-            progress.finish();
-        }
+/// What is counted in a phase of a backup.
+fn unit_of(phase: BackupPhase) -> Unit {
+    match phase {
+        BackupPhase::Verifying(phase) => verify::unit_of(phase),
+        BackupPhase::Copying | _ => Unit::Bytes,
     }
 }

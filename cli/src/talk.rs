@@ -171,6 +171,45 @@ impl Progress {
     }
 }
 
+/// Progress of phases that follow each other.
+pub(crate) struct Phases<'a, P> {
+    talk: &'a Talk,
+    current: Option<(P, Progress)>,
+}
+
+/// How far a phase is. A `total` of 0 is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    pub(crate) unit: Unit,
+}
+
+impl<'a, P: PartialEq> Phases<'a, P> {
+    pub(crate) fn of(talk: &'a Talk) -> Self {
+        Self { talk, current: None }
+    }
+
+    /// Shows how far a phase is. The one before has ended.
+    pub(crate) fn show(&mut self, phase: P, reached: Reached) {
+        if self.current.as_ref().is_none_or(|(current, _)| *current != phase) {
+            self.finish();
+            let total = Some(reached.total).filter(|total| *total > 0);
+            self.current = Some((phase, self.talk.progress_of(total, reached.unit)));
+        }
+        if let Some((_, progress)) = &mut self.current {
+            progress.set(reached.done);
+        }
+    }
+
+    /// Removes the bar; the command's last line follows.
+    pub(crate) fn finish(&mut self) {
+        if let Some((_, progress)) = self.current.take() {
+            progress.finish();
+        }
+    }
+}
+
 /// Whole units a second.
 pub(crate) fn rate(done: u64, elapsed: Duration) -> u128 {
     u128::from(done) * 1000 / elapsed.as_millis().max(1)

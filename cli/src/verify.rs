@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Finding, VerifyPhase, VerifyProgress, VerifyReport};
+use cairndb::{Finding, VerifyPhase, VerifyReport};
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
 use crate::store::open_folder_for_reading;
-use crate::talk::{Progress, Report, Talk, Unit, write_line};
+use crate::talk::{Phases, Reached, Report, Talk, Unit, write_line};
 
 /// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
 ///
@@ -102,8 +102,10 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
         Err(error) if error.is_corruption() => return Err(Failure::new(Exit::Different, error.to_string())),
         Err(error) => return Err(error.into()),
     };
-    let mut shown = Shown { talk: &arguments.talk, phase: None };
-    let mut verification = client.verification().progress(|at| shown.show(at));
+    let mut shown = Phases::of(&arguments.talk);
+    let mut verification = client.verification().progress(|at| {
+        shown.show(at.phase, Reached { done: at.done, total: at.total, unit: unit_of(at.phase) });
+    });
     if let Some(bytes) = arguments.bytes_per_second {
         verification = verification.bytes_per_second(bytes);
     }
@@ -112,33 +114,12 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     Ok(verified?)
 }
 
-/// Progress of one phase after the other.
-struct Shown<'a> {
-    talk: &'a Talk,
-    phase: Option<(VerifyPhase, Progress)>,
-}
-
-impl Shown<'_> {
-    fn show(&mut self, at: &VerifyProgress) {
-        if self.phase.as_ref().is_none_or(|(phase, _)| *phase != at.phase) {
-            self.finish();
-            let unit = match at.phase {
-                VerifyPhase::Files => Unit::Bytes,
-                VerifyPhase::Entries => Unit::Entries,
-                VerifyPhase::Documents | _ => Unit::Documents,
-            };
-            let total = Some(at.total).filter(|total| *total > 0);
-            self.phase = Some((at.phase, self.talk.progress_of(total, unit)));
-        }
-        if let Some((_, progress)) = &mut self.phase {
-            progress.set(at.done);
-        }
-    }
-
-    fn finish(&mut self) {
-        if let Some((_, progress)) = self.phase.take() {
-            progress.finish();
-        }
+/// What is counted in a phase of a verification.
+pub(crate) fn unit_of(phase: VerifyPhase) -> Unit {
+    match phase {
+        VerifyPhase::Files => Unit::Bytes,
+        VerifyPhase::Entries => Unit::Entries,
+        VerifyPhase::Documents | _ => Unit::Documents,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 
-use crate::fixture::{Fixture, cairn, complains};
+use crate::fixture::{Fixture, cairn, complains, number, report};
 
 /// Documents whose texts no compression makes much shorter.
 fn documents(count: u32) -> Vec<Document> {
@@ -29,17 +29,6 @@ fn filled() -> Fixture {
 
 fn run(fixture: &Fixture, more: &[&str]) -> Output {
     fixture.run("backup", more).output().expect("it works")
-}
-
-#[track_caller]
-fn report(output: &Output) -> serde_json::Value {
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("one line of JSON")
-}
-
-#[track_caller]
-fn number(report: &serde_json::Value, name: &str) -> u64 {
-    report.get(name).and_then(serde_json::Value::as_u64).unwrap_or_else(|| panic!("{name}: {report}"))
 }
 
 /// The folders and files of a folder but for the two that are beside generations.

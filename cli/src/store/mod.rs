@@ -3,13 +3,15 @@
 //! Every command is written once, over [`Store`], in database commands; so what works on a folder works on a
 //! server. Nothing above this module may name a kind of store.
 
+#[cfg(all(feature = "remote", feature = "shell"))]
+mod ahead;
 mod folder;
 mod place;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
 #[cfg(feature = "shell")]
 pub(crate) mod session;
-#[cfg(all(feature = "remote", feature = "shell"))]
+#[cfg(feature = "remote")]
 mod waiting;
 
 use std::path::{Path, PathBuf};
@@ -187,12 +189,7 @@ pub(crate) fn open_for_writing(
     access: &Access,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    match Place::of(name) {
-        Place::Folder(path) => {
-            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, folder::Absent::IsMade)?))
-        }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
-    }
+    open(name, access, folder::Absent::IsMade, warn)
 }
 
 /// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
@@ -201,10 +198,17 @@ pub(crate) fn open_existing(
     access: &Access,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
+    open(name, access, folder::Absent::IsRefused, warn)
+}
+
+fn open(
+    name: &str,
+    access: &Access,
+    absent: folder::Absent,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => {
-            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, folder::Absent::IsRefused)?))
-        }
+        Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?)),
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }

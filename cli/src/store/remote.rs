@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 #[cfg(feature = "shell")]
@@ -20,15 +19,14 @@ use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
 #[cfg(feature = "shell")]
-use crate::store::waiting::{Ahead, wait};
+use crate::store::ahead::Ahead;
+use crate::store::waiting::wait;
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked for a signal while the server works.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// The largest password that is read.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
@@ -82,21 +80,17 @@ impl Remote {
         command: &Document,
         signals: &Signals,
     ) -> Result<Document, Failure> {
-        let (client, database, command) = (self.client.clone(), database.to_owned(), raw(command)?);
-        let (done, is_done) = channel();
-        std::thread::spawn(move || {
-            // No error: after a signal no reader is left.
-            let _ = done.send(client.database(&database).run_raw_command(command).run());
-        });
-        loop {
-            match is_done.recv_timeout(SIGNAL_INTERVAL) {
-                Ok(reply) => return reply.map_err(|error| failure(&error)),
-                Err(RecvTimeoutError::Timeout) if signals.received().is_none() => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::new(Exit::Failed, "the server's answer was not waited for"));
-                }
-            }
-        }
+        wait(&signals.token, self.call(database, raw(command)?))
+    }
+
+    /// A command that is run when this is called.
+    fn call(
+        &self,
+        database: &str,
+        command: RawDocumentBuf,
+    ) -> impl FnOnce() -> Result<Document, Failure> + Send + use<> {
+        let database = self.client.database(database);
+        move || database.run_raw_command(command).run().map_err(|error| failure(&error))
     }
 
     fn connect(mut options: ClientOptions) -> Result<Self, Failure> {
@@ -112,8 +106,7 @@ impl Remote {
 
 impl Store for Remote {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
-        let database = self.client.database(database);
-        let run = move || database.run_raw_command(command).run().map_err(|error| failure(&error));
+        let run = self.call(database, command);
         #[cfg(feature = "shell")]
         if let Some(token) = &self.token {
             return wait(token, run);
