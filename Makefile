@@ -102,9 +102,10 @@ valgrind: ## Run RUNS histories of the model under valgrind, which watches every
 	    export "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite" && \
 	    CAIRNDB_MODEL_RUNS=$(RUNS) cargo test --release --locked -p cairndb-tests --test model -- --nocapture
 
-# LLVM 19 reads what newer compilers write. It is asked for by that number where the system has several.
+# LLVM 19 reads what newer compilers write; older ones, which come along with libclang, do not. It is asked for by that
+# number where the system has several.
 coverage: ## Tell how many lines and branches the tests run, by folder (COVERED packages, MINIMUM percent; half an hour).
-	@$(SETUP) && { has llvm-cov-19 && has llvm-profdata-19 || has llvm-cov && has llvm-profdata || install llvm-19 llvm; } && \
+	@$(SETUP) && { has llvm-cov-19 && has llvm-profdata-19 || has_llvm 19 || install llvm-19 llvm; } && \
 	    $(if $(findstring cairndb-clients,$(COVERED)),clients &&) bash .ci/coverage.sh $(MINIMUM) $(COVERED)
 
 # Each change is built and tested on its own, in a copy of the checkout, so a crate takes an hour or more. A property that

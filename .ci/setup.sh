@@ -23,6 +23,13 @@ install() {
     fi
 }
 
+# has_llvm MAJOR: whether the readers of coverage that have no number in their names are of that version, or newer.
+has_llvm() {
+    has llvm-cov && has llvm-profdata &&
+        major=$(llvm-profdata --version 2>/dev/null | sed -n 's/.*LLVM version \([0-9]*\).*/\1/p') &&
+        [ "${major:-0}" -ge "$1" ]
+}
+
 # as_root SENTENCE COMMAND...: directly as root, else through sudo.
 as_root() {
     what=$1
