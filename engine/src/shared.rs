@@ -234,9 +234,22 @@ impl Engine {
             return Ok(collection);
         }
         // Another thread may have made it since: that one is as good.
-        match self.catalog.create(self.storage(database), namespace, &NewCollection::default())? {
+        let create = |storage| self.catalog.create(storage, namespace, &NewCollection::default());
+        match self.define(database, create)? {
             Created::New(collection) | Created::Existing(collection) => Ok(collection),
         }
+    }
+
+    /// Changes what exists, by a call of the catalog, and returns once the change is on stable storage. The sync comes after the
+    /// change, so that no reader waits for it; if it fails, the change was made all the same.
+    pub(crate) fn define<'a, R>(
+        &'a self,
+        database: &'a Arc<Database>,
+        change: impl FnOnce(Storage<'a>) -> Result<R>,
+    ) -> Result<R> {
+        let changed = change(self.storage(database))?;
+        self.store.sync_written(database)?;
+        Ok(changed)
     }
 
     pub(crate) fn storage<'a>(&'a self, database: &'a Arc<Database>) -> Storage<'a> {

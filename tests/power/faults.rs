@@ -66,16 +66,6 @@ impl Case {
         self.class == Class::Sync && is_by_flush && lived.said.contains("Writer has previous error")
     }
 
-    /// RocksDB has a synced write in its log before it has it in memory. If the disk is full when the log or the MANIFEST is synced,
-    /// the write stays in the log alone; RocksDB recovers by writing the memtables of one family after the other to tables; and
-    /// if the power fails between two of them, the log is replayed for the others alone: see the known limits in
-    /// docs/reliability.md.
-    fn is_known_half(&self, fault: &str) -> bool {
-        let halves = ["the entry's document does not exist", "the entry is missing"];
-        let is_kind = self.class == Class::Sync && self.errno == libc::ENOSPC && self.cut;
-        is_kind && fault.starts_with("verify found") && halves.into_iter().any(|half| fault.contains(half))
-    }
-
     /// Whether the fault was met, and how many operations were acknowledged.
     fn check(&self, seed: u64) -> Result<(bool, u64), String> {
         let mut choices = Choices::seeded(seed);
@@ -94,9 +84,6 @@ impl Case {
             Ok(_) => {}
             Err(fault) if self.is_known_refusal(&fault) => {
                 say(&format!("power: faults: refused as known: {self:?}"));
-            }
-            Err(fault) if self.is_known_half(&fault) => {
-                say(&format!("power: faults: half of a commit as known: {self:?}"));
             }
             Err(fault) => return Err(fault),
         }

@@ -21,8 +21,6 @@ pub(crate) struct SequenceStore<'a> {
     state: &'a Arc<SequenceState>,
     /// Where the next reserve is requested ahead of need.
     errands: Option<&'a Errands>,
-    /// The level at which a reserve counts as written.
-    level: CommitLevel,
 }
 
 /// Makes the next reserve of a sequence in the background.
@@ -33,14 +31,10 @@ struct NextReserve {
 }
 
 impl SequenceState {
-    /// The storage of the sequence, where a write counts as written at `level`.
-    pub(crate) fn store<'a>(
-        self: &'a Arc<Self>,
-        storage: Storage<'a>,
-        level: CommitLevel,
-    ) -> SequenceStore<'a> {
+    /// The storage of the sequence. What is written there is not synced.
+    pub(crate) fn store<'a>(self: &'a Arc<Self>, storage: Storage<'a>) -> SequenceStore<'a> {
         let Storage { store, database } = storage;
-        SequenceStore { commits: store.commits(), database, state: self, errands: store.errands(), level }
+        SequenceStore { commits: store.commits(), database, state: self, errands: store.errands() }
     }
 }
 
@@ -50,7 +44,7 @@ impl SequenceStorage for SequenceStore<'_> {
     fn reserve(&self, change: &Change<'_>) -> Result<u64> {
         let mut batch = Batch::new(self.database);
         stage_sequence_change(&mut batch, &self.state.identity, change)?;
-        self.commits.commit(batch, self.level)?;
+        self.commits.commit(batch, CommitLevel::RESERVE)?;
         // At least the number of this write, so a sync that covers it covers the reserve.
         Ok(self.database.latest_sequence())
     }
@@ -76,9 +70,8 @@ impl Provider for NextReserve {
         self.errands.leave(Box::new(move |commits, database| {
             // The sequence is gone, so no one needs its next reserve.
             let Some(state) = state.upgrade() else { return };
-            let level = CommitLevel::RESERVE;
             // Without errands: a reserve that is made ahead does not ask for another one.
-            let store = SequenceStore { commits, database, state: &state, errands: None, level };
+            let store = SequenceStore { commits, database, state: &state, errands: None };
             match state.sequence.reserve_ahead(&store) {
                 Ok(()) => {}
                 // Dropped or renamed since then, or the store closes.

@@ -279,7 +279,8 @@ impl<T> CreateAutoIncrement<'_, T> {
         };
         loop {
             let state = shared.find_or_create(&database, namespace)?;
-            match shared.catalog.add_fields(shared.storage(&database), &state, &self.fields, &furthest) {
+            let add = |storage| shared.catalog.add_fields(storage, &state, &self.fields, &furthest);
+            match shared.define(&database, add) {
                 // Dropped or renamed since it was resolved: another collection may have the name now.
                 Err(_) if state.is_retired() => {}
                 added => return added.map_err(|error| error.in_namespace(namespace)),

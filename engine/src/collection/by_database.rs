@@ -47,14 +47,14 @@ pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
     for name in shared.catalog.collection_names(db) {
         // `stored`, not `parse`: the names include those of system collections.
         let namespace = Namespace::stored(db, &name)?;
-        shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
+        shared.define(&storage, |storage| shared.catalog.drop_collection(storage, &namespace))?;
     }
     // After the collections, which take the sequences of their fields with them.
     for state in shared.catalog.sequences.of_database(db) {
         let name = &state.identity.name;
         // The sequence of an auto-increment field has an owner, and went with its collection.
         if state.identity.owner.is_none() {
-            shared.catalog.drop_sequence(shared.storage(&storage), db, name)?;
+            shared.define(&storage, |storage| shared.catalog.drop_sequence(storage, db, name))?;
         }
     }
     Ok(())

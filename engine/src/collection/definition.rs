@@ -55,7 +55,8 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
         let definition = ViewDefinition { on: on.clone(), pipeline: pipeline.clone().unwrap_or_default() };
-        let created = shared.catalog.create_view(shared.storage(&storage), namespace, &definition);
+        let create = |storage| shared.catalog.create_view(storage, namespace, &definition);
+        let created = shared.define(&storage, create);
         return created.map_err(|error| error.in_namespace(namespace));
     }
     if pipeline.is_some() {
@@ -67,7 +68,8 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
         return Err(is_taken(namespace));
     }
     // What is declared is created in the commit of the collection: no document gets in before.
-    let Created::Existing(existing) = shared.catalog.create(shared.storage(&storage), namespace, new)? else {
+    let created = shared.define(&storage, |storage| shared.catalog.create(storage, namespace, new))?;
+    let Created::Existing(existing) = created else {
         return Ok(());
     };
     // As in MongoDB, creating it again with the same options succeeds, so that programs can do it at every start.
@@ -97,7 +99,8 @@ pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &Declaratio
             let message = "a view has no validator, and a collection neither 'viewOn' nor 'pipeline'";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
-        let modified = shared.catalog.modify_view(shared.storage(&storage), namespace, view);
+        let modified =
+            shared.define(&storage, |storage| shared.catalog.modify_view(storage, namespace, view));
         return modified.map_err(|error| error.in_namespace(namespace));
     }
     // As in MongoDB, nothing is what every view can be changed by.
@@ -111,7 +114,8 @@ pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &Declaratio
         if change.is_empty() {
             return Ok(());
         }
-        let changed = change::modify_validation(shared.storage(&storage), &state, change);
+        let modify = |storage| change::modify_validation(storage, &state, change);
+        let changed = shared.define(&storage, modify);
         // `None`: the collection was dropped since it was found, and may have been created again.
         if changed.map_err(|error| error.in_namespace(namespace))?.is_some() {
             return Ok(());

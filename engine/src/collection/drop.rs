@@ -49,6 +49,7 @@ impl<T> DropCollection<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         // To drop a collection that does not exist is no error in MongoDB either.
-        shared.catalog.drop_collection(shared.storage(&database), namespace).map(|_existed| ())
+        shared.define(&database, |storage| shared.catalog.drop_collection(storage, namespace))?;
+        Ok(())
     }
 }

@@ -401,7 +401,7 @@ impl<T> Collection<T> {
         loop {
             // Asked in every round: after a drop or a rename the state that failed stays retired.
             let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
-            match change(&state, shared.storage(&database)) {
+            match shared.define(&database, |storage| change(&state, storage)) {
                 // Dropped or renamed since it was resolved: another collection may have the name now.
                 Err(_) if state.is_retired() => {}
                 done => return done.map_err(|error| error.in_namespace(namespace)),

@@ -186,6 +186,8 @@ impl<T> Collection<T> {
             };
             match index_build::create(request, callback.as_deref_mut())? {
                 Outcome::Present => {
+                    // Whoever has built it: another thread may have done so, and not have synced it yet.
+                    shared.store.sync_written(&database)?;
                     // Its error is no reason to deny the index, which is there; the next open starts the thread.
                     if let Err(error) = expiry::start_if_needed(shared) {
                         tracing::warn!(%error, "the thread that deletes expired documents could not be started");
@@ -408,7 +410,8 @@ impl<T> DropIndex<'_, T> {
         let dropped = loop {
             let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
             // `None`: the collection was dropped since it was resolved, and may have been created again.
-            if let Some(dropped) = change::drop_indexes(shared.storage(&database), &state, keeps)? {
+            let dropped = shared.define(&database, |storage| change::drop_indexes(storage, &state, keeps));
+            if let Some(dropped) = dropped? {
                 break dropped;
             }
         };

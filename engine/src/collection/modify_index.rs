@@ -151,11 +151,13 @@ pub(crate) fn apply(
         }
         let mut modified = ChangedSettings::default();
         let find = |indexes: &[Index]| selector.find(namespace, indexes);
-        let changed = change::modify_index(shared.storage(&database), &state, find, |index| {
+        let modify = |index: &mut Index| {
             modified = change.apply(index)?;
             let ChangedSettings { before, after } = &modified;
             Ok((before.hidden, before.expire_after_seconds) != (after.hidden, after.expire_after_seconds))
-        })?;
+        };
+        let changed =
+            shared.define(&database, |storage| change::modify_index(storage, &state, find, modify))?;
         // `None`: the collection was dropped since it was found, and may have been created again.
         if changed.is_some() {
             expiry::start_if_needed(shared)?;

@@ -58,7 +58,8 @@ impl<'a> Aside<'a> {
         };
         // An id of the store's own generator: two calls for one target gather in two collections.
         let namespace = Namespace::aside(&target.db, &shared.generator.generate().to_string());
-        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &copied)?;
+        let create = |storage| shared.catalog.create_aside(storage, &namespace, &copied);
+        let state = shared.define(&database, create)?;
         Ok(Self { shared, target, namespace, state, copied, bypass, is_placed: false })
     }
 
@@ -133,8 +134,11 @@ impl<'a> Aside<'a> {
             return Err(self.is_gone());
         }
         let replace = Replace::Same(&self.copied);
-        shared.catalog.rename(shared.storage(&database), &self.namespace, self.target, replace)?;
-        self.is_placed = true;
+        shared.define(&database, |storage| {
+            shared.catalog.rename(storage, &self.namespace, self.target, replace)?;
+            self.is_placed = true;
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -162,7 +166,8 @@ impl Drop for Aside<'_> {
         }
         // A store that refuses this (it is closed, or a commit failed) drops the collection when it is opened next.
         let dropped = self.shared.store.enter().and_then(|database| {
-            self.shared.catalog.drop_collection(self.shared.storage(&database), &self.namespace)
+            let drop = |storage| self.shared.catalog.drop_collection(storage, &self.namespace);
+            self.shared.define(&database, drop)
         });
         if let Err(error) = dropped {
             tracing::warn!(%error, target = %self.target, "what $out had gathered stays until the next open");

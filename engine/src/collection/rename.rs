@@ -80,6 +80,6 @@ impl<T> RenameCollection<'_, T> {
         let from = self.collection.valid_namespace()?;
         // Parsed as a caller's name, so that no rename reaches a collection of the system.
         let to = Namespace::parse(&from.db, &self.to)?;
-        shared.catalog.rename(shared.storage(&database), from, &to, self.replace)
+        shared.define(&database, |storage| shared.catalog.rename(storage, from, &to, self.replace))
     }
 }

@@ -130,7 +130,8 @@ pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let rename = || {
         let storage = context.shared.store.enter()?;
         context.shared.store.admit_write()?;
-        context.shared.catalog.rename(context.shared.storage(&storage), &from, &to, replace)
+        let rename = |storage| context.shared.catalog.rename(storage, &from, &to, replace);
+        context.shared.define(&storage, rename)
     };
     watch.end(rename(), Requested::default)?;
     Ok(doc! {})

@@ -90,8 +90,9 @@ pub(super) fn create_sequence(context: &CommandContext<'_>, arguments: &Argument
     let options = options(arguments)?.unwrap_or_default();
     let database = context.shared.store.enter()?;
     context.shared.store.admit_write()?;
-    let storage = context.shared.storage(&database);
-    context.shared.catalog.create_sequence(storage, context.db, name, &options.options)?;
+    context.shared.define(&database, |storage| {
+        context.shared.catalog.create_sequence(storage, context.db, name, &options.options)
+    })?;
     Ok(doc! {})
 }
 
@@ -109,7 +110,9 @@ pub(super) fn drop_sequence(context: &CommandContext<'_>, arguments: &Arguments<
     let name = required(arguments, "dropSequence", text)?;
     let database = context.shared.store.enter()?;
     context.shared.store.admit_write()?;
-    context.shared.catalog.drop_sequence(context.shared.storage(&database), context.db, name)?;
+    context
+        .shared
+        .define(&database, |storage| context.shared.catalog.drop_sequence(storage, context.db, name))?;
     Ok(doc! {})
 }
 
@@ -119,8 +122,9 @@ pub(super) fn rename_sequence(context: &CommandContext<'_>, arguments: &Argument
     let (from, to) = (required(arguments, "renameSequence", text)?, required(arguments, "to", text)?);
     let database = context.shared.store.enter()?;
     context.shared.store.admit_write()?;
-    let storage = context.shared.storage(&database);
-    context.shared.catalog.rename_sequence(storage, context.db, from, to)?;
+    context
+        .shared
+        .define(&database, |storage| context.shared.catalog.rename_sequence(storage, context.db, from, to))?;
     Ok(doc! {})
 }
 

@@ -240,7 +240,9 @@ impl CreateSequence<'_> {
         let Database { shared, name, .. } = self.database;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        shared.catalog.create_sequence(shared.storage(&database), name, &self.name, &self.options.options)
+        shared.define(&database, |storage| {
+            shared.catalog.create_sequence(storage, name, &self.name, &self.options.options)
+        })
     }
 }
 
@@ -250,7 +252,7 @@ impl DropSequence<'_> {
         let Database { shared, name, .. } = self.database;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        shared.catalog.drop_sequence(shared.storage(&database), name, &self.name)
+        shared.define(&database, |storage| shared.catalog.drop_sequence(storage, name, &self.name))
     }
 }
 
@@ -260,7 +262,8 @@ impl RenameSequence<'_> {
         let Database { shared, name, .. } = self.database;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        shared.catalog.rename_sequence(shared.storage(&database), name, &self.from, &self.to)
+        shared
+            .define(&database, |storage| shared.catalog.rename_sequence(storage, name, &self.from, &self.to))
     }
 }
 

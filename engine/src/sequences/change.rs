@@ -3,7 +3,6 @@
 use crate::auto_increment::SequenceOptions;
 use crate::error::Result;
 use crate::sequences::handle::Sequence;
-use crate::storage::write::CommitLevel;
 
 impl Sequence {
     /// Changes attributes and the current value in one step. What is not given stays as it is. All blocks are
@@ -104,7 +103,8 @@ impl AlterSequence<'_> {
         self.sequence.on_state(|state, storage| {
             // Asked first: a sequence in memory must not change in a store that refuses writes.
             storage.store.admit_write()?;
-            state.sequence.alter(&self.options.options, &state.store(storage, CommitLevel::Journaled))
+            state.sequence.alter(&self.options.options, &state.store(storage))?;
+            storage.store.sync_written(storage.database)
         })
     }
 }
@@ -131,8 +131,8 @@ impl SetCurrentValue<'_> {
             storage.store.admit_write()?;
             // Journaled, whatever the durability of the store: after a power failure the sequence must not
             // fall back to used values.
-            let store = state.store(storage, CommitLevel::Journaled);
-            state.sequence.set_current_value(&state.slot(acquirer), self.value, &store)
+            state.sequence.set_current_value(&state.slot(acquirer), self.value, &state.store(storage))?;
+            storage.store.sync_written(storage.database)
         })
     }
 }
@@ -143,7 +143,8 @@ impl RestartSequence<'_> {
         self.sequence.on_state(|state, storage| {
             storage.store.admit_write()?;
             // A restart is for all acquirers, so unlike `set_current_value` it needs no slot.
-            state.sequence.restart(self.value, &state.store(storage, CommitLevel::Journaled))
+            state.sequence.restart(self.value, &state.store(storage))?;
+            storage.store.sync_written(storage.database)
         })
     }
 }

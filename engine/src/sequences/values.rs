@@ -207,7 +207,7 @@ impl Sequence {
         let acquirer = self.handle.caller.acquirer.as_deref();
         self.on_state(|state, storage| {
             storage.store.admit_write()?;
-            let store = state.store(storage, level);
+            let store = state.store(storage);
             let taken = state.sequence.take(&state.slot(acquirer), count, &store)?;
             // The reserve may have been written by another call that did not wait for the sync.
             if level == CommitLevel::Journaled {

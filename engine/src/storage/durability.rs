@@ -8,7 +8,8 @@
 //!
 //! The exceptions:
 //!
-//! - Changes of the catalog and of a sequence's definition, and the last write of a clean close, are journaled always.
+//! - Changes of the catalog and of a sequence's definition, and the last write of a clean close, are journaled always: they
+//!   return after a sync. Other threads see the change before.
 //! - [`CommitLevel::INDEX_BUILD`]: what an index build writes before the index is part of the catalog.
 //! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence.
 //! - [`CommitLevel::RESERVE`]: a sequence's reserve.
@@ -26,8 +27,8 @@ pub(crate) enum CommitLevel {
 }
 
 impl CommitLevel {
-    /// The level of an index build. An index counts only after the catalog names it, and that is a journaled write,
-    /// which syncs everything before it. If the process dies earlier, the next open removes the entries.
+    /// The level of an index build. An index counts only after the catalog names it, which is written later, and one sync
+    /// covers both. If the process dies earlier, the next open removes the entries.
     pub(crate) const INDEX_BUILD: Self = Self::Buffered;
 
     /// The level of a sequence's reserve. It is in the log before every document with a value from it, so a commit that

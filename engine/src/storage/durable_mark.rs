@@ -34,8 +34,8 @@ impl DurableMark {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// Notes that everything up to `sequence` is synced. Only for commits that synced by themselves.
-    pub(super) fn raise(&self, sequence: u64) {
+    /// Notes that everything up to `sequence` is synced.
+    fn raise(&self, sequence: u64) {
         self.sequence.fetch_max(sequence, Ordering::AcqRel);
     }
 

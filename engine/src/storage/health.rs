@@ -101,12 +101,6 @@ impl Health {
         Err(Error::new(ErrorKind::CommitUnknown { message }))
     }
 
-    /// Notes that what is in memory may not be what is on disk, because of this error, and returns it.
-    pub(super) fn doubted(&self, error: Error) -> Error {
-        self.worsen(POISONED, &error.to_string());
-        error
-    }
-
     /// Notes that a commit or sync failed, and returns the error for its caller.
     pub(super) fn failed(&self, error: &rocksdb::Error) -> Error {
         self.met(translate::classify(error), error.as_ref())

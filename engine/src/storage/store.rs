@@ -95,8 +95,10 @@ impl Store {
             drop(database);
             return Ok(());
         }
-        self.commits.await_recovery(&database);
-        // RocksDB may begin to recover in this moment. Then it never ends, and the caller must not wait with it.
+        // Closing waits for the recovery, and the recovery for flushes that closing may keep from beginning. Told first, the
+        // recovery gives up. The log has what it would have flushed.
+        database.raw().cancel_all_background_work(false);
+        // Should it wait all the same, the caller must not wait with it.
         let (done, is_done) = bounded(1);
         let thread = std::thread::Builder::new().name("cairndb-close".to_owned()).spawn(move || {
             drop(database);
@@ -136,12 +138,16 @@ impl Store {
         self.commits.commit(batch, level)
     }
 
-    /// Writes a change of what exists, journaled: collections, indexes, definitions of sequences.
-    ///
-    /// If such a write was made and its sync cannot be confirmed, all writes are refused until the store is opened again.
-    /// The call fails, so what is in memory does not change, and a later write to the catalog would contradict it.
+    /// Writes a change of what exists: collections, indexes, definitions of sequences. Once it has changed what is in memory
+    /// too, the caller syncs it by [`sync_written`](Self::sync_written): if that fails, the change was made all the same.
     pub(crate) fn commit_definition(&self, batch: Batch<'_>) -> Result<()> {
-        self.commits.commit_definition(batch)
+        self.commits.write_unsynced(batch)
+    }
+
+    /// Returns once what the caller has written is on stable storage. If it fails, the outcome is unknown until the next open,
+    /// and the error says so.
+    pub(crate) fn sync_written(&self, database: &Database) -> Result<()> {
+        self.commits.sync_written(database)
     }
 
     /// Writes one record without building a batch.

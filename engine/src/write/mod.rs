@@ -102,7 +102,7 @@ impl<'a> Target<'a> {
     /// Syncs after the turn what was committed by `in_turn`, if this write is to return only then.
     #[inline]
     fn sync_after_turn(&self, in_turn: Self) -> Result<()> {
-        if self.level.owes_sync(in_turn.level) { self.store.sync(self.database) } else { Ok(()) }
+        if self.level.owes_sync(in_turn.level) { self.store.sync_written(self.database) } else { Ok(()) }
     }
 
     fn storage(&self) -> Storage<'a> {

@@ -12,7 +12,7 @@ use crate::catalog::stage::stage_mark;
 use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
 use crate::error::Result;
-use crate::storage::write::{Batch, CommitLevel};
+use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
@@ -187,7 +187,7 @@ impl<'a> SequenceHold<'a> {
     }
 
     fn store<'s>(&'s self, target: Target<'s>) -> SequenceStore<'s> {
-        self.field.state.store(target.storage(), CommitLevel::RESERVE)
+        self.field.state.store(target.storage())
     }
 
     /// Takes values for consecutive documents: in one step while the block lasts.

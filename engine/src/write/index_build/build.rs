@@ -51,7 +51,8 @@ pub(crate) enum Outcome {
     Changed,
 }
 
-/// Builds an index unless the collection has it, and tells `callback` how far it is.
+/// Builds an index unless the collection has it, and tells `callback` how far it is. That the index is there is written and not
+/// yet synced when this returns.
 pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'_>>) -> Result<Outcome> {
     let BuildRequest { storage, collection, .. } = request;
     // Looked at first without taking ids, which costs a sync.
@@ -63,6 +64,8 @@ pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'
         return wait_for_other(request, &running);
     }
     let ids = request.catalog.begin_index(storage)?;
+    // Entries may be put into the folder as tables, which no crash takes back, so the marks must be durable before them.
+    storage.store.sync_written(storage.database)?;
     let build = Build::new(index_definition::index(request.definition.clone(), ids.index), ids.log);
     // From here on every write notes what it changes. Asked again under the lock of the builds: another thread may have
     // begun the same one since.
@@ -198,7 +201,8 @@ impl Drop for Running<'_> {
 
 fn abandon(storage: Storage<'_>, ids: BuildIds) {
     // What cannot be removed now, because the disk is full for example, is removed by the next open.
-    if let Err(error) = change::abandon_index(storage, ids) {
+    let abandoned = change::abandon_index(storage, ids);
+    if let Err(error) = abandoned.and_then(|()| storage.store.sync_written(storage.database)) {
         tracing::warn!(%error, "entries of an abandoned index build stay until the next open");
     }
 }
