@@ -1,7 +1,8 @@
 //! How far writes are on stable storage, and the sync that gets them there.
 //!
-//! A sync is shared: a thread that waits for a running sync finds that its write is covered when its turn comes, and
-//! returns without another. The mark only rises, and only after the operating system reported that the sync succeeded.
+//! A sync is shared: one runs at a time, and when it ends all that waited for it look at the mark. Those whose writes it
+//! covers return, and one of the others begins the next, which covers them all. The mark only rises, and only after the
+//! operating system reported that the sync succeeded.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,22 +13,24 @@ use crate::options::PlantedFault;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
 use crate::storage::log_turns::LogTurns;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicU64, Condvar, Mutex};
 
 /// The newest write known to be on stable storage, by RocksDB's sequence number.
 pub(super) struct DurableMark {
     sequence: AtomicU64,
     fault: PlantedFault,
-    /// Held by the sync that is running.
-    running: Mutex<()>,
+    /// Whether a sync is running. The lock is held for a look, and not for the sync: threads that wait for a lock are let go
+    /// one after the other, and each that went on writing would get ahead of them with a sync of its own.
+    is_running: Mutex<bool>,
+    ended: Condvar,
     /// The syncs of the log, and those of journaled writes.
     pub(super) syncs: Timing,
 }
 
 impl DurableMark {
     pub(super) fn starting_at(sequence: u64, fault: PlantedFault) -> Self {
-        let (running, syncs) = (Mutex::new(()), Timing::default());
-        Self { sequence: AtomicU64::new(sequence), fault, running, syncs }
+        let (is_running, ended, syncs) = (Mutex::new(false), Condvar::default(), Timing::default());
+        Self { sequence: AtomicU64::new(sequence), fault, is_running, ended, syncs }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -42,43 +45,69 @@ impl DurableMark {
     /// Returns once every write that was finished before the call is on stable storage.
     pub(super) fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let wanted = database.latest_sequence();
-        if self.sequence() >= wanted {
-            return Ok(());
+        // The sync that is waited for may cover this write.
+        match self.begin(|| self.sequence() >= wanted) {
+            Some(running) => running.sync(database, health, turns),
+            None => Ok(()),
         }
-        let _running = self.running.lock();
-        // The sync that was waited for may have covered this write.
-        if self.sequence() >= wanted {
-            return Ok(());
-        }
-        self.sync_now(database, health, turns)
     }
 
     /// Returns once every byte of the log that was written before the call is on stable storage. Unlike
     /// [`Self::sync`] it also covers notes without a sequence number.
     pub(super) fn sync_log(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
-        let _running = self.running.lock();
-        self.sync_now(database, health, turns)
+        match self.begin(|| false) {
+            Some(running) => running.sync(database, health, turns),
+            None => Ok(()),
+        }
     }
 
-    /// Syncs without a look at the mark. The caller holds the lock: one sync runs at a time.
-    fn sync_now(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
+    /// Waits for the turn to sync, as long as there is need for one.
+    fn begin(&self, is_covered: impl Fn() -> bool) -> Option<Running<'_>> {
+        let mut is_running = self.is_running.lock();
+        while !is_covered() {
+            if !*is_running {
+                *is_running = true;
+                return Some(Running { mark: self });
+            }
+            self.ended.wait(&mut is_running);
+        }
+        None
+    }
+}
+
+/// The sync that runs, until it is dropped.
+struct Running<'a> {
+    mark: &'a DurableMark,
+}
+
+impl Running<'_> {
+    /// Syncs without a look at the mark.
+    fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
+        let mark = self.mark;
         let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
         // Once it has the turn: a write that has failed before it is known then.
         let admission = health.admit_sync()?;
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();
         // A store in memory has no log.
-        if self.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
+        if mark.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
             // Timed whether it succeeds or not: a sync that fails has often taken long.
             let begin = Instant::now();
             let synced = database.raw().flush_wal(true);
-            self.syncs.record_since(begin);
+            mark.syncs.record_since(begin);
             synced.map_err(|error| health.failed(&error))?;
         }
         // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only
         // once, so the success of this sync may not be believed.
         health.confirm_sync(admission)?;
-        self.raise(covered);
+        mark.raise(covered);
         Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.mark.is_running.lock() = false;
+        self.mark.ended.notify_all();
     }
 }
