@@ -196,6 +196,32 @@ fn refusals_have_the_fields_that_scripts_look_for() {
 }
 
 #[test]
+fn a_cursor_gives_whatever_it_is_mapped_to_and_says_why_it_ends() {
+    on_both(&[], |fixture| {
+        script(
+            fixture,
+            "cursors.js",
+            "db.parts.insertMany([{_id: 1, by: 4}, {_id: 2, by: 2}, {_id: 3, by: 0}]);
+             const nothing = () => db.parts.find().map(() => null);
+             assert.strictEqual(nothing().toArray().length, 3);
+             let seen = 0;
+             nothing().forEach((document) => { assert.strictEqual(document, null); seen += 1; });
+             assert.strictEqual(seen, 3);
+             db.parts.find().forEach((document) => { seen += 1; return document._id < 2; });
+             assert.strictEqual(seen, 5);
+             const id = db.parts.insertOne({by: 1}).insertedId;
+             const stored = db.parts.findOne({by: 1})._id;
+             assert(stored instanceof ObjectId && stored.equals(id) && ObjectId.isValid(stored));
+             assert.deepStrictEqual(Object.keys(stored), []);
+             const divided = [{$sort: {_id: 1}}, {$project: {part: {$divide: [8, '$by']}}}];
+             assert.throws(() => db.parts.aggregate(divided).forEach(() => {}), (error) => error.code === 2);
+             print('passed');",
+        );
+        check(fixture, &["--db", "shop", "cursors.js"], "passed\n");
+    });
+}
+
+#[test]
 fn sequences_and_numbered_fields_are_part_of_the_language() {
     on_both(&[], |fixture| {
         script(

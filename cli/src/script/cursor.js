@@ -32,10 +32,14 @@
             return this.read();
         }
 
+        // The next document as it is stored, and `undefined` at the end.
+        take() { return this.ahead.length > 0 ? this.ahead.shift() : this.step(); }
+
+        changed(document) { return this.change ? this.change(document) : document; }
+
         tryNext() {
-            const document = this.ahead.length > 0 ? this.ahead.shift() : this.step();
-            if (document === undefined) return null;
-            return this.change ? this.change(document) : document;
+            const document = this.take();
+            return document === undefined ? null : this.changed(document);
         }
 
         next() { return this.tryNext(); }
@@ -50,13 +54,13 @@
 
         toArray() {
             const documents = [];
-            while (this.hasNext()) documents.push(this.tryNext());
+            this.forEach((document) => { documents.push(document); });
             return documents;
         }
 
         forEach(visit) {
-            while (this.hasNext()) {
-                if (visit(this.tryNext()) === false) break;
+            for (let document = this.take(); document !== undefined; document = this.take()) {
+                if (visit(this.changed(document)) === false) break;
             }
         }
 

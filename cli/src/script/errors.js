@@ -59,12 +59,14 @@
     cairn.open = function (database, command) {
         const opened = native.open(cairn.makers, database, command);
         if (opened.failure) throw thrown(opened.failure);
-        const next = opened.next;
+        const { next, failed } = opened;
         return function () {
-            const got = next(cairn.makers);
-            if (got === undefined) return undefined;
-            if (got.failure) throw thrown(got.failure);
-            return got.document;
+            const document = next(cairn.makers);
+            if (document === undefined) {
+                const failure = failed(cairn.makers);
+                if (failure) throw thrown(failure);
+            }
+            return document;
         };
     };
 

@@ -1,6 +1,7 @@
 //! The functions that the tool gives to its scripts: commands, output, and little else. There is none for files, processes
 //! or the network, but for the scripts that `load` reads.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,12 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
         let command = to_bson::document(&ctx, &command)?;
         let answer = Object::new(ctx.clone())?;
         match own.stream(&database, command) {
-            Ok(documents) => answer.set("next", next(&ctx, documents, Rc::clone(&own))?)?,
+            Ok(documents) => {
+                let cursor =
+                    Rc::new(Opened { documents: RefCell::new(documents), failure: RefCell::new(None) });
+                answer.set("next", next(&ctx, Rc::clone(&cursor), Rc::clone(&own))?)?;
+                answer.set("failed", failed(&ctx, cursor)?)?;
+            }
             Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
         }
         Ok::<_, rquickjs::Error>(answer)
@@ -58,29 +64,46 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
     native.set("database", Function::new(ctx.clone(), move || database.clone())?)
 }
 
-/// A function that gives a cursor's next document. It owns the cursor, which ends with it.
-fn next<'js>(ctx: &Ctx<'js>, documents: Box<dyn Documents>, shared: Rc<Shared>) -> Result<Function<'js>> {
-    let documents = std::cell::RefCell::new(documents);
+/// A cursor that a script reads.
+struct Opened {
+    documents: RefCell<Box<dyn Documents>>,
+    /// Why it has ended early.
+    failure: RefCell<Option<Failure>>,
+}
+
+/// A function that gives a cursor's next document, and nothing at its end, however it ends. It owns the cursor, which ends with
+/// it.
+fn next<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>, shared: Rc<Shared>) -> Result<Function<'js>> {
     let step = move |ctx: Ctx<'js>, makers: Object<'js>| {
         // A script may have put a function of its own in the place of `Date`, which is called while a document is read.
-        let Ok(mut documents) = documents.try_borrow_mut() else {
+        let Ok(mut documents) = cursor.documents.try_borrow_mut() else {
             return Err(Exception::throw_message(&ctx, "the cursor is being read"));
         };
-        let answer = Object::new(ctx.clone())?;
         match documents.advance() {
-            Ok(false) => return Ok(None),
+            Ok(false) => Ok(None),
             Ok(true) => {
                 let document = documents.current();
                 let read =
                     Reader { ctx: &ctx, makers: &makers, numbers: Numbers::Stored }.document(document)?;
                 shared.note_read(document);
-                answer.set("document", read)?;
+                Ok(Some(read))
             }
-            Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
+            Err(failure) => {
+                *cursor.failure.borrow_mut() = Some(failure);
+                Ok(None)
+            }
         }
-        Ok::<_, rquickjs::Error>(Some(answer))
     };
     Function::new(ctx.clone(), step)
+}
+
+/// A function that says why the cursor has ended early, if it has.
+fn failed<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>) -> Result<Function<'js>> {
+    let failed = move |ctx: Ctx<'js>, makers: Object<'js>| {
+        let failure = cursor.failure.take();
+        failure.map(|failure| told(&ctx, &makers, &failure)).transpose()
+    };
+    Function::new(ctx.clone(), failed)
 }
 
 fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Result<()> {

@@ -88,7 +88,11 @@ impl<'js> Reader<'_, 'js> {
             RawBsonRef::DateTime(date) => {
                 self.maker("Date")?.call((BigInt::from_i64(ctx.clone(), date.timestamp_millis())?,))
             }
-            RawBsonRef::ObjectId(id) => self.maker("ObjectId")?.call((id.to_hex(),)),
+            RawBsonRef::ObjectId(id) => {
+                let id_object = Object::new_proto(ctx.clone(), Some(&self.makers.get("ObjectIdPrototype")?))?;
+                id_object.prop("hex", Property::from(id.to_hex()).writable().configurable())?;
+                Ok(id_object.into_value())
+            }
             RawBsonRef::Decimal128(number) => self.maker("Decimal128")?.call((number.to_string(),)),
             RawBsonRef::Symbol(text) => self.maker("Symbol")?.call((text,)),
             RawBsonRef::JavaScriptCode(code) => self.maker("Code")?.call((code,)),

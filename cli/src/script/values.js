@@ -407,7 +407,8 @@
 
     // How the tool makes what it has read.
     cairn.makers = {
-        ObjectId: (hex) => new ObjectId(hex),
+        // Nearly every document has one, so the tool makes them by itself.
+        ObjectIdPrototype: ObjectId.prototype,
         Long: (number) => new Long(number),
         Int32: (number) => new Int32(number),
         Double: (number) => new Double(number),
