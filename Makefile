@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -53,8 +53,10 @@ test: ## Run every test of the main workspace.
 bench: ## Run the criterion suites.
 	@$(SETUP) && cargo bench --locked -p cairndb-benches
 
-ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB (five minutes).
-	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios
+# The tool is run as a program of its own, one figure beside mongosh.
+ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB and others (ten minutes).
+	@$(SETUP) && clients && cargo build --release --locked -q -p cairndb-cli && \
+	    cargo run --release --locked -q -p cairndb-benches --bin ratios -- $(FIGURES)
 
 ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
@@ -120,6 +122,10 @@ mutants: ## Change FILES in small ways, one at a time, and name the changes that
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
 	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
+
+tool: ## Run the tool beside a writer for SECONDS seconds, and MIB mebibytes through each command in little memory.
+	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) && \
+	    cargo test --release --locked -p cairndb-cli --tests -- --nocapture readers_beside_a_writer memory_does_not_grow
 
 campaign: ## Run the suites that choose at random in turns, with ever new seeds, for MINUTES, and add up what they tell.
 	@$(SETUP) && bash .ci/campaign.sh $(MINUTES)

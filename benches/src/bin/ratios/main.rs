@@ -3,7 +3,7 @@
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
-//! of opening after a crash in `recovery`, of the server in `server`.
+//! of opening after a crash in `recovery`, of the server in `server`, of the tool `cairn` in `tool`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -19,6 +19,7 @@ mod queries;
 mod recovery;
 mod rounds;
 mod server;
+mod tool;
 mod windows;
 
 use std::ops::Range;
@@ -26,7 +27,7 @@ use std::process::Command;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocumentBuf, doc};
-use cairndb::{IndexModel, IndexOptions};
+use cairndb::{IndexModel, IndexOptions, WriteConcern};
 use cairndb_benches::documents::{self, Order, mix};
 use cairndb_benches::measure::{median_of_rounds, speed_in_turns, speed_ratio, time};
 use cairndb_benches::ours::Ours;
@@ -35,10 +36,12 @@ use rocksdb::WriteBatch;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-use crate::rounds::{BATCH, DOCUMENTS, insert_all, insert_batches, raw_orders, side_by_side};
+use crate::rounds::{BATCH, DOCUMENTS, in_parallel, insert_all, insert_batches, raw_orders, side_by_side};
 
 /// Reads of one round.
 const READS: u64 = 100_000;
+/// Documents of one round that are synced one by one.
+const JOURNALED: u64 = 800;
 /// Ids of one round.
 const IDS: u32 = 3_000_000;
 /// Documents of the small and of the large collection of `insert_growth`.
@@ -48,13 +51,15 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 45] = [
+const FIGURES: [Figure; 54] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", || insert_many_raw(Opponent::Alike)),
     ("insert_many_best", || insert_many_raw(Opponent::Best)),
     ("insert_threads_2", insert_threads_2),
+    ("insert_journaled", || insert_journaled(1)),
+    ("insert_journaled_8", || insert_journaled(8)),
     ("insert_unique_index", insert_unique_index),
     ("find_by_id", || find_by_id(Opponent::Alike)),
     ("find_by_id_best", || find_by_id(Opponent::Best)),
@@ -94,6 +99,13 @@ const FIGURES: [Figure; 45] = [
     ("server_insert_driver_alone", server::server_insert_driver_alone),
     ("server_insert_batch_raw", server::server_insert_batch_raw),
     ("server_insert_message", server::server_insert_message),
+    ("import_bson", tool::import_bson),
+    ("import_ndjson", tool::import_ndjson),
+    ("import_remote", tool::import_remote),
+    ("dump", tool::dump),
+    ("restore", tool::restore),
+    ("export_ndjson", tool::export_ndjson),
+    ("shell_find", tool::shell_find),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]
@@ -204,6 +216,28 @@ fn insert_threads_2() -> f64 {
             let [even, odd] =
                 [even, odd].map(|part| part.into_iter().map(|(_, record)| record).collect::<Vec<_>>());
             time(|| side_by_side(|| put_all(&raw, &even), || put_all(&raw, &odd)))
+        },
+    )
+}
+
+/// Inserts that return once they are on stable storage, from several threads, against `put` with `sync` from as many.
+fn insert_journaled(threads: usize) -> f64 {
+    let documents = raw_orders(JOURNALED);
+    let per_thread = documents.len() / threads;
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            let insert = |document: &RawDocumentBuf| {
+                orders.insert_one(document).write_concern(WriteConcern::journaled()).run().expect("inserted");
+            };
+            time(|| in_parallel(documents.chunks(per_thread), |documents| documents.iter().for_each(insert)))
+        },
+        || {
+            let mut raw = Raw::create();
+            raw.writes.set_sync(true);
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            time(|| in_parallel(records.chunks(per_thread), |records| put_all(&raw, records)))
         },
     )
 }

@@ -36,3 +36,12 @@ pub(crate) fn side_by_side(left: impl FnOnce() + Send, right: impl FnOnce() + Se
         scope.spawn(right);
     });
 }
+
+/// Works on all parts at once, each in a thread of its own, and waits for all.
+pub(crate) fn in_parallel<T: Send>(parts: impl Iterator<Item = T>, work: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(|| work(part));
+        }
+    });
+}
