@@ -437,7 +437,7 @@ pub enum ErrorKind {
         cause: String,
     },
     /// Stored bytes are not what was written.
-    #[error("corruption in {family} at key {}: {reason}", Hexadecimal(key))]
+    #[error("corruption in {family}{}: {reason}", AtKey(key))]
     Corruption {
         /// The column family.
         family: &'static str,
@@ -651,10 +651,15 @@ struct Report {
     namespace: Option<Namespace>,
 }
 
-struct Hexadecimal<'a>(&'a [u8]);
+/// Where something is wrong, if that is known.
+struct AtKey<'a>(&'a [u8]);
 
-impl fmt::Display for Hexadecimal<'_> {
+impl fmt::Display for AtKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        f.write_str(" at key ")?;
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
@@ -662,6 +667,13 @@ impl fmt::Display for Hexadecimal<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn corruption_names_its_key_if_there_is_one() {
+        let told = |key: &[u8]| Error::corruption("records", key, "cut short").to_string();
+        assert_eq!(told(&[10, 255]), "corruption in records at key 0aff: cut short");
+        assert_eq!(told(&[]), "corruption in records: cut short");
+    }
 
     #[test]
     fn error_is_one_word_wide() {

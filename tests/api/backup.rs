@@ -55,6 +55,20 @@ fn a_copy_does_not_lie_in_the_database() {
 }
 
 #[test]
+fn a_slash_after_the_name_of_a_copy_changes_nothing() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let named = fixture.scratch.folder().join("copy/");
+    assert!(named.as_os_str().as_encoded_bytes().ends_with(b"/"));
+    fixture.client.backup(&named).expect("made");
+    verify_clean(&small().open(fixture.scratch.folder().join("copy")).expect("it is a database"));
+    fixture.client.close().expect("closed");
+    let salvaged = fixture.scratch.folder().join("salvaged/");
+    cairndb::salvage(fixture.scratch.path(), &salvaged).run().expect("made");
+    let salvaged = small().open(fixture.scratch.folder().join("salvaged")).expect("it is a database");
+    assert_eq!(all(&things(&salvaged)), [doc! { "_id": 1 }]);
+}
+
+#[test]
 fn an_existing_target_is_refused_and_untouched() {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
     let target = fixture.scratch.folder().join("copy");

@@ -1,6 +1,6 @@
 //! Copies of a database in new folders: checkpoints, and what a store in memory holds.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{IteratorMode, WriteBatch, WriteOptions};
@@ -24,9 +24,7 @@ pub(crate) fn make(
 ) -> Result<()> {
     // RocksDB creates folders that every user may enter, so the copy is made inside a private one. Otherwise others
     // could read it until its mode is set.
-    let mut made_in = target.as_os_str().to_owned();
-    made_in.push(format!(".{}.making", std::process::id()));
-    let made_in = PathBuf::from(made_in);
+    let made_in = folder::beside(target, &format!(".{}.making", std::process::id()));
     let copy = made_in.join("copy");
     folder::make_private(&made_in)?;
     let copied = if database.is_in_memory() {

@@ -284,6 +284,13 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
+/// The path beside `path` whose name is longer by `ending`. A slash at the end of `path` is no part of its name.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
 /// Makes the names of a folder's files durable.
 pub(super) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder", path))

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::storage::folder::{failed, make_private, move_copy, sync_folder, sync_parent};
+use crate::storage::folder::{beside, failed, make_private, move_copy, sync_folder, sync_parent};
 use crate::storage::fork;
 
 /// What the name of the folder ends with.
@@ -24,9 +24,7 @@ pub(crate) struct PartialFolder {
 impl PartialFolder {
     /// Makes the folder. The target must not exist.
     pub(crate) fn make(target: &Path) -> Result<Self> {
-        let mut path = target.as_os_str().to_owned();
-        path.push(SUFFIX);
-        let path = PathBuf::from(path);
+        let path = beside(target, SUFFIX);
         if target.symlink_metadata().is_ok() {
             return Err(Error::invalid_argument(format!("the folder {} exists already", target.display())));
         }
