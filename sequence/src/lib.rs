@@ -29,3 +29,4 @@ pub mod slot;
 pub mod state;
 pub mod store;
 mod sync;
+pub mod trace;

@@ -93,6 +93,17 @@ impl Run {
         (0..self.count).map(move |position| self.at(position))
     }
 
+    /// Whether `value` is one of the values.
+    ///
+    /// ```
+    /// let tens = cairndb_sequence::run::Run::new(1, 10, 3);
+    /// assert!(tens.contains(11) && !tens.contains(12) && !tens.contains(31));
+    /// ```
+    pub fn contains(&self, value: i64) -> bool {
+        let distance = i128::from(value) - i128::from(self.first);
+        self.reaches(value) && distance % i128::from(self.increment) == 0
+    }
+
     /// Whether `value` lies from the first value to the last.
     pub(crate) fn reaches(&self, value: i64) -> bool {
         let (low, high) =

@@ -569,6 +569,14 @@ impl State {
         count.map_or(none, |count| Run::new(narrow(first), self.attributes.increment(), count))
     }
 
+    /// The next value of this round. Returns `None` if no value is left.
+    pub(crate) fn next_term(&self) -> Option<i128> {
+        if self.exhausted || self.starts_outside() {
+            return None;
+        }
+        Some(if self.initial { i128::from(self.current_value) } else { self.following() })
+    }
+
     /// Whether `value` is strictly beyond `other` in the sequence's direction.
     pub(crate) fn is_beyond(&self, value: i128, other: i128) -> bool {
         (value - other) * self.increment().signum() > 0

@@ -41,7 +41,7 @@ pub struct Sequence {
     pub(super) shared: Arc<Slot>,
     /// The block of an ordered sequence. Only the writer that has the turn takes from it.
     pub(super) ordered: Arc<Slot>,
-    in_flight: InFlight,
+    pub(super) in_flight: InFlight,
     pub(super) contract: AtomicU8,
     pub(super) retired: AtomicBool,
     /// A value was written with its document, and it is not known whether the write succeeded. Read only by

@@ -1,6 +1,8 @@
 //! Random histories, run through the allocator and through the reference: values, errors, snapshots and
 //! ledgers are the same, and the invariants hold.
 //!
+//! Beside each history a naive ledger notes what was handed out, and every verdict on a value must be true by it.
+//!
 //! A history stays within a window of some hundred terms, which may lie at either end of the 64-bit integers,
 //! so that limits, wraps and exhaustion occur often and the reference can go term by term.
 
@@ -9,6 +11,7 @@ use std::collections::HashSet;
 use cairndb_sequence::attributes::{Contract, Options};
 use cairndb_sequence::error::SequenceError;
 use cairndb_sequence::store::{Cause, Gap};
+use cairndb_sequence::trace::{Reach, Verdict};
 use proptest::prelude::*;
 
 use crate::memory::{Failure, Rig};
@@ -289,6 +292,119 @@ impl Pair {
     }
 }
 
+/// What a naive ledger knows since the sequence was last restarted or changed: a list of what was handed out.
+#[derive(Default)]
+struct Noted {
+    handed: HashSet<i64>,
+    /// Values that documents brought, or that were set.
+    brought: HashSet<i64>,
+    /// What was handed out before.
+    before_change: HashSet<Handed>,
+    /// Whether it was restarted or changed at all.
+    is_changed: bool,
+}
+
+/// What was before an operation.
+struct Before {
+    seen: usize,
+    version: i128,
+    /// The values that the operation brings.
+    brought: Vec<i64>,
+}
+
+impl Before {
+    fn of(pair: &Pair, operation: &Operation) -> Self {
+        let mut brought = Vec::new();
+        if let Operation::Announce(_, value) | Operation::SetCurrentValue(_, value) = operation {
+            brought.push(pair.value(*value));
+        } else if let Operation::Number(steps, _) = operation {
+            brought.extend(steps.iter().flatten().map(|value| pair.value(*value)));
+        }
+        Self { seen: pair.seen.len(), version: pair.reference.version, brought }
+    }
+}
+
+impl Noted {
+    /// Notes what an operation did.
+    fn note(&mut self, pair: &Pair, before: Before, operation: &Operation) {
+        let Before { seen, version, brought } = before;
+        let is_restart = matches!(operation, Operation::Restart(_)) || pair.reference.version != version;
+        if is_restart {
+            *self = Self { is_changed: true, before_change: pair.seen.clone(), ..Self::default() };
+        }
+        self.brought.extend(brought);
+        if seen < pair.seen.len() {
+            let of_era =
+                pair.seen.difference(&self.before_change).filter(|(era, _)| *era == pair.reference.era);
+            let values = of_era.map(|(_, value)| narrow(*value));
+            self.handed.extend(values.filter(|value| !self.brought.contains(value)));
+        }
+    }
+
+    /// Checks the verdict on a value.
+    fn check(&self, pair: &Pair, value: i64) {
+        let declared = &pair.reference.declared;
+        // What a change of the current value and a restart do to the steps is remembered as long as the sequence goes on from
+        // there: not once it has started over or ended, and a restart before the start value not at all.
+        // A value after which none is left ends the sequence, which then stands at the limit, whether that is a term or not.
+        let after = |brought: i64| i128::from(brought) + declared.increment;
+        let is_ended = self.brought.iter().any(|brought| declared.beyond(after(*brought), declared.limit()));
+        if self.is_changed && (is_ended || declared.cycled || declared.beyond(declared.start, value.into())) {
+            return;
+        }
+        let trace = pair.rig.sequence.trace(value);
+        let is_listed = pair.rig.gaps().iter().any(|gap| gap.run.contains(value));
+        let verdict = trace.verdict(is_listed, 0);
+        assert!(trace.is_settled, "no insert is under way");
+        assert_eq!(trace.lost, pair.rig.snapshot().lost);
+        if self.handed.contains(&value) && !declared.cycled {
+            let expected = if is_listed { Verdict::Lost } else { Verdict::Used };
+            assert_eq!(verdict, expected, "{value} was handed out");
+        }
+        let is_exact = !self.is_changed && !self.brought.contains(&value) && !declared.cycled && !is_ended;
+        if verdict == Verdict::Used && is_exact {
+            assert!(self.handed.contains(&value), "{value} was never handed out");
+        }
+        if verdict == Verdict::Never {
+            assert!(!self.handed.contains(&value) && !is_listed, "{value} was handed out, or lost");
+        }
+        if let Reach::Passed { round } = trace.reach {
+            assert!((0..=pair.reference.cycled_count).contains(&round.into()), "{round}");
+        }
+    }
+}
+
+/// Checks at the end of a history that what is told to come is what comes.
+fn check_future(pair: &mut Pair, candidates: &[i64]) {
+    let rounds = pair.rig.snapshot().cycled_count;
+    let is_to_come = |value: &&i64| pair.rig.sequence.trace(**value).reach == Reach::NotYet;
+    let told: HashSet<i64> = candidates.iter().filter(is_to_come).copied().collect();
+    let was_passed = |value: i64| matches!(pair.rig.sequence.trace(value).reach, Reach::Passed { .. });
+    let passed: HashSet<i64> = candidates.iter().copied().filter(|value| was_passed(*value)).collect();
+    let mut came = HashSet::new();
+    // Every acquirer, because each may hold values. A range of all integers has no end to wait for.
+    for acquirer in 0..3 {
+        for _ in 0..2 * STEPS {
+            let Ok(value) = pair.rig.take(acquirer) else { break };
+            if pair.rig.snapshot().cycled_count != rounds {
+                break;
+            }
+            came.insert(value);
+        }
+    }
+    for value in candidates.iter().filter(|value| came.contains(value)) {
+        // In a round after the first one it was passed in the one before.
+        assert!(
+            told.contains(value) || rounds > 0 && passed.contains(value),
+            "{value} came, and was not told"
+        );
+    }
+    if !pair.reference.declared.cycled && pair.rig.snapshot().remaining == 0 {
+        let missing: Vec<&i64> = told.difference(&came).collect();
+        assert!(missing.is_empty(), "told, and did not come: {missing:?}");
+    }
+}
+
 /// Every lost value with the number of its cause.
 fn flatten(gaps: &[Gap]) -> Vec<(i128, u8)> {
     gaps.iter()
@@ -419,6 +535,32 @@ proptest! {
             for (operation, failing_after) in &history {
                 pair.run(operation, *failing_after);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_verdict_is_true_by_a_naive_ledger(
+        window in windows(),
+        declaration in declarations(),
+        history in prop::collection::vec((operations(), prop::option::weighted(0.1, 0..2_u64)), 1..40),
+        asked in prop::collection::vec(values(), 12),
+    ) {
+        if let Some(mut pair) = Pair::new(window, &declaration) {
+            let mut noted = Noted::default();
+            for (operation, failing_after) in &history {
+                let before = Before::of(&pair, operation);
+                pair.run(operation, *failing_after);
+                noted.note(&pair, before, operation);
+                for value in asked.iter().map(|value| pair.value(*value)).chain(noted.handed.iter().copied().take(8)) {
+                    noted.check(&pair, value);
+                }
+            }
+            let candidates: Vec<i64> = asked.iter().map(|value| pair.value(*value)).chain(noted.handed).collect();
+            check_future(&mut pair, &candidates);
         }
     }
 }

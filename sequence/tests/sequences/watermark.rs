@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb_sequence::attributes::{Contract, Options};
+use cairndb_sequence::trace::Reach;
 
 use crate::memory::{Failure, Rig, sized};
 
@@ -33,6 +34,34 @@ fn it_waits_for_writers_under_way() {
     assert_eq!(rig.sequence.safe_watermark(), None, "2 is visible, 1 is not");
     drop(first);
     assert_eq!(rig.sequence.safe_watermark(), Some(2));
+}
+
+/// A value that was handed out to an insert which is not yet committed may still turn up.
+#[test]
+fn a_trace_is_settled_once_no_writer_may_have_the_value() {
+    let rig = rig();
+    let slot = rig.slot(0);
+    let settled = || [1, 2, 3].map(|value| rig.sequence.trace(value).is_settled);
+    assert_eq!(settled(), [true; 3]);
+    assert_eq!(rig.take(0), Ok(1));
+    let writer = rig.sequence.enter(&slot);
+    assert_eq!(rig.take(0), Ok(2));
+    assert_eq!(settled(), [true, false, false], "1 was taken before the writer came");
+    drop(writer);
+    assert_eq!(settled(), [true; 3]);
+}
+
+/// What an acquirer holds in its block has not been handed out.
+#[test]
+fn values_in_blocks_are_still_to_come() {
+    let mut rig = rig();
+    assert_eq!([0, 1, 0].map(|acquirer| rig.take(acquirer)), [Ok(1), Ok(11), Ok(2)]);
+    let reaches = |rig: &Rig| [2, 3, 10, 11, 12, 20, 21].map(|value| rig.sequence.trace(value).reach);
+    let (passed, comes) = (Reach::Passed { round: 0 }, Reach::NotYet);
+    assert_eq!(reaches(&rig), [passed, comes, comes, passed, comes, comes, comes]);
+    rig.close_acquirer(1);
+    rig.crash();
+    assert_eq!(reaches(&rig), [passed; 7], "all that was reserved");
 }
 
 /// Writers of an ordered sequence do not register: what they take becomes visible before their turn ends.

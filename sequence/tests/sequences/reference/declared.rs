@@ -76,7 +76,7 @@ impl Declared {
     }
 
     /// Positive if `a` is beyond `b`.
-    pub(super) fn beyond(&self, a: i128, b: i128) -> bool {
+    pub(crate) fn beyond(&self, a: i128, b: i128) -> bool {
         if self.increment > 0 { a > b } else { a < b }
     }
 

@@ -1,0 +1,39 @@
+//! Looking for one value: in the blocks of acquirers, with the writers under way, and by where the sequence stands.
+
+use crate::allocator::sequence::Sequence;
+use crate::attributes::Contract;
+use crate::trace::{Reach, Trace};
+
+impl Sequence {
+    /// What became of a value.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    /// use cairndb_sequence::trace::Reach;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// assert_eq!(sequence.trace(1).reach, Reach::Passed { round: 0 });
+    /// assert_eq!(sequence.trace(2).reach, Reach::NotYet, "the shared acquirer holds it");
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
+    pub fn trace(&self, value: i64) -> Trace {
+        // Writers of ordered and gapless sequences do not register: with the turn in hand there is none of them.
+        let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());
+        let held = self.held.lock();
+        let is_held = held.blocks().any(|block| block.rest().contains(value));
+        let reach = if is_held { Reach::NotYet } else { held.state.reach(value) };
+        // After the blocks: a writer registers before it takes, so whatever they show as taken is registered by now.
+        let lowest = self.in_flight.lowest();
+        let is_settled = lowest.is_none_or(|lowest| {
+            let is_before = |before: i64| !held.state.is_beyond(value.into(), before.into());
+            // A sequence that starts over has the same values before and after the writer's.
+            !held.state.attributes().is_cycled() && lowest.before.is_some_and(is_before)
+        });
+        let (pending, lost) = (held.ledger.pending().to_vec(), held.ledger.lost());
+        drop(turn);
+        Trace { reach, is_settled, pending, lost }
+    }
+}
