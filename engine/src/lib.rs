@@ -42,6 +42,7 @@
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
 //! | copy, check | [`backup`](Client::backup), [`independent_backup`](Client::independent_backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
 //! | make smaller after deletes | [`compact`](Client::compact) |
+//! | find out why a number is missing, or what is stored of a document | [`trace`](AutoIncrementField::trace), [`inspect_document`](Collection::inspect_document) |
 //!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
 //! executes it.
@@ -175,8 +176,13 @@
 //! # Sequences
 //!
 //! An auto-increment field is numbered by the engine: [`Database::create_collection`] with an [`AutoIncrement`] creates one.
-//! Its values come from a [`Sequence`]. [`Contract`] chooses between fast values, values in the order of commits, and values
-//! without gaps.
+//! Its values come from a [`Sequence`]. The [`Contract`] says what they promise:
+//!
+//! | contract | promise | cost |
+//! |---|---|---|
+//! | [`Fast`](Contract::Fast) | each value once, also after a crash | one atomic operation |
+//! | [`Ordered`](Contract::Ordered) | and: who sees number n has seen every smaller one, or will never see it | writers take turns |
+//! | [`Gapless`](Contract::Gapless) | and: no number is missing among the documents that survive | writers take turns, and each writes its number |
 //!
 //! ```
 //! use cairndb::{AutoIncrement, Client, bson::{Bson, Document, doc}};
@@ -320,7 +326,10 @@ pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
 pub use crate::client::{Client, ClientBuilder, DurabilityTicket, IndependentBackupReport, ObjectIdLayout};
-pub use crate::collection::{AutoIncrementField, Collection, CollectionStats, IndexSize};
+pub use crate::collection::{
+    AutoIncrementField, Collection, CollectionStats, DocumentInspection, EntryInspection, EntryState,
+    IndexInspection, IndexSize,
+};
 pub use crate::command::{
     GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
     UnsupportedOption, UnsupportedOptions, has_command,
@@ -370,7 +379,7 @@ pub use crate::results::{
 pub use crate::salvage::{
     LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes, salvage,
 };
-pub use crate::sequences::Sequence;
+pub use crate::sequences::{Sequence, ValueTrace, ValueVerdict};
 pub use crate::storage::folder_files::{FileKind, FilesOfKind, FolderStats};
 
 /// The actions that verbs return. Their `run()` executes them.
@@ -397,7 +406,7 @@ pub mod action {
         Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
         CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
         EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
-        InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
+        InsertMany, InsertOne, InspectDocument, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
         RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
     };
     pub use crate::compaction::Compaction;
@@ -408,7 +417,7 @@ pub mod action {
     pub use crate::salvage::Salvage;
     pub use crate::sequences::{
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,
-        SetCurrentValue, SnapshotSequence,
+        SetCurrentValue, SnapshotSequence, TraceValue,
     };
 }
 

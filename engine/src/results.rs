@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use bson::Bson;
 use bson::oid::ObjectId;
+use sequence::run::Run;
 use serde::{Deserialize, Serialize};
 
 use crate::generated::GeneratedValues;
@@ -570,6 +571,13 @@ pub struct SequenceGap {
     pub cause: String,
     /// When it was written to the ledger. `None` if it is in memory only, until the next write of the sequence.
     pub at: Option<bson::DateTime>,
+}
+
+impl SequenceGap {
+    /// Whether `value` is one of the values.
+    pub(crate) fn contains(&self, value: i64) -> bool {
+        Run::checked(self.first, self.increment, self.count).is_some_and(|run| run.contains(value))
+    }
 }
 
 /// Consecutive values of a sequence: the result of [`Sequence::fetch`](crate::Sequence::fetch).

@@ -261,6 +261,9 @@ fn sequences_give_values() {
     db.run_command(doc! { "sequenceSetCurrent": "s", "value": 100 }).run().unwrap();
     let gaps = db.run_command(doc! { "sequenceGaps": "s" }).run().unwrap();
     assert_eq!(gaps.get_array("gaps").unwrap()[0].as_document().unwrap().get_i64("first").ok(), Some(5));
+    let trace = db.run_command(doc! { "sequenceTrace": "s", "value": 50 }).run().unwrap();
+    let trace = trace.get_document("trace").unwrap();
+    assert_eq!((trace.get_str("verdict").unwrap(), trace.get_array("gaps").unwrap().len()), ("lost", 1));
     let missing = db.run_command(doc! { "sequenceNext": "none" }).run().expect_err("refused");
     assert_eq!(missing.sequoia_code(), Some(-324));
 }

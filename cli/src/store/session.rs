@@ -21,7 +21,7 @@ use crate::store::{
 };
 
 /// Commands that change nothing that is stored, without `aggregate` and `explain`, which are looked into.
-const READING: [&str; 37] = [
+const READING: [&str; 38] = [
     "buildInfo",
     "buildinfo",
     "collStats",
@@ -55,6 +55,7 @@ const READING: [&str; 37] = [
     "sequenceCurrent",
     "sequenceGaps",
     "sequenceSnapshot",
+    "sequenceTrace",
     "serverStatus",
     "usersInfo",
     "validate",

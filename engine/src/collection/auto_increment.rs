@@ -15,7 +15,7 @@ use crate::catalog::sequences::AutoField;
 use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::results::{AutoIncrementSpecification, SequenceGap, SequenceSnapshot};
-use crate::sequences::{gaps_of, snapshot_of};
+use crate::sequences::{ValueTrace, gaps_of, snapshot_of, trace_of};
 use crate::storage::Database as StorageDatabase;
 use crate::write::auto_increment::stored_values::furthest;
 
@@ -354,6 +354,27 @@ impl<T> AutoIncrementField<'_, T> {
     /// ```
     pub fn gaps(&self) -> Result<Vec<SequenceGap>> {
         self.on_field(|field, database| gaps_of(&field.state, database))
+    }
+
+    /// What became of a value: why a number is missing. A document that has the value is not looked for. See
+    /// [`Sequence::trace`](crate::Sequence::trace).
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, ValueVerdict, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// people.delete_one(doc! { "number": 1 }).run()?;
+    /// assert_eq!(people.auto_increment("number").trace(1)?.verdict, ValueVerdict::Used);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn trace(&self, value: i64) -> Result<ValueTrace> {
+        self.on_field(|field, database| trace_of(&field.state, database, value))
     }
 
     /// Returns the safe watermark: documents with values up to it are all visible, or will never be. Returns `None` if an

@@ -171,6 +171,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
     ("sequenceRestart", sequences::restart),
     ("sequenceSetCurrent", sequences::set_current),
     ("sequenceSnapshot", sequences::snapshot),
+    ("sequenceTrace", sequences::trace),
     ("truncate", collections::truncate),
     ("update", update::update),
     ("validate", validate::validate),

@@ -181,6 +181,12 @@ pub(super) fn gaps(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     Ok(doc! { "gaps": gaps })
 }
 
+/// `{sequenceTrace: name, value: ..}`: what became of a value.
+pub(super) fn trace(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    let (sequence, value) = with_value(context, arguments, "sequenceTrace")?;
+    Ok(doc! { "trace": serialize_to_document(&sequence.trace(value).run()?)? })
+}
+
 /// `{sequenceNext: name, n: 1}`: `n` values, or fewer if the block ends earlier.
 pub(super) fn next(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"])?;

@@ -181,6 +181,8 @@ pub enum PlantedFault {
     ReserveNotSynced,
     /// The entries of indexes are written after their documents, in a batch of their own.
     EntriesApart,
+    /// The entries of indexes are not written.
+    EntriesLeftOut,
     /// An error of syncing the parent of a new folder is ignored, as if there had been no sync.
     FolderNotSynced,
     /// `verify` does not read the filters of tables.

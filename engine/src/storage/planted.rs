@@ -18,15 +18,30 @@ pub(super) fn write_apart(
     raw: WriteBatch,
     options: &WriteOptions,
 ) -> Result<(), rocksdb::Error> {
-    let mut split = Splitter { database, apart: Apart::default() };
-    raw.iterate_cf(&mut split);
-    let Apart { rest, entries } = split.apart;
-    // Ranges are not listed: a batch with one is written as it is.
-    if entries.is_empty() || rest.len() + entries.len() != raw.len() {
+    let Some(Apart { rest, entries }) = apart(database, &raw) else {
         return database.raw().write_opt(raw, options);
-    }
+    };
     database.raw().write_opt(rest, options)?;
     database.raw().write_opt(entries, options)
+}
+
+/// Writes a batch without the entries of indexes.
+#[cold]
+pub(super) fn write_without_entries(
+    database: &Database,
+    raw: WriteBatch,
+    options: &WriteOptions,
+) -> Result<(), rocksdb::Error> {
+    let rest = apart(database, &raw).map_or(raw, |apart| apart.rest);
+    database.raw().write_opt(rest, options)
+}
+
+/// The parts of a batch. Returns `None` if it has no entries, or ranges, which cannot be listed.
+fn apart(database: &Database, raw: &WriteBatch) -> Option<Apart> {
+    let mut split = Splitter { database, apart: Apart::default() };
+    raw.iterate_cf(&mut split);
+    let Apart { rest, entries } = &split.apart;
+    (!entries.is_empty() && rest.len() + entries.len() == raw.len()).then_some(split.apart)
 }
 
 struct Splitter<'a> {

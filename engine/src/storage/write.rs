@@ -118,6 +118,8 @@ impl Commits {
             self.turns.write(&self.health, || {
                 if self.fault == PlantedFault::EntriesApart {
                     planted::write_apart(database, raw, options)
+                } else if self.fault == PlantedFault::EntriesLeftOut {
+                    planted::write_without_entries(database, raw, options)
                 } else {
                     database.raw().write_opt(raw, options)
                 }

@@ -130,6 +130,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("sequenceRestart", write(engine::forward)),
     ("sequenceSetCurrent", write(engine::forward)),
     ("sequenceSnapshot", read(engine::forward)),
+    ("sequenceTrace", read(engine::forward)),
     ("serverStatus", read(host::status)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
