@@ -20,6 +20,7 @@ mod fingerprint;
 mod format;
 mod grid;
 mod import;
+mod inspect;
 mod listing;
 mod output;
 mod patterns;
@@ -75,6 +76,7 @@ enum Command {
     Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
+    Inspect(inspect::Arguments),
     #[cfg(feature = "shell")]
     Query(Box<ask::Arguments>),
     Restore(Box<restore::Arguments>),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Inspect(arguments) => inspect::run(&arguments).map_err(Box::<dyn Error>::from),
         #[cfg(feature = "shell")]
         Command::Query(arguments) => ask::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),
