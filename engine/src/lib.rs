@@ -44,6 +44,10 @@
 //! | make smaller after deletes | [`compact`](Client::compact) |
 //! | find out why a number is missing, or what is stored of a document | [`trace`](AutoIncrementField::trace), [`inspect_document`](Collection::inspect_document) |
 //!
+//! **Where to go:** the [guide] goes through it page by page; the [recipes](guide::recipes) are programs to copy from;
+//! [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says what is called what; [errors](guide::errors),
+//! [limits](guide::limits) and [questions](guide::questions) are for looking up.
+//!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
 //! executes it.
 //!
@@ -289,6 +293,7 @@ mod cursor;
 mod database;
 mod document;
 mod error;
+mod error_meaning;
 mod execute;
 mod expiry;
 #[cfg(test)]
@@ -296,6 +301,8 @@ mod fixture;
 mod generated;
 mod gridfs;
 mod gridfs_error;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod insert_error;
 mod metrics;
 mod names;
@@ -338,6 +345,7 @@ pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
+pub use crate::error_meaning::{CodeMeaning, ErrorMeaning};
 pub use crate::generated::GeneratedValues;
 pub use crate::gridfs::{
     FilesCollectionDocument, GridFsBucket, GridFsDownloadStream, GridFsUploadStream, OrphanedUpload,

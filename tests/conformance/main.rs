@@ -10,6 +10,7 @@
 mod commands;
 mod corpus;
 mod engine;
+mod errors;
 mod expectation;
 mod foreign;
 mod json;
@@ -126,16 +127,27 @@ fn everything_that_is_refused_has_one_reason() {
 
 #[test]
 fn the_page_of_compatibility_is_what_the_tables_say() {
-    let path = folder().join("../../docs/compatibility.md");
     let printed = page::print(&page::load(&folder()), &corpus::load(&folder().join("cases")));
+    is_committed("docs/compatibility.md", &printed);
+}
+
+#[test]
+fn the_page_of_errors_is_what_the_tables_say() {
+    is_committed("docs/guide/errors.md", &errors::print());
+}
+
+/// Checks a page against what is printed, or writes it.
+#[track_caller]
+fn is_committed(name: &str, printed: &str) {
+    let path = folder().join("../..").join(name);
     if std::env::var_os("CAIRNDB_WRITE_DOCS").is_some() {
-        fs::write(&path, &printed).expect("the page can be written");
+        fs::write(&path, printed).expect("the page can be written");
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     let first = printed.lines().zip(committed.lines()).position(|(new, old)| new != old);
     assert!(
         printed == committed,
-        "docs/compatibility.md differs from line {:?} on; renew it with CAIRNDB_WRITE_DOCS=1",
+        "{name} differs from line {:?} on; renew it with CAIRNDB_WRITE_DOCS=1",
         first.map(|line| line + 1)
     );
 }

@@ -1,0 +1,111 @@
+//! The lines that the README and the guide show as typed at a terminal, typed again: what comes is what the page shows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A command of a page, and what it prints.
+struct Typed {
+    command: String,
+    shown: String,
+}
+
+/// The blocks of a page that are typed at a terminal: after `$ ` a command, which goes on after `> `.
+fn typed(text: &str) -> Vec<Typed> {
+    let (mut found, mut is_inside): (Vec<Typed>, bool) = (Vec::new(), false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_inside = line == "```console";
+        } else if is_inside {
+            if let Some(command) = line.strip_prefix("$ ") {
+                found.push(Typed { command: command.to_owned(), shown: String::new() });
+                continue;
+            }
+            let last = found.last_mut().expect("a block begins with a command");
+            if let Some(more) = line.strip_prefix("> ").filter(|_| last.shown.is_empty()) {
+                last.command.push('\n');
+                last.command.push_str(more);
+            } else {
+                last.shown.push_str(line);
+                last.shown.push('\n');
+            }
+        }
+    }
+    found
+}
+
+/// A text without what may be another one each time: how long something took, and how large the files of a store are.
+fn without_times(text: &str) -> String {
+    let before =
+        |line: &str, sign: &str| line.split_once(sign).map_or(line.len(), |(before, _)| before.len());
+    let line = |line: &str| {
+        let end = before(line, ", in ").min(before(line, " index entries and "));
+        line.get(..end).unwrap_or_default().to_owned()
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let guide = std::fs::read_dir(root.join("docs/guide")).expect("it works");
+    let mut pages: Vec<PathBuf> = guide.map(|entry| entry.expect("it works").path()).collect();
+    pages.push(root.join("README.md"));
+    pages.sort();
+    pages
+}
+
+#[test]
+fn what_is_typed_on_a_page_prints_what_the_page_shows() {
+    let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().and_then(Path::to_str).expect("it works");
+    let search = format!("{program}:{}", std::env::var("PATH").expect("it works"));
+    let mut with_lines = Vec::new();
+    for page in pages() {
+        let name = page.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        let text = std::fs::read_to_string(&page).expect("it works");
+        // A page is one session, in an empty folder of its own.
+        let folder = tempfile::tempdir().expect("it works");
+        let commands = typed(&text);
+        if !commands.is_empty() {
+            with_lines.push(name.clone());
+        }
+        for Typed { command, shown } in commands {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec 2>&1\n{command}")]).env("PATH", &search).stdin(Stdio::null());
+            let output = shell.current_dir(folder.path()).output().expect("it works");
+            let printed = String::from_utf8(output.stdout).expect("it works");
+            assert_eq!(without_times(&printed), without_times(&shown), "{name}: {command}");
+            assert!(output.status.success(), "{name}: {command}: {printed}");
+        }
+    }
+    for name in ["README.md", "data.md", "first_half_hour.md"] {
+        assert!(with_lines.iter().any(|page| page == name), "{name} shows nothing that is typed");
+    }
+}
+
+#[test]
+fn a_page_is_taken_apart_as_it_is_printed() {
+    let text = "text\n```console\n$ a 'b\n> c'\nout\n> d\n$ e\n```\n```sh\n$ f\n```\n";
+    let found: Vec<(String, String)> =
+        typed(text).into_iter().map(|typed| (typed.command, typed.shown)).collect();
+    let expected = [("a 'b\nc'", "out\n> d\n"), ("e", "")];
+    assert_eq!(found, expected.map(|(command, shown)| (command.to_owned(), shown.to_owned())));
+    assert_eq!(without_times("read 4, in 0.3 s, 14 a second\nx\n"), "read 4\nx");
+}
+
+#[test]
+fn every_page_of_the_guide_opens_with_a_question_is_short_and_linked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("it works");
+    let (list, modules) = (read("docs/guide/README.md"), read("engine/src/guide/mod.rs"));
+    let guide = pages().into_iter().filter(|page| !page.ends_with("README.md"));
+    for page in guide {
+        let name = page.file_stem().and_then(|name| name.to_str()).expect("a name");
+        let text = std::fs::read_to_string(&page).expect("it works");
+        assert!(text.starts_with("**"), "{name} opens with what it answers");
+        assert!(text.lines().count() <= 200, "{name} is longer than a page");
+        assert!(list.contains(&format!("]({name}.md)")), "{name} is not in the list of pages");
+        assert!(
+            modules.contains(&format!("pub mod {name} {{}}")),
+            "{name} is not in the documentation of the crate"
+        );
+    }
+}

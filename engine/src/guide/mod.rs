@@ -1,0 +1,50 @@
+//! The guide, page by page. It stands as Markdown in `docs/guide`; every Rust block of it is run as a test.
+//!
+//! | you want to | page |
+//! |---|---|
+//! | begin with nothing, from the command line | [`first_half_hour`] |
+//! | open a store, close it, know who else may | [`opening`] |
+//! | store structs and documents | [`documents`] |
+//! | ask, change, aggregate | [`queries`] |
+//! | make a search fast | [`indexes`] |
+//! | number documents | [`numbering`] |
+//! | know what survives | [`durability`] |
+//! | use threads, async, several processes | [`threads`] |
+//! | run it in production | [`production`] |
+//! | copy what others do | [`recipes`] |
+//! | get data in, out, and elsewhere | [`data`] |
+//! | know what an error means | [`errors`] |
+//! | know the limits | [`limits`] |
+//! | decide whether to use it | [`questions`] |
+//! | come from MongoDB, SQLite or PoloDB | [`coming_from`] |
+
+#[doc = include_str!("../../../docs/guide/coming_from.md")]
+pub mod coming_from {}
+#[doc = include_str!("../../../docs/guide/data.md")]
+pub mod data {}
+#[doc = include_str!("../../../docs/guide/documents.md")]
+pub mod documents {}
+#[doc = include_str!("../../../docs/guide/durability.md")]
+pub mod durability {}
+#[doc = include_str!("../../../docs/guide/errors.md")]
+pub mod errors {}
+#[doc = include_str!("../../../docs/guide/first_half_hour.md")]
+pub mod first_half_hour {}
+#[doc = include_str!("../../../docs/guide/indexes.md")]
+pub mod indexes {}
+#[doc = include_str!("../../../docs/guide/limits.md")]
+pub mod limits {}
+#[doc = include_str!("../../../docs/guide/numbering.md")]
+pub mod numbering {}
+#[doc = include_str!("../../../docs/guide/opening.md")]
+pub mod opening {}
+#[doc = include_str!("../../../docs/guide/production.md")]
+pub mod production {}
+#[doc = include_str!("../../../docs/guide/queries.md")]
+pub mod queries {}
+#[doc = include_str!("../../../docs/guide/questions.md")]
+pub mod questions {}
+#[doc = include_str!("../../../docs/guide/recipes.md")]
+pub mod recipes {}
+#[doc = include_str!("../../../docs/guide/threads.md")]
+pub mod threads {}
