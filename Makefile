@@ -41,7 +41,7 @@ setup: ## Install what is missing and build RocksDB, once; every other target do
 	@$(SETUP) && echo "setup: ready, with RocksDB in $$ROCKSDB_LIB_DIR" >&2
 
 env: ## Print what cargo by hand needs for the same RocksDB and clients: eval "$(make -s env)".
-	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH' CAIRNDB_SPECIFICATIONS='$$CAIRNDB_SPECIFICATIONS'"
+	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH' CAIRNDB_RESTORE='$$CAIRNDB_RESTORE' CAIRNDB_SPECIFICATIONS='$$CAIRNDB_SPECIFICATIONS'"
 
 demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
 	@$(SETUP) && cargo run --release --locked -q -p cairndb --example demo

@@ -142,6 +142,7 @@ clients() {
     [ -x "$CAIRNDB_PYTHON" ] || install_pymongo
     [ -d "$CAIRNDB_SPECIFICATIONS" ] || install_specifications
     [ -f "$CAIRNDB_MONGOSH" ] && has node || install_mongosh
+    [ -f "$CAIRNDB_RESTORE/package.json" ] || install_restore
 }
 
 install_pymongo() {
@@ -171,15 +172,22 @@ install_specifications() {
 
 install_mongosh() {
     find_node
-    [ ! -f "$CAIRNDB_MONGOSH" ] || return 0
-    folder=${CAIRNDB_MONGOSH%/node_modules/*}
-    say "installing: mongosh, by npm into $folder (about 125 MB)"
-    rm -rf "$folder.$$"
-    mkdir -p "$folder.$$" && cp tests/clients/mongosh/package.json tests/clients/mongosh/package-lock.json "$folder.$$" ||
-        fail "cannot create $folder.$$"
-    (cd "$folder.$$" && npm ci --ignore-scripts --omit=optional --no-audit --no-fund --loglevel=error) >&2 ||
-        fail_offline "$folder.$$" "'npm ci' of mongosh"
-    mv "$folder.$$" "$folder" || fail "cannot create $folder"
+    [ -f "$CAIRNDB_MONGOSH" ] || install_by_npm mongosh "mongosh" 125 "${CAIRNDB_MONGOSH%/node_modules/*}"
+}
+
+install_restore() {
+    install_by_npm restore "a reader of dumps" 12 "${CAIRNDB_RESTORE%/node_modules/*}"
+}
+
+# install_by_npm NAME WORDS MEGABYTES FOLDER: what tests/clients/NAME pins.
+install_by_npm() {
+    say "installing: $2, by npm into $4 (about $3 MB)"
+    rm -rf "$4.$$"
+    mkdir -p "$4.$$" && cp "tests/clients/$1/package.json" "tests/clients/$1/package-lock.json" "$4.$$" ||
+        fail "cannot create $4.$$"
+    (cd "$4.$$" && npm ci --ignore-scripts --omit=optional --no-audit --no-fund --loglevel=error) >&2 ||
+        fail_offline "$4.$$" "'npm ci' of $2"
+    mv "$4.$$" "$4" || fail "cannot create $4"
 }
 
 # fail_offline FOLDER COMMAND
@@ -193,8 +201,9 @@ pins() { cksum "$1" | cut -d ' ' -f 1; }
 
 CAIRNDB_PYTHON="$CAIRNDB_CACHE/clients/pymongo-$(pins tests/clients/requirements.txt)/bin/python"
 CAIRNDB_MONGOSH="$CAIRNDB_CACHE/clients/mongosh-$(pins tests/clients/mongosh/package-lock.json)/node_modules/mongosh/bin/mongosh.js"
+CAIRNDB_RESTORE="$CAIRNDB_CACHE/clients/restore-$(pins tests/clients/restore/package-lock.json)/node_modules/@cdxoo/mongodb-restore"
 CAIRNDB_SPECIFICATIONS="$CAIRNDB_CACHE/clients/specifications-$(pins tests/clients/specifications.txt)/test"
-export CAIRNDB_PYTHON CAIRNDB_MONGOSH CAIRNDB_SPECIFICATIONS
+export CAIRNDB_PYTHON CAIRNDB_MONGOSH CAIRNDB_RESTORE CAIRNDB_SPECIFICATIONS
 find_compiler
 find_cargo
 find_rocksdb_tool

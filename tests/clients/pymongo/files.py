@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import json
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,22 @@ for mode, how in modes.items():
 path = folder / "all.bson"
 path.write_bytes(b"".join(bson.encode(document) for document in documents))
 assert imported(path) == documents
+
+# Plain JSON, by the module of every Python: as lines and as an array, indented or not, with escapes or without.
+plain = [
+    {"_id": 2, "text": 'ü "quoted"\n\u2028 𝄞', "numbers": [1, -1.5, 1e300, 0, 1 << 40], "none": None, "flag": True},
+    {"_id": 1, "nested": {"list": [[], {}, [{"a": 1}]], "": "an empty name"}},
+]
+for ascii_only in (True, False):
+    path = folder / "plain.ndjson"
+    path.write_text("".join(json.dumps(document, ensure_ascii=ascii_only) + "\n" for document in plain), encoding="utf-8")
+    assert imported(path) == plain, ascii_only
+    for indent in (None, 2):
+        path = folder / "plain.json"
+        path.write_text(json.dumps(plain, ensure_ascii=ascii_only, indent=indent), encoding="utf-8")
+        assert imported(path) == plain, (ascii_only, indent)
+run("export", uri, "shop.files", str(folder / "plain-out.json"), "--format", "json", "--sort", '{"_id":-1}')
+assert json.loads((folder / "plain-out.json").read_text(encoding="utf-8")) == plain
 
 rows = [
     {"_id": "1", "text": 'a "b",\nc', "number": "007", "price": "1.25", "flag": "true"},

@@ -53,6 +53,18 @@ pub fn shell(store: &str, name: &str) -> String {
     run(command, name)
 }
 
+/// Runs `tests/clients/restore/dump.js` in Node.js, with the server's URI, the tool, and the package that restores.
+#[track_caller]
+pub fn restored_by_a_package(cairn: &Cairn) -> String {
+    let mut command = Command::new("node");
+    command
+        .arg(path_of("restore", "dump.js"))
+        .arg(cairn.uri())
+        .arg(program())
+        .arg(installed("CAIRNDB_RESTORE"));
+    run(command, "dump.js")
+}
+
 /// The path in a variable of the environment: what `make test` has installed.
 #[track_caller]
 pub fn installed(variable: &str) -> OsString {

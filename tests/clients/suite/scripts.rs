@@ -54,6 +54,13 @@ fn pymongo_reads_dumps_and_writes_what_is_restored() {
 }
 
 #[test]
+fn a_package_of_node_js_restores_what_was_dumped() {
+    let cairn = Cairn::start();
+    script::restored_by_a_package(&cairn);
+    cairn.stop();
+}
+
+#[test]
 fn pymongo_encrypts_fields() {
     python("encryption.py");
 }
