@@ -16,10 +16,13 @@
 //! | know what an error means | [`errors`] |
 //! | know the limits | [`limits`] |
 //! | decide whether to use it | [`questions`] |
+//! | see it beside other stores | [`comparison`] |
 //! | come from MongoDB, SQLite or PoloDB | [`coming_from`] |
 
 #[doc = include_str!("../../../docs/guide/coming_from.md")]
 pub mod coming_from {}
+#[doc = include_str!("../../../docs/guide/comparison.md")]
+pub mod comparison {}
 #[doc = include_str!("../../../docs/guide/data.md")]
 pub mod data {}
 #[doc = include_str!("../../../docs/guide/documents.md")]
