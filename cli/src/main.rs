@@ -7,6 +7,7 @@ mod argument;
 #[cfg(feature = "shell")]
 mod ask;
 mod backup;
+mod batch;
 mod command;
 mod compact;
 mod compressed;
@@ -22,6 +23,7 @@ mod grid;
 mod import;
 mod inspect;
 mod listing;
+mod migrate;
 mod output;
 mod patterns;
 mod positions;
@@ -61,7 +63,8 @@ Examples:
   cairn export shop-data shop.orders orders.ndjson
   cairn query shop-data 'db.orders.find({total: {$gt: 20}})'
   cairn dump shop-data shop-dump
-  cairn restore other-data shop-dump")]
+  cairn restore other-data shop-dump
+  cairn migrate shop-data --to mongodb://db.example/ --plan")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -77,6 +80,7 @@ enum Command {
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
     Inspect(inspect::Arguments),
+    Migrate(Box<migrate::Arguments>),
     #[cfg(feature = "shell")]
     Query(Box<ask::Arguments>),
     Restore(Box<restore::Arguments>),
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Inspect(arguments) => inspect::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Migrate(arguments) => migrate::run(&arguments).map_err(Box::<dyn Error>::from),
         #[cfg(feature = "shell")]
         Command::Query(arguments) => ask::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),

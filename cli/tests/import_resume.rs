@@ -18,6 +18,7 @@ use std::time::Duration;
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 
+use crate::fixture::dice::Dice;
 use crate::fixture::{Fixture, complains, read};
 
 const LINES: usize = 2_000;
@@ -25,25 +26,6 @@ const LINES: usize = 2_000;
 /// How often each case is killed in a run that says nothing else.
 fn kills() -> u64 {
     std::env::var("CAIRNDB_IMPORT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
-}
-
-/// Numbers that follow each other without a pattern, from a seed that differs from run to run and is printed.
-struct Dice(u64);
-
-impl Dice {
-    fn new(case: &str) -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later");
-        let seed = now.as_nanos() as u64 | 1;
-        eprintln!("{case}: seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 /// What is imported.

@@ -20,27 +20,27 @@ const MONGODB_VERSION: &str = "7.0.0";
 
 /// A collection or a view.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) database: String,
-    pub(super) name: String,
-    pub(super) kind: DumpedKind,
-    options: Document,
-    uuid: Option<String>,
+pub(crate) struct Found {
+    pub(crate) database: String,
+    pub(crate) name: String,
+    pub(crate) kind: DumpedKind,
+    pub(crate) options: Document,
+    pub(crate) uuid: Option<String>,
 }
 
 /// What is dumped of a store.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
-    pub(super) found: Vec<Found>,
+pub(crate) struct Catalog {
+    pub(crate) found: Vec<Found>,
     /// The databases, also those that have sequences alone.
-    pub(super) databases: Vec<String>,
+    pub(crate) databases: Vec<String>,
     /// What cannot be dumped, each with the reason.
-    pub(super) left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Catalog {
     /// Looks at all of the store. Views come first, because an archive has them so.
-    pub(super) fn read(store: &dyn Store, namespaces: &Namespaces) -> Result<Self, Failure> {
+    pub(crate) fn read(store: &dyn Store, namespaces: &Namespaces) -> Result<Self, Failure> {
         let mut catalog = Self::default();
         for database in databases(store)? {
             check_database(&database)?;
@@ -68,7 +68,8 @@ impl Catalog {
                 "collection" => DumpedKind::Collection,
                 "view" => DumpedKind::View,
                 other => {
-                    self.left_out.push(format!("{database}.{name}: a dump has no {other}"));
+                    self.left_out
+                        .push(format!("{database}.{name}: it is a {other}, which cannot be carried"));
                     continue;
                 }
             };
@@ -87,7 +88,7 @@ impl Catalog {
     }
 
     /// Adds the users.
-    pub(super) fn add_users(&mut self) {
+    pub(crate) fn add_users(&mut self) {
         self.found.push(Found {
             database: "admin".to_owned(),
             name: "system.users".to_owned(),
@@ -100,7 +101,7 @@ impl Catalog {
 
 impl Found {
     /// The metadata, as a text.
-    pub(super) fn metadata(&self, store: &dyn Store, numbered: Vec<Document>) -> Result<String, Failure> {
+    pub(crate) fn metadata(&self, store: &dyn Store, numbered: Vec<Document>) -> Result<String, Failure> {
         let kind = match self.kind {
             DumpedKind::Collection | DumpedKind::Users => "collection",
             DumpedKind::View => "view",
@@ -135,7 +136,7 @@ impl Found {
     }
 
     /// The fields that number themselves, each with the snapshot of its sequence.
-    pub(super) fn numbered(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
+    pub(crate) fn numbered(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
         if self.kind != DumpedKind::Collection {
             return Ok(Vec::new());
         }
@@ -154,7 +155,7 @@ impl Found {
     }
 
     /// The command that reads the documents. Users have none.
-    pub(super) fn find(&self, filter: Option<&Document>) -> Result<RawDocumentBuf, Failure> {
+    pub(crate) fn find(&self, filter: Option<&Document>) -> Result<RawDocumentBuf, Failure> {
         let mut find = doc! { "find": self.name.as_str() };
         if let Some(filter) = filter {
             find.insert("filter", filter.clone());
@@ -164,7 +165,7 @@ impl Found {
 }
 
 /// The snapshots of the sequences, by database, without those of fields.
-pub(super) fn sequences(
+pub(crate) fn sequences(
     store: &dyn Store,
     databases: &[String],
     namespaces: &Namespaces,
@@ -185,7 +186,7 @@ pub(super) fn sequences(
 }
 
 /// What the server says its version is.
-pub(super) fn server_version(store: &dyn Store) -> Result<String, Failure> {
+pub(crate) fn server_version(store: &dyn Store) -> Result<String, Failure> {
     match store.run("admin", raw(&doc! { "buildInfo": 1 })?) {
         Ok(reply) => Ok(reply.get_str("version").unwrap_or(MONGODB_VERSION).to_owned()),
         // A folder has no server.
@@ -197,7 +198,7 @@ pub(super) fn server_version(store: &dyn Store) -> Result<String, Failure> {
 }
 
 /// A document in Extended JSON.
-pub(super) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
+pub(crate) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
     let raw = RawDocumentBuf::try_from(document).map_err(|error| damaged(&error))?;
     let mut text = Vec::new();
     write_document(&mut text, &raw, mode, None)?;

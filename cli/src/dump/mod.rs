@@ -1,7 +1,7 @@
 //! `cairn dump`: collections in mongodump's format, with what only CairnDB has where mongorestore does not look.
 
 mod archive;
-mod catalog;
+pub(crate) mod catalog;
 mod directory;
 mod options;
 mod work;

@@ -7,6 +7,7 @@ use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr, doc};
 use formats::dump::prelude;
 use formats::dump::reader::Piece;
 
+use crate::batch::Batch;
 use crate::command::{count, with_array};
 use crate::dumped::DumpedKind;
 use crate::extended_json::{Mode, write_value};
@@ -19,9 +20,6 @@ use crate::signals::Signals;
 use crate::store::{Store, UserThere};
 use crate::talk::Progress;
 
-/// What is sent at once: documents, and bytes unless it is one document.
-const BATCH: usize = 1_000;
-const BATCH_BYTES: usize = 2 << 20;
 /// What may wait for more of its collection. An archive may alternate between any number of them.
 const WAITING_BYTES: usize = 8 << 20;
 /// Progress is shown after as many documents.
@@ -45,14 +43,12 @@ pub(super) struct Loaded {
     pub(super) sequences: Option<Vec<(String, Vec<Document>)>>,
 }
 
-/// Documents of one collection.
-#[derive(Default)]
-struct Batch {
+/// Documents of one collection, and where they go.
+struct Directed {
     database: String,
     name: String,
     is_of_users: bool,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    batch: Batch,
 }
 
 impl Loader<'_> {
@@ -78,13 +74,13 @@ impl Loader<'_> {
         self.tally.result().and(read)
     }
 
-    fn work(&self, receiver: &Mutex<Receiver<Batch>>) {
+    fn work(&self, receiver: &Mutex<Receiver<Directed>>) {
         loop {
             let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(batch) = next else { return };
             // After a failure batches are taken and dropped, so that the reader is not held up.
             let Some(store) = self.store.filter(|_| !self.tally.is_failed()) else { continue };
-            let documents = batch.documents();
+            let documents = batch.batch.documents();
             let inserted = if batch.is_of_users {
                 self.add_users(store, &batch, &documents)
             } else {
@@ -96,7 +92,7 @@ impl Loader<'_> {
         }
     }
 
-    fn add_users(&self, store: &dyn Store, batch: &Batch, users: &[&RawDocument]) -> Result<(), Failure> {
+    fn add_users(&self, store: &dyn Store, batch: &Directed, users: &[&RawDocument]) -> Result<(), Failure> {
         for user in users {
             match store.add_user(user, self.user_there) {
                 Ok(()) => Tally::add(&self.tally.documents, 1),
@@ -106,7 +102,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn insert(&self, store: &dyn Store, batch: &Batch, documents: &[&RawDocument]) -> Result<(), Failure> {
+    fn insert(&self, store: &dyn Store, batch: &Directed, documents: &[&RawDocument]) -> Result<(), Failure> {
         let mut head = RawDocumentBuf::new();
         head.append(cstr!("insert"), batch.name.as_str());
         head.append(cstr!("ordered"), false);
@@ -151,7 +147,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn refuse(&self, batch: &Batch, document: &RawDocument, message: &str) {
+    fn refuse(&self, batch: &Directed, document: &RawDocument, message: &str) {
         let mut id = Vec::new();
         match document.get("_id") {
             Ok(Some(value)) => drop(write_value(&mut id, value, Mode::Relaxed)),
@@ -165,9 +161,9 @@ impl Loader<'_> {
 /// The thread that reads.
 struct Reading<'a, 'b> {
     loader: &'a Loader<'b>,
-    sender: SyncSender<Batch>,
+    sender: SyncSender<Directed>,
     /// By collection.
-    waiting: Vec<Option<Batch>>,
+    waiting: Vec<Option<Directed>>,
     /// How many bytes wait.
     bytes: usize,
     loaded: &'a mut Loaded,
@@ -209,22 +205,23 @@ impl Reading<'_, '_> {
         if self
             .waiting
             .get(at)
-            .is_some_and(|batch| batch.as_ref().is_some_and(|batch| batch.is_full_for(document)))
+            .is_some_and(|batch| batch.as_ref().is_some_and(|waiting| waiting.batch.is_full_for(document)))
         {
             self.send(at);
         }
         if let Some(batch) = self.waiting.get_mut(at) {
-            let new = || Batch {
+            let new = || Directed {
                 database: planned.database.clone(),
                 name: planned.name.clone(),
                 is_of_users: planned.kind == DumpedKind::Users,
-                ..Batch::default()
+                batch: Batch::default(),
             };
-            batch.get_or_insert_with(new).push(document);
+            batch.get_or_insert_with(new).batch.push(document);
             self.bytes += document.len();
         }
         if self.bytes > WAITING_BYTES {
-            let largest = |batch: &Option<Batch>| batch.as_ref().map_or(0, |batch| batch.bytes.len());
+            let largest =
+                |waiting: &Option<Directed>| waiting.as_ref().map_or(0, |waiting| waiting.batch.bytes());
             let at = self.waiting.iter().enumerate().max_by_key(|(_, batch)| largest(batch));
             if let Some((at, _)) = at {
                 self.send(at);
@@ -234,7 +231,7 @@ impl Reading<'_, '_> {
 
     fn send(&mut self, at: usize) {
         let Some(batch) = self.waiting.get_mut(at).and_then(Option::take) else { return };
-        self.bytes -= batch.bytes.len();
+        self.bytes -= batch.batch.bytes();
         // Without a worker the tool has panicked already.
         let _ = self.sender.send(batch);
     }
@@ -254,26 +251,8 @@ impl Reading<'_, '_> {
     }
 }
 
-impl Batch {
-    fn is_full_for(&self, document: &[u8]) -> bool {
-        self.ends.len() >= BATCH || self.bytes.len() + document.len() > BATCH_BYTES
-    }
-
-    fn push(&mut self, document: &[u8]) {
-        self.bytes.extend_from_slice(document);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn documents(&self) -> Vec<&RawDocument> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let parts = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
-        // Checked when they were read.
-        parts.filter_map(|part| RawDocument::from_bytes(part).ok()).collect()
-    }
-}
-
-/// How many documents a collection has, at least one or none.
-pub(super) fn has_documents(store: &dyn Store, database: &str, name: &str) -> Result<bool, Failure> {
+/// Whether a collection has any documents.
+pub(crate) fn has_documents(store: &dyn Store, database: &str, name: &str) -> Result<bool, Failure> {
     let find = crate::command::raw(&doc! { "find": name, "limit": 1 })?;
     store.stream(database, find)?.advance()
 }

@@ -19,10 +19,10 @@ const OWN_OPTION: &str = "autoIncrement";
 const CREATE: &str = "create";
 
 /// The collections and views of a store that a dump has too, by database and name, with their types.
-pub(super) type Existing = HashMap<(String, String), String>;
+pub(crate) type Existing = HashMap<(String, String), String>;
 
 /// Finds what is there of what is planned, and refuses what would be mixed with it.
-pub(super) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Result<Existing, Failure> {
+pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Result<Existing, Failure> {
     let mut existing = Existing::new();
     let mut databases: Vec<&str> = plan.all().map(|planned| planned.database.as_str()).collect();
     databases.sort_unstable();
@@ -57,7 +57,7 @@ pub(super) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
 }
 
 /// Drops what is there of what is planned.
-pub(super) fn drop_planned(
+pub(crate) fn drop_planned(
     store: &dyn Store,
     planned: &Planned,
     existing: &mut Existing,
@@ -73,20 +73,31 @@ pub(super) fn drop_planned(
 }
 
 /// Makes a collection with its options. Nothing is inserted yet.
-pub(super) fn collection(
+pub(crate) fn collection(
     store: &dyn Store,
     planned: &Planned,
     existing: &Existing,
     tally: &Tally,
 ) -> Result<(), Failure> {
     let options = options(planned, tally)?;
-    create(store, planned, &options, existing.contains_key(&planned.key()), tally)?;
+    collection_with(store, planned, &options, existing.contains_key(&planned.key()), tally)
+}
+
+/// Makes a collection with these options. One that is there is used as it is.
+pub(crate) fn collection_with(
+    store: &dyn Store,
+    planned: &Planned,
+    options: &Document,
+    is_there: bool,
+    tally: &Tally,
+) -> Result<(), Failure> {
+    create(store, planned, options, is_there, tally)?;
     Tally::add(&tally.collections, 1);
     Ok(())
 }
 
 /// The options that are sent. They stand beside the name in one command, and must not take its place.
-fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
+pub(crate) fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
     let mut options = planned.metadata()?.options;
     options.remove(OWN_OPTION);
     let is_of_command = |name: &&String| name.as_str() == CREATE || name.starts_with('$');
@@ -99,30 +110,39 @@ fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
 }
 
 /// Makes the views. What they stand on need not be there.
-pub(super) fn views(
+pub(crate) fn views(
     store: &dyn Store,
     plan: &Plan,
     existing: &Existing,
     tally: &Tally,
 ) -> Result<(), Failure> {
     for planned in plan.views() {
-        let command = create_command(planned, &options(planned, tally)?)?;
-        match store.run(&planned.database, command) {
-            Ok(_) => Tally::add(&tally.views, 1),
-            Err(failure) => {
-                let failure = refusal(failure)?;
-                let is_there = existing.contains_key(&planned.key());
-                let what =
-                    if is_there { "the view is there, and another one" } else { "the view is refused" };
-                tally.leave_out(&format!("{}: {what}: {}", planned.namespace(), failure.message));
-            }
+        view(store, planned, existing.contains_key(&planned.key()), tally)?;
+    }
+    Ok(())
+}
+
+/// Makes a view. One that is there must be the same.
+pub(crate) fn view(
+    store: &dyn Store,
+    planned: &Planned,
+    is_there: bool,
+    tally: &Tally,
+) -> Result<(), Failure> {
+    let command = create_command(planned, &options(planned, tally)?)?;
+    match store.run(&planned.database, command) {
+        Ok(_) => Tally::add(&tally.views, 1),
+        Err(failure) => {
+            let failure = refusal(failure)?;
+            let what = if is_there { "the view is there, and another one" } else { "the view is refused" };
+            tally.leave_out(&format!("{}: {what}: {}", planned.namespace(), failure.message));
         }
     }
     Ok(())
 }
 
 /// Makes the indexes of a collection, all by one command if none is refused.
-pub(super) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
     let indexes: Vec<Document> =
         planned.metadata()?.indexes.into_iter().filter(is_to_make).map(to_make).collect();
     if indexes.is_empty() {
@@ -150,7 +170,7 @@ pub(super) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Re
 }
 
 /// An index as `createIndexes` takes it: what servers of other versions tell of it besides is left out.
-pub(super) fn to_make(mut index: Document) -> Document {
+pub(crate) fn to_make(mut index: Document) -> Document {
     for name in ["v", "ns", "background"] {
         index.remove(name);
     }
@@ -158,7 +178,7 @@ pub(super) fn to_make(mut index: Document) -> Document {
 }
 
 /// Whether it is another index than the one on `_id`, which every collection has.
-pub(super) fn is_to_make(index: &Document) -> bool {
+pub(crate) fn is_to_make(index: &Document) -> bool {
     let is_id = |key: &Document| key.len() == 1 && key.contains_key("_id");
     index.get_str("name").ok() != Some("_id_") && !index.get_document("key").is_ok_and(is_id)
 }
@@ -233,7 +253,7 @@ fn create_command(planned: &Planned, options: &Document) -> Result<RawDocumentBu
 }
 
 /// The fields that options declare, as a server of CairnDB tells them to mongodump.
-pub(super) fn declared_fields(options: &Document) -> Vec<Document> {
+pub(crate) fn declared_fields(options: &Document) -> Vec<Document> {
     match options.get(OWN_OPTION) {
         Some(Bson::Array(fields)) => fields.iter().filter_map(|field| field.as_document().cloned()).collect(),
         Some(Bson::Document(field)) => vec![field.clone()],

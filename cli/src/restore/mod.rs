@@ -2,17 +2,18 @@
 
 mod differing;
 mod directory;
+pub(crate) mod each;
 mod file;
-mod load;
-mod make;
-mod numbers;
+pub(crate) mod load;
+pub(crate) mod make;
+pub(crate) mod numbers;
 mod options;
-mod plan;
+pub(crate) mod plan;
 mod source;
-mod tally;
-mod verify;
+pub(crate) mod tally;
+pub(crate) mod verify;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::patterns::renamed;
 use crate::restore::differing::Differing;
+use crate::restore::each::each;
 use crate::restore::load::{Loaded, Loader};
 use crate::restore::make::Existing;
 use crate::restore::numbers::{IfThere, Numbering};
@@ -250,22 +252,7 @@ impl Restore<'_> {
         all: &[T],
         work: &(dyn Fn(&T) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
-        let next = AtomicUsize::new(0);
-        let run = || {
-            while !self.is_over() && !self.tally.is_failed() {
-                let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                if let Err(failure) = work(one) {
-                    self.tally.fail(failure);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.arguments.jobs {
-                scope.spawn(run);
-            }
-            run();
-        });
-        self.tally.result()
+        each(all, self.arguments.jobs, self.tally, &|| self.is_over(), work)
     }
 
     /// The sequences that are meant, under the names that they get.

@@ -16,7 +16,7 @@ const ATTRIBUTES: [&str; 8] =
 
 /// Where a sequence stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Position {
+pub(crate) enum Position {
     /// No value was used, and this is the first.
     Unused(i64),
     /// All values up to this one count as used.
@@ -24,7 +24,7 @@ pub(super) enum Position {
 }
 
 /// The position that a snapshot tells.
-pub(super) fn position(snapshot: &Document) -> Position {
+pub(crate) fn position(snapshot: &Document) -> Position {
     let number = |name: &str| integer(snapshot.get(name));
     let (min, max) = (number("MinValue").unwrap_or(i64::MIN), number("MaxValue").unwrap_or(i64::MAX));
     let limit = if number("Increment").unwrap_or(1) < 0 { min } else { max };
@@ -41,7 +41,7 @@ pub(super) fn position(snapshot: &Document) -> Position {
 
 impl Position {
     /// Whether a sequence that stands here may give a value that one at `other` has used.
-    pub(super) fn is_behind(self, other: Self, increment: i64) -> bool {
+    pub(crate) fn is_behind(self, other: Self, increment: i64) -> bool {
         match (self, other) {
             (_, Self::Unused(_)) => false,
             (Self::Unused(_), Self::Used(_)) => true,
@@ -57,7 +57,7 @@ impl Position {
 }
 
 /// The options of `createAutoIncrement` that make a field of a dump.
-pub(super) fn field_options(field: &Document) -> Document {
+pub(crate) fn field_options(field: &Document) -> Document {
     let Ok(snapshot) = field.get_document("snapshot") else {
         // The options that a server of CairnDB told mongodump.
         return start_from_existing(field.clone());
@@ -83,7 +83,7 @@ fn start_from_existing(mut options: Document) -> Document {
 }
 
 /// Makes the fields of a collection that number themselves, whose documents are there.
-pub(super) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
     let metadata = planned.metadata()?;
     let told =
         if metadata.numbered.is_empty() { declared_fields(&metadata.options) } else { metadata.numbered };
@@ -136,7 +136,7 @@ fn advance_field(
 }
 
 /// The fields of a collection, as `listAutoIncrements` tells them. A store without such fields has none.
-pub(super) fn existing_fields(store: &dyn Store, planned: &Planned) -> Result<Vec<Document>, Failure> {
+pub(crate) fn existing_fields(store: &dyn Store, planned: &Planned) -> Result<Vec<Document>, Failure> {
     let list = raw(&doc! { "listAutoIncrements": planned.name.as_str() })?;
     let reply = match store.run(&planned.database, list) {
         Ok(reply) => reply,
@@ -149,21 +149,22 @@ pub(super) fn existing_fields(store: &dyn Store, planned: &Planned) -> Result<Ve
     Ok(fields.iter().filter_map(|field| field.as_document().cloned()).collect())
 }
 
-pub(super) fn snapshot_of(store: &dyn Store, database: &str, name: &str) -> Result<Document, Failure> {
+pub(crate) fn snapshot_of(store: &dyn Store, database: &str, name: &str) -> Result<Document, Failure> {
     let reply = store.run(database, raw(&doc! { "sequenceSnapshot": name })?)?;
     Ok(reply.get_document("snapshot").cloned().unwrap_or_default())
 }
 
 /// A sequence of a dump, under the name that it gets.
-pub(super) struct Numbering {
-    pub(super) database: String,
-    pub(super) name: String,
-    pub(super) snapshot: Document,
+#[derive(Debug)]
+pub(crate) struct Numbering {
+    pub(crate) database: String,
+    pub(crate) name: String,
+    pub(crate) snapshot: Document,
 }
 
 /// What is done with a sequence that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfThere {
+pub(crate) enum IfThere {
     Drop,
     Advance,
     Refuse,
@@ -175,7 +176,7 @@ impl Numbering {
     }
 
     /// Whether the store has a sequence of this name.
-    pub(super) fn is_there(&self, store: &dyn Store) -> Result<bool, Failure> {
+    pub(crate) fn is_there(&self, store: &dyn Store) -> Result<bool, Failure> {
         let filter = doc! { "Name": self.name.as_str(), "Internal": false };
         match store.run(&self.database, raw(&doc! { "sequenceSnapshot": filter })?) {
             Ok(reply) => Ok(reply.get_array("snapshots").is_ok_and(|snapshots| !snapshots.is_empty())),
@@ -184,7 +185,7 @@ impl Numbering {
     }
 
     /// Refuses a sequence that is there already.
-    pub(super) fn check(&self, store: &dyn Store) -> Result<(), Failure> {
+    pub(crate) fn check(&self, store: &dyn Store) -> Result<(), Failure> {
         if self.is_there(store)? {
             let message = format!("{} is there: give --drop, or --into-existing", self.shown());
             return Err(Failure::new(Exit::Failed, message));
@@ -193,7 +194,7 @@ impl Numbering {
     }
 
     /// Makes the sequence, or moves the one that is there.
-    pub(super) fn make(&self, store: &dyn Store, if_there: IfThere, tally: &Tally) -> Result<(), Failure> {
+    pub(crate) fn make(&self, store: &dyn Store, if_there: IfThere, tally: &Tally) -> Result<(), Failure> {
         let made = match (self.is_there(store)?, if_there) {
             (true, IfThere::Drop) => self
                 .run(store, &doc! { "dropSequence": self.name.as_str() })
@@ -258,7 +259,7 @@ fn attributes(snapshot: &Document) -> Document {
     ATTRIBUTES.into_iter().filter_map(attribute).collect()
 }
 
-pub(super) fn integer(value: Option<&Bson>) -> Option<i64> {
+pub(crate) fn integer(value: Option<&Bson>) -> Option<i64> {
     value?.as_i64().or_else(|| value?.as_i32().map(i64::from))
 }
 

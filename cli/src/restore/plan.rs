@@ -15,37 +15,37 @@ const USERS: &str = "admin.system.users";
 
 /// A collection or view as a dump has it.
 #[derive(Debug)]
-pub(super) struct Described {
-    pub(super) database: String,
-    pub(super) name: String,
+pub(crate) struct Described {
+    pub(crate) database: String,
+    pub(crate) name: String,
     /// The text of its metadata. A dump of files may lack it.
-    pub(super) metadata: Option<String>,
+    pub(crate) metadata: Option<String>,
 }
 
 /// What becomes of one that a dump has.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(crate) struct Planned {
     /// As the dump names it.
-    pub(super) source: String,
-    pub(super) database: String,
-    pub(super) name: String,
-    pub(super) kind: DumpedKind,
+    pub(crate) source: String,
+    pub(crate) database: String,
+    pub(crate) name: String,
+    pub(crate) kind: DumpedKind,
     metadata: Option<String>,
     /// What the end of an archive's collection carries, which is newer than its metadata.
-    pub(super) numbered: Option<Vec<Document>>,
+    pub(crate) numbered: Option<Vec<Document>>,
 }
 
 /// What is restored.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// By the positions in the dump. `None` is passed over.
-    pub(super) planned: Vec<Option<Planned>>,
+    pub(crate) planned: Vec<Option<Planned>>,
     /// What cannot be restored, each with the reason.
-    pub(super) left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Plan {
-    pub(super) fn new(described: Vec<Described>, arguments: &Arguments) -> Result<Self, Failure> {
+    pub(crate) fn new(described: Vec<Described>, arguments: &Arguments) -> Result<Self, Failure> {
         let mut plan = Self::default();
         let mut taken = HashSet::new();
         for one in described {
@@ -99,31 +99,43 @@ impl Plan {
     }
 
     /// What is restored, in the order of the dump.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Planned> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Planned> {
         self.planned.iter().flatten()
     }
 
-    pub(super) fn collections(&self) -> impl Iterator<Item = &Planned> {
+    pub(crate) fn collections(&self) -> impl Iterator<Item = &Planned> {
         self.all().filter(|planned| planned.kind == DumpedKind::Collection)
     }
 
-    pub(super) fn views(&self) -> impl Iterator<Item = &Planned> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = &Planned> {
         self.all().filter(|planned| planned.kind == DumpedKind::View)
     }
 }
 
 impl Planned {
-    pub(super) fn namespace(&self) -> String {
+    /// One that a store has, and no dump: `metadata` is the text that a dump would have.
+    pub(crate) fn of(source: String, target: (String, String), kind: DumpedKind, metadata: String) -> Self {
+        let (database, name) = target;
+        Self { source, database, name, kind, metadata: Some(metadata), numbered: None }
+    }
+
+    /// The same with these fields that number themselves.
+    pub(crate) fn with_numbered(mut self, numbered: Vec<Document>) -> Self {
+        self.numbered = Some(numbered);
+        self
+    }
+
+    pub(crate) fn namespace(&self) -> String {
         format!("{}.{}", self.database, self.name)
     }
 
     /// Database and name, as keys of a map.
-    pub(super) fn key(&self) -> (String, String) {
+    pub(crate) fn key(&self) -> (String, String) {
         (self.database.clone(), self.name.clone())
     }
 
     /// The metadata. It is kept as a text, which takes a tenth of the memory.
-    pub(super) fn metadata(&self) -> Result<Metadata, Failure> {
+    pub(crate) fn metadata(&self) -> Result<Metadata, Failure> {
         let mut metadata = parsed(&self.source, self.metadata.as_deref())?;
         if let Some(numbered) = &self.numbered {
             metadata.numbered.clone_from(numbered);

@@ -27,43 +27,63 @@ const OF_THE_STORE: [Code; 11] = [
 ];
 
 #[derive(Default)]
-pub(super) struct Tally {
-    pub(super) collections: AtomicU64,
-    pub(super) views: AtomicU64,
-    pub(super) documents: AtomicU64,
-    pub(super) bytes: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) indexes: AtomicU64,
-    pub(super) fields: AtomicU64,
-    pub(super) sequences: AtomicU64,
-    pub(super) left_out: AtomicU64,
-    pub(super) differences: AtomicU64,
+pub(crate) struct Tally {
+    pub(crate) collections: AtomicU64,
+    pub(crate) views: AtomicU64,
+    pub(crate) documents: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) indexes: AtomicU64,
+    pub(crate) fields: AtomicU64,
+    pub(crate) sequences: AtomicU64,
+    pub(crate) left_out: AtomicU64,
+    pub(crate) differences: AtomicU64,
+    /// Documents that differ, where they were counted one by one.
+    pub(crate) differing_documents: AtomicU64,
     /// Documents that differ, which are told besides.
     named: AtomicU64,
     failure: Mutex<Option<Failure>>,
+    /// What would be named, where it is kept for the caller.
+    kept: Option<Mutex<Vec<String>>>,
 }
 
 impl Tally {
-    pub(super) fn add(count: &AtomicU64, more: usize) {
+    /// A tally that names nothing on standard error: [`kept`](Self::kept) has what it would name.
+    pub(crate) fn keeping() -> Self {
+        Self { kept: Some(Mutex::default()), ..Self::default() }
+    }
+
+    /// Takes what was kept so far.
+    pub(crate) fn kept(&self) -> Vec<String> {
+        let kept = self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
+    }
+
+    pub(crate) fn add(count: &AtomicU64, more: usize) {
         count.fetch_add(more as u64, Ordering::Relaxed);
     }
 
     /// Counts an index, an option or the like that cannot be restored, and names it.
-    pub(super) fn leave_out(&self, what: &str) {
-        Self::name(&self.left_out, what);
+    pub(crate) fn leave_out(&self, what: &str) {
+        self.name(&self.left_out, what);
     }
 
     /// Counts a document that the store refuses, and names it.
-    pub(super) fn refuse(&self, what: &str) {
-        Self::name(&self.refused, what);
+    pub(crate) fn refuse(&self, what: &str) {
+        self.name(&self.refused, what);
     }
 
     /// Counts something that the store has otherwise than the dump, and names it.
-    pub(super) fn differ(&self, what: &str) {
-        Self::name(&self.differences, what);
+    pub(crate) fn differ(&self, what: &str) {
+        self.name(&self.differences, what);
     }
 
-    fn name(count: &AtomicU64, what: &str) {
+    fn name(&self, count: &AtomicU64, what: &str) {
+        if let Some(kept) = &self.kept {
+            count.fetch_add(1, Ordering::Relaxed);
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
+            return;
+        }
         let before = count.fetch_add(1, Ordering::Relaxed);
         if before < NAMED_MAX {
             warn(what);
@@ -74,25 +94,25 @@ impl Tally {
     }
 
     /// Names a document of a difference that is counted already.
-    pub(super) fn name_difference(&self, what: &str) {
-        Self::name(&self.named, what);
+    pub(crate) fn name_difference(&self, what: &str) {
+        self.name(&self.named, what);
     }
 
     /// Keeps the failure of a thread. The first one is told: the others may follow from it.
-    pub(super) fn fail(&self, failure: Failure) {
+    pub(crate) fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
 
-    pub(super) fn is_failed(&self) -> bool {
+    pub(crate) fn is_failed(&self) -> bool {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// The failure of a thread, if one failed.
-    pub(super) fn result(&self) -> Result<(), Failure> {
+    pub(crate) fn result(&self) -> Result<(), Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         [
             ("collections", &self.collections),
             ("views", &self.views),
@@ -111,7 +131,7 @@ impl Tally {
 }
 
 /// Returns the failure if it is not the answer to what was asked, but of the store or the way to it.
-pub(super) fn refusal(failure: Failure) -> Result<Failure, Failure> {
+pub(crate) fn refusal(failure: Failure) -> Result<Failure, Failure> {
     let is_of_store = failure.code.is_none_or(|code| OF_THE_STORE.iter().any(|of_store| *of_store == code));
     if is_of_store { Err(failure) } else { Ok(failure) }
 }

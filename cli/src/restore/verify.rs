@@ -47,24 +47,57 @@ pub(super) fn collection(
 }
 
 fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+    let sides = Sides { made: "the store", model: "the dump" };
+    let stored = stored_indexes(store, &planned.database, &planned.name)?;
+    for difference in index_differences(&planned.namespace(), stored, planned.metadata()?.indexes, sides) {
+        tally.differ(&difference);
+    }
+    Ok(())
+}
+
+/// What the two sides of a comparison are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides {
+    /// The one that was written.
+    pub(crate) made: &'static str,
+    /// The one that it should be like.
+    pub(crate) model: &'static str,
+}
+
+/// The indexes of a collection, as `listIndexes` tells them.
+pub(crate) fn stored_indexes(
+    store: &dyn Store,
+    database: &str,
+    name: &str,
+) -> Result<Vec<Document>, Failure> {
     let mut stored = Vec::new();
-    let mut listed = store.stream(&planned.database, raw(&doc! { "listIndexes": planned.name.as_str() })?)?;
+    let mut listed = store.stream(database, raw(&doc! { "listIndexes": name })?)?;
     while listed.advance()? {
         let index = Document::try_from(listed.current());
         stored.push(index.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?);
     }
-    let (stored, dumped) = (compared(stored), compared(planned.metadata()?.indexes));
-    let namespace = planned.namespace();
+    Ok(stored)
+}
+
+/// The indexes that are not the same on both sides, each named.
+pub(crate) fn index_differences(
+    namespace: &str,
+    made: Vec<Document>,
+    model: Vec<Document>,
+    sides: Sides,
+) -> Vec<String> {
+    let (made, model) = (compared(made), compared(model));
+    let mut found = Vec::new();
     let name = |index: &Document| index.get_str("name").unwrap_or_default().to_owned();
-    for index in dumped.iter().filter(|index| !stored.contains(index)) {
-        let is_there = stored.iter().any(|other| name(other) == name(index));
-        let what = if is_there { "is another one in the store" } else { "is not in the store" };
-        tally.differ(&format!("{namespace}, index {}: it {what}", name(index)));
+    for index in model.iter().filter(|index| !made.contains(index)) {
+        let is_there = made.iter().any(|other| name(other) == name(index));
+        let what = if is_there { "is another one in" } else { "is not in" };
+        found.push(format!("{namespace}, index {}: it {what} {}", name(index), sides.made));
     }
-    for index in stored.iter().filter(|index| !dumped.iter().any(|other| name(other) == name(index))) {
-        tally.differ(&format!("{namespace}, index {}: it is not in the dump", name(index)));
+    for index in made.iter().filter(|index| !model.iter().any(|other| name(other) == name(index))) {
+        found.push(format!("{namespace}, index {}: it is not in {}", name(index), sides.model));
     }
-    Ok(())
+    found
 }
 
 /// Indexes in a form in which equal ones look the same, of whatever server they are.
@@ -73,7 +106,7 @@ fn compared(indexes: Vec<Document>) -> Vec<Document> {
 }
 
 /// Options by their names, and numbers that are whole as such. The order of keys and filters stays.
-fn sorted(index: &Document) -> Document {
+pub(crate) fn sorted(index: &Document) -> Document {
     let mut options: Vec<(String, Bson)> =
         index.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
     options.sort_by(|one, other| one.0.cmp(&other.0));
@@ -95,7 +128,8 @@ fn plain(value: &Bson) -> Bson {
     value.clone()
 }
 
-fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+/// Compares the fields that number themselves.
+pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
     let numbered = planned.metadata()?.numbered;
     if numbered.is_empty() {
         return Ok(());
@@ -118,7 +152,7 @@ fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Fai
 }
 
 /// Compares a sequence.
-pub(super) fn sequence(store: &dyn Store, numbering: &Numbering, tally: &Tally) -> Result<(), Failure> {
+pub(crate) fn sequence(store: &dyn Store, numbering: &Numbering, tally: &Tally) -> Result<(), Failure> {
     let shown = format!("{}, sequence {}", numbering.database, numbering.name);
     if !numbering.is_there(store)? {
         tally.differ(&format!("{shown}: it is not in the store"));

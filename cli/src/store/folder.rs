@@ -42,6 +42,11 @@ impl Folder {
         Ok(Self { client: open_for_reading(path, memory, token)?, is_read_only: true })
     }
 
+    /// A store without a folder.
+    pub(super) fn in_memory() -> Result<Self, Failure> {
+        Ok(Self { client: Client::in_memory()?, is_read_only: false })
+    }
+
     /// Opens the folder for itself alone; `absent` says what becomes of one that is not there. A signal does not end what is being written:
     /// a batch is whole.
     pub(super) fn open_for_writing(

@@ -143,6 +143,14 @@ pub(crate) struct Access {
     password_file: Option<PathBuf>,
 }
 
+impl Access {
+    /// The same with another file of the password, if one is given.
+    pub(crate) fn with_password_file(&self, file: Option<&Path>) -> Self {
+        let file = file.map(Path::to_owned).or_else(|| self.password_file.clone());
+        Self { memory: self.memory, password_file: file }
+    }
+}
+
 /// The database and the collection of `DB.COLLECTION`, split at the first dot.
 pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
     let parts =
@@ -181,6 +189,31 @@ pub(crate) fn open_folder_for_reading(
     token: &CancellationToken,
 ) -> Result<cairndb::Result<Client>, Failure> {
     Ok(folder::open_for_reading(&folder_alone(command, name)?, memory, token))
+}
+
+/// Opens a store that is a server. `option` is what names it.
+pub(crate) fn open_server(
+    option: &str,
+    name: &str,
+    access: &Access,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
+    match Place::of(name) {
+        Place::Folder(_) => {
+            Err(Failure::usage(format!("{option} takes a URI or a socket, and {name} is neither")))
+        }
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+    }
+}
+
+/// Whether a store is a folder that is not there.
+pub(crate) fn is_absent(name: &str) -> bool {
+    matches!(Place::of(name), Place::Folder(path) if !path.exists())
+}
+
+/// A store in memory.
+pub(crate) fn in_memory() -> Result<Box<dyn Store>, Failure> {
+    Ok(Box::new(folder::Folder::in_memory()?))
 }
 
 /// Opens a store for writing; a folder that is absent is made.
