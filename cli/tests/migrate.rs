@@ -10,10 +10,11 @@ use std::process::{Output, Stdio};
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
+use cairndb_counters::{Numbered, Numbers};
 use serde_json::Value;
 
 use crate::fixture::content::{Content, of_store};
-use crate::fixture::migrating::{cluster, migrate, plan, uri, with_fault, without_numbers};
+use crate::fixture::migrating::{cluster, migrate, plan, refusing, uri, with_fault, without_numbers};
 use crate::fixture::restoring::{are_same, dumped, succeeds};
 use crate::fixture::rich::{fill, kinds, next_numbers, run};
 use crate::fixture::{Fixture, complains, number, report};
@@ -91,6 +92,35 @@ fn back(target: &Fixture, middle: &Fixture, more: &[&str]) -> Output {
         .args(more)
         .output()
         .expect("it works")
+}
+
+/// A program that goes on by `cairndb-counters` gets the numbers that it would have got from the store. The two contracts that
+/// a standalone has no counterpart for are left out.
+#[test]
+fn an_application_numbers_on_in_the_cluster() {
+    let (source, target) = (source(false), cluster());
+    succeeds(&migrate(&source, &target, &[]));
+    let store = Client::open(source.path("db")).unwrap();
+    let mut expected = next_numbers(&store, "");
+    store.close().unwrap();
+    expected.retain(|(name, _)| !name.ends_with("ordered") && !name.ends_with("gapless"));
+    let client = cairndb_counters::cluster::Client::with_uri_str(uri(&target)).unwrap();
+    let (numbers, tickets) = (client.database("numbers"), client.database("tickets"));
+    let told = |number: cairndb_counters::Result<i64>| match number {
+        Ok(number) => number.to_string(),
+        Err(error) => format!("{:?}", error.sequoia_code()),
+    };
+    let next = expected.iter().map(|(name, _)| {
+        let one = |_| match name.split_once(' ').unwrap() {
+            ("field", collection) => {
+                let inserted = numbers.collection::<Document>(collection).insert_one_numbered(doc! {});
+                told(inserted.map(|inserted| inserted.generated["n.value"]))
+            }
+            (_, sequence) => told(tickets.next_value(sequence)),
+        };
+        (name.clone(), (0..3).map(one).collect::<Vec<_>>())
+    });
+    assert_eq!(next.collect::<Vec<_>>(), expected);
 }
 
 /// A killed process has said of no value that it was used up to there. What it may have used is skipped.
@@ -302,6 +332,29 @@ fn planted_differences_are_found_and_named() {
     assert_eq!(source.files(), [] as [&str; 0]);
 }
 
+/// A cluster may refuse what this project's server takes: it is named, the rest is carried, and both sides differ.
+#[test]
+fn what_the_cluster_refuses_is_named() {
+    for (command, code, words, difference) in [
+        ("createIndexes", 67, "shop.orders, index sku: ", "shop.orders, index sku: it is not in the target"),
+        ("collMod", 40_415, "shop.orders, the validator: ", "shop.orders: other options validat"),
+        (
+            "insert",
+            8_000,
+            "shop.orders, _id 7: ",
+            "shop.orders: 0 documents in the target, and 301 in the source",
+        ),
+    ] {
+        let (source, mut target) = (source(false), Fixture::new(&[], false));
+        target.serve_with(&["--enable-test-commands"]);
+        refusing(&target, command, code, || {
+            let output = migrate(&source, &target, &["--include", "shop.*"]);
+            complains(&output, 4, words);
+            complains(&output, 4, difference);
+        });
+    }
+}
+
 /// What came by an attempt whose answer was lost is left if it is the same, and replaced otherwise.
 #[test]
 fn documents_that_are_there_already_are_looked_at() {
@@ -441,4 +494,38 @@ fn a_counter_that_is_refused_is_named() {
     there.database("tickets").run_command(validator).run().unwrap();
     complains(&migrate(&source, &target, &[]), 1, "counter tickets.counters/fast");
     assert_eq!(counters.count_documents(mongodb::bson::doc! { "_id": "fast" }).run().unwrap(), 0);
+}
+
+/// 192 documents of 1 MiB go through a process that may have 64 MiB beside its cache, whatever it is at.
+#[test]
+fn memory_does_not_grow_with_the_documents() {
+    let (source, target) = (Fixture::new(&[], false), cluster());
+    let client = Client::open(source.path("db")).unwrap();
+    let orders = client.database("shop").collection::<Document>("orders");
+    let text = "x".repeat(1 << 20);
+    for id in 0..192 {
+        orders.insert_one(doc! { "_id": id, "text": &text }).run().unwrap();
+    }
+    drop(orders);
+    // Otherwise opening reads the log into memory.
+    client.flush().unwrap();
+    client.close().unwrap();
+    let mut command = source.run("migrate", &["--to", &uri(&target), "-j", "2"]);
+    let mut child =
+        command.args(["--memory", &(32_u32 << 20).to_string()]).stderr(Stdio::null()).spawn().unwrap();
+    let (_held, never) = std::sync::mpsc::channel::<()>();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        most = most.max(kibibytes_of(child.id()).unwrap_or(0));
+        assert!(never.recv_timeout(std::time::Duration::from_millis(5)).is_err());
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(most > 0 && most < (32 + 64) << 10, "{most} KiB");
+}
+
+/// What a process has in memory that is not of a file, if it is still there.
+fn kibibytes_of(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
 }

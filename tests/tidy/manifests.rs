@@ -4,7 +4,7 @@
 use crate::tree::{File, Finding, Tree};
 
 /// Members of the main workspace, as in the root manifest.
-const MEMBERS: [&str; 13] = [
+const MEMBERS: [&str; 14] = [
     "index",
     "sequence",
     "pcre",
@@ -14,6 +14,7 @@ const MEMBERS: [&str; 13] = [
     "engine",
     "server",
     "cli",
+    "counters",
     "rocksdb",
     "tests",
     "tests/clients",
