@@ -281,8 +281,9 @@ impl<T> CreateAutoIncrement<'_, T> {
             let state = shared.find_or_create(&database, namespace)?;
             let add = |storage| shared.catalog.add_fields(storage, &state, &self.fields, &furthest);
             match shared.define(&database, add) {
-                // Dropped or renamed since it was resolved: another collection may have the name now.
-                Err(_) if state.is_retired() => {}
+                // Dropped or renamed since it was resolved: another collection may have the name now. A change that was made
+                // and could not be synced is not made again.
+                Err(error) if state.is_retired() && !error.is_commit_unknown() => {}
                 added => return added.map_err(|error| error.in_namespace(namespace)),
             }
         }

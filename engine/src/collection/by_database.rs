@@ -57,5 +57,6 @@ pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
             shared.define(&storage, |storage| shared.catalog.drop_sequence(storage, db, name))?;
         }
     }
-    Ok(())
+    // What was not there may have been dropped by another thread, which has not synced it yet.
+    shared.store.sync_written(&storage)
 }

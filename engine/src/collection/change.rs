@@ -80,7 +80,11 @@ impl<T> Collection<T> {
             let changed = self.write_existing(terms, |target| {
                 // Under the gate, so that the index of the hint is not dropped before the search.
                 check_hint(options.hint, target.indexes)?;
-                change_matches(target.unchecked(options.bypass))
+                let changed = change_matches(target.unchecked(options.bypass))?;
+                if changed.is_none() {
+                    target.sync_what_it_saw()?;
+                }
+                Ok(changed)
             })?;
             // A collection that does not exist is like one in which nothing matches.
             return Ok(changed.flatten().map(Upserted::Changed));

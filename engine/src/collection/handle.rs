@@ -28,6 +28,7 @@ use crate::shared::{Caller, Shared};
 use crate::storage::Database as StorageDatabase;
 use crate::storage::fork::refuse_child;
 use crate::storage::handles::Storage;
+use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 use crate::write::validation::Checks;
@@ -353,6 +354,10 @@ impl<T> Collection<T> {
                 (Some(state), _) => state,
                 (None, Missing::Skip) => {
                     shared.catalog.refuse_view(self.valid_namespace()?)?;
+                    // Its drop may not be synced yet.
+                    if level == CommitLevel::Journaled {
+                        shared.store.sync_written(&database)?;
+                    }
                     return Ok(None);
                 }
                 (None, Missing::Create) => {
@@ -402,8 +407,9 @@ impl<T> Collection<T> {
             // Asked in every round: after a drop or a rename the state that failed stays retired.
             let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
             match shared.define(&database, |storage| change(&state, storage)) {
-                // Dropped or renamed since it was resolved: another collection may have the name now.
-                Err(_) if state.is_retired() => {}
+                // Dropped or renamed since it was resolved: another collection may have the name now. A change that was made
+                // and could not be synced is not made again.
+                Err(error) if state.is_retired() && !error.is_commit_unknown() => {}
                 done => return done.map_err(|error| error.in_namespace(namespace)),
             }
         }

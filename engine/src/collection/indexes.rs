@@ -175,7 +175,11 @@ impl<T> Collection<T> {
         loop {
             let state = shared.find_or_create(&database, namespace)?;
             // The index on `_id` always exists: asking for it only creates the collection.
-            let Some(definition) = &definition else { return Ok(ID_INDEX_NAME.to_owned()) };
+            let Some(definition) = &definition else {
+                // Another thread may have created it, and not have synced it yet.
+                shared.store.sync_written(&database)?;
+                return Ok(ID_INDEX_NAME.to_owned());
+            };
             let request = BuildRequest {
                 storage: shared.storage(&database),
                 catalog: &shared.catalog,

@@ -58,9 +58,11 @@ impl<'a> Aside<'a> {
         };
         // An id of the store's own generator: two calls for one target gather in two collections.
         let namespace = Namespace::aside(&target.db, &shared.generator.generate().to_string());
-        let create = |storage| shared.catalog.create_aside(storage, &namespace, &copied);
-        let state = shared.define(&database, create)?;
-        Ok(Self { shared, target, namespace, state, copied, bypass, is_placed: false })
+        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &copied)?;
+        // Before the sync: dropped if that fails, it drops the collection.
+        let aside = Self { shared, target, namespace, state, copied, bypass, is_placed: false };
+        shared.store.sync_written(&database)?;
+        Ok(aside)
     }
 
     /// Gathers the results of a pipeline to their end, and puts them in place.

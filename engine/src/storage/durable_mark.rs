@@ -19,18 +19,27 @@ use crate::sync::{AtomicU64, Condvar, Mutex};
 pub(super) struct DurableMark {
     sequence: AtomicU64,
     fault: PlantedFault,
-    /// Whether a sync is running. The lock is held for a look, and not for the sync: threads that wait for a lock are let go
-    /// one after the other, and each that went on writing would get ahead of them with a sync of its own.
-    is_running: Mutex<bool>,
+    /// The lock is held for a look, and not for the sync: threads that wait for a lock are let go one after the other, and each
+    /// that went on writing would get ahead of them with a sync of its own.
+    turns: Mutex<Turns>,
     ended: Condvar,
     /// The syncs of the log, and those of journaled writes.
     pub(super) syncs: Timing,
 }
 
+/// Which syncs there were, by numbers from 1.
+#[derive(Default)]
+struct Turns {
+    is_running: bool,
+    begun: u64,
+    /// The newest that succeeded.
+    succeeded: u64,
+}
+
 impl DurableMark {
     pub(super) fn starting_at(sequence: u64, fault: PlantedFault) -> Self {
-        let (is_running, ended, syncs) = (Mutex::new(false), Condvar::default(), Timing::default());
-        Self { sequence: AtomicU64::new(sequence), fault, is_running, ended, syncs }
+        let (turns, ended, syncs) = (Mutex::default(), Condvar::default(), Timing::default());
+        Self { sequence: AtomicU64::new(sequence), fault, turns, ended, syncs }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -46,7 +55,7 @@ impl DurableMark {
     pub(super) fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let wanted = database.latest_sequence();
         // The sync that is waited for may cover this write.
-        match self.begin(|| self.sequence() >= wanted) {
+        match self.begin(|_| self.sequence() >= wanted) {
             Some(running) => running.sync(database, health, turns),
             None => Ok(()),
         }
@@ -55,21 +64,24 @@ impl DurableMark {
     /// Returns once every byte of the log that was written before the call is on stable storage. Unlike
     /// [`Self::sync`] it also covers notes without a sequence number.
     pub(super) fn sync_log(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
-        match self.begin(|| false) {
+        let begun = self.turns.lock().begun;
+        // One that begins after this call covers every byte, whoever asks for it.
+        match self.begin(|turns| turns.succeeded > begun) {
             Some(running) => running.sync(database, health, turns),
             None => Ok(()),
         }
     }
 
     /// Waits for the turn to sync, as long as there is need for one.
-    fn begin(&self, is_covered: impl Fn() -> bool) -> Option<Running<'_>> {
-        let mut is_running = self.is_running.lock();
-        while !is_covered() {
-            if !*is_running {
-                *is_running = true;
-                return Some(Running { mark: self });
+    fn begin(&self, is_covered: impl Fn(&Turns) -> bool) -> Option<Running<'_>> {
+        let mut turns = self.turns.lock();
+        while !is_covered(&turns) {
+            if !turns.is_running {
+                turns.is_running = true;
+                turns.begun += 1;
+                return Some(Running { mark: self, number: turns.begun, has_succeeded: false });
             }
-            self.ended.wait(&mut is_running);
+            self.ended.wait(&mut turns);
         }
         None
     }
@@ -78,11 +90,13 @@ impl DurableMark {
 /// The sync that runs, until it is dropped.
 struct Running<'a> {
     mark: &'a DurableMark,
+    number: u64,
+    has_succeeded: bool,
 }
 
 impl Running<'_> {
     /// Syncs without a look at the mark.
-    fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
+    fn sync(mut self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let mark = self.mark;
         let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
         // Once it has the turn: a write that has failed before it is known then.
@@ -101,13 +115,19 @@ impl Running<'_> {
         // once, so the success of this sync may not be believed.
         health.confirm_sync(admission)?;
         mark.raise(covered);
+        self.has_succeeded = true;
         Ok(())
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        *self.mark.is_running.lock() = false;
+        let mut turns = self.mark.turns.lock();
+        turns.is_running = false;
+        if self.has_succeeded {
+            turns.succeeded = self.number;
+        }
+        drop(turns);
         self.mark.ended.notify_all();
     }
 }

@@ -25,7 +25,11 @@ pub(crate) fn delete_one<R>(
     search: DocumentSearch<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
-    on_first(target, search, |key, check| delete_found(target, key, check, &show))
+    let deleted = on_first(target, search, |key, check| delete_found(target, key, check, &show))?;
+    if deleted.is_none() {
+        target.sync_what_it_saw()?;
+    }
+    Ok(deleted)
 }
 
 /// Removes every document that matches, and returns how many those were. When the operation's time is over, what was
@@ -53,6 +57,9 @@ pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Res
             found.clear();
         }
         if !more {
+            if deleted == 0 {
+                target.sync_what_it_saw()?;
+            }
             return Ok(deleted);
         }
     }

@@ -91,7 +91,11 @@ pub(crate) fn update_one(
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    on_first(target, search, |key, check| update_found(target, key, check, change, shown))
+    let matched = on_first(target, search, |key, check| update_found(target, key, check, change, shown))?;
+    if matched.as_ref().is_some_and(|matched| !matched.is_modified) {
+        target.sync_what_it_saw()?;
+    }
+    Ok(matched)
 }
 
 /// Changes every document that matched at the beginning, one after the other. An error ends it, the end of its time as
@@ -108,6 +112,9 @@ pub(crate) fn update_many(
         }
         Ok(())
     })?;
+    if counts.modified == 0 && counts.matched > 0 {
+        target.sync_what_it_saw()?;
+    }
     Ok(counts)
 }
 
