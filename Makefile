@@ -32,7 +32,7 @@ TESTS ?= --tests
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
 PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb-formats -p cairndb \
-    -p cairndb-server -p cairndb-cli -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
+    -p cairndb-server -p cairndb-cli -p cairndb-counters -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26
