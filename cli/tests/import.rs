@@ -442,6 +442,26 @@ fn a_report_that_nobody_reads_is_no_error() {
     });
 }
 
+/// As on a server of MongoDB, where few users may have everything synced.
+#[cfg(feature = "shell")]
+#[test]
+fn a_user_who_may_write_and_not_sync_imports() {
+    let mut fixture = Fixture::new(&[], false);
+    fixture.serve_with(&["--enable-test-commands"]);
+    let refuse = |data: &str| {
+        let point =
+            format!("db.adminCommand({{configureFailPoint: 'failCommand', mode: 'alwaysOn', data: {data}}})");
+        let output = fixture.run("shell", &["--eval", &point]).output().unwrap();
+        complains(&output, 0, "");
+    };
+    refuse("{failCommands: ['fsync'], errorCode: 13}");
+    std::fs::write(fixture.path("a.ndjson"), b"{\"_id\":1}\n{\"_id\":2}\n").unwrap();
+    let import = || fixture.import(&["shop.orders", "a.ndjson", "--mode", "upsert"]);
+    complains(&import(), 0, "read 2 records");
+    refuse("{failCommands: ['fsync', 'delete'], errorCode: 13}");
+    complains(&import(), 1, "");
+}
+
 /// Gives all but the end of 96 MiB, or of as many as are asked for, and looks at the process then: whatever it collects, it has.
 #[test]
 fn memory_does_not_grow_with_the_input() {

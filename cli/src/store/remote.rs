@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "shell")]
@@ -32,6 +33,8 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 
 pub(super) struct Remote {
     client: Client,
+    /// The collection that was written to last, with its database.
+    written: Mutex<Option<(String, String)>>,
     /// What ends calls, for those who want to go on after a signal.
     #[cfg(feature = "shell")]
     token: Option<CancellationToken>,
@@ -98,6 +101,7 @@ impl Remote {
         let client = Client::with_options(options).map_err(|error| unusable(&error))?;
         Ok(Self {
             client,
+            written: Mutex::default(),
             #[cfg(feature = "shell")]
             token: None,
         })
@@ -106,6 +110,10 @@ impl Remote {
 
 impl Store for Remote {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
+        if let Some(collection) = written_by(&command) {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            *written = Some((database.to_owned(), collection.to_owned()));
+        }
         let run = self.call(database, command);
         #[cfg(feature = "shell")]
         if let Some(token) = &self.token {
@@ -115,8 +123,19 @@ impl Store for Remote {
     }
 
     fn sync(&self) -> Result<(), Failure> {
-        let fsync = RawDocumentBuf::try_from(&doc! { "fsync": 1 });
-        self.run("admin", fsync.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?).map(drop)
+        let synced = self.run("admin", raw(&doc! { "fsync": 1 })?).map(drop);
+        let refused = |failure: &Failure| failure.code == Some(Code::UNAUTHORIZED.number());
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (synced, written) {
+            // Few users may do it. A delete of nothing is journaled after all that was written before, here and in MongoDB.
+            (Err(failure), Some((database, collection))) if refused(&failure) => {
+                let nothing = doc! { "q": { "_id": { "$in": [] } }, "limit": 1 };
+                let delete =
+                    doc! { "delete": collection, "deletes": [nothing], "writeConcern": { "j": true } };
+                self.run(&database, raw(&delete)?).map(drop)
+            }
+            (synced, _) => synced,
+        }
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
@@ -288,6 +307,13 @@ fn failure(error: &Error) -> Failure {
         return Failure::new(Exit::NoStore, format!("no server can be reached: {}", told(error)));
     }
     Failure::new(Exit::Failed, told(error))
+}
+
+/// The collection that a command writes documents to.
+fn written_by(command: &RawDocument) -> Option<&str> {
+    let (name, collection) = command.iter().next()?.ok()?;
+    let is_write = matches!(name.as_str(), "insert" | "update" | "delete" | "findAndModify");
+    collection.as_str().filter(|_| is_write)
 }
 
 #[cfg(test)]
