@@ -190,7 +190,7 @@ impl<T> Collection<T> {
             };
             match index_build::create(request, callback.as_deref_mut())? {
                 Outcome::Present => {
-                    // Whoever has built it: another thread may have done so, and not have synced it yet.
+                    // Another thread may have built it, and not have synced it yet.
                     shared.store.sync_written(&database)?;
                     // Its error is no reason to deny the index, which is there; the next open starts the thread.
                     if let Err(error) = expiry::start_if_needed(shared) {

@@ -65,7 +65,7 @@ impl DurableMark {
     /// [`Self::sync`] it also covers notes without a sequence number.
     pub(super) fn sync_log(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let begun = self.turns.lock().begun;
-        // One that begins after this call covers every byte, whoever asks for it.
+        // One that begins after this call covers every byte, also if it is for another caller.
         match self.begin(|turns| turns.succeeded > begun) {
             Some(running) => running.sync(database, health, turns),
             None => Ok(()),
