@@ -57,60 +57,54 @@ fn is_synced(write: impl Fn(&Client)) -> bool {
     })
 }
 
-/// As MongoDB's `writeConcernMajorityJournalDefault` has it.
+/// Calls that find nothing left to do in a collection with `{ _id: 1, a: 1 }`.
+const IDLE_CALLS: [fn(&Collection<Document>, WriteConcern); 7] = [
+    |things, concern| {
+        let (filter, update) = (doc! { "_id": 1 }, doc! { "$set": { "a": 1 } });
+        assert_eq!(things.update_one(filter, update).write_concern(concern).run().unwrap().modified_count, 0);
+    },
+    |things, concern| {
+        let update = doc! { "$set": { "a": 1 } };
+        let updated = things.update_many(doc! { "_id": 1 }, update).write_concern(concern).run().unwrap();
+        assert_eq!((updated.matched_count, updated.modified_count), (1, 0));
+    },
+    |things, concern| {
+        let (filter, update) = (doc! { "_id": 2 }, doc! { "$set": { "a": 2 } });
+        assert_eq!(things.update_one(filter, update).write_concern(concern).run().unwrap().matched_count, 0);
+    },
+    |things, concern| {
+        let (filter, update) = (doc! { "_id": 1 }, doc! { "$setOnInsert": { "a": 2 } });
+        let upserted = things.update_one(filter, update).upsert(true).write_concern(concern).run().unwrap();
+        assert_eq!(upserted.upserted_id, None);
+    },
+    |things, concern| {
+        assert_eq!(
+            things.delete_one(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
+            0
+        );
+    },
+    |things, concern| {
+        assert_eq!(
+            things.delete_many(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
+            0
+        );
+    },
+    |things, concern| {
+        let found = things.find_one_and_delete(doc! { "_id": 2 }).write_concern(concern).run().unwrap();
+        assert_eq!(found, None);
+    },
+];
+
 /// The answer is true because of a write of another call, which may not be synced yet.
 #[test]
 fn a_journaled_call_that_finds_nothing_to_do_waits_for_what_it_saw() {
     let journaled = WriteConcern::journaled;
-    let calls: [fn(&Collection<Document>, WriteConcern); 7] = [
-        |things, concern| {
-            let (filter, update) = (doc! { "_id": 1 }, doc! { "$set": { "a": 1 } });
-            assert_eq!(
-                things.update_one(filter, update).write_concern(concern).run().unwrap().modified_count,
-                0
-            );
-        },
-        |things, concern| {
-            let update = doc! { "$set": { "a": 1 } };
-            let updated = things.update_many(doc! { "_id": 1 }, update).write_concern(concern).run().unwrap();
-            assert_eq!((updated.matched_count, updated.modified_count), (1, 0));
-        },
-        |things, concern| {
-            let (filter, update) = (doc! { "_id": 2 }, doc! { "$set": { "a": 2 } });
-            assert_eq!(
-                things.update_one(filter, update).write_concern(concern).run().unwrap().matched_count,
-                0
-            );
-        },
-        |things, concern| {
-            let (filter, update) = (doc! { "_id": 1 }, doc! { "$setOnInsert": { "a": 2 } });
-            let upserted =
-                things.update_one(filter, update).upsert(true).write_concern(concern).run().unwrap();
-            assert_eq!(upserted.upserted_id, None);
-        },
-        |things, concern| {
-            assert_eq!(
-                things.delete_one(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
-                0
-            );
-        },
-        |things, concern| {
-            assert_eq!(
-                things.delete_many(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
-                0
-            );
-        },
-        |things, concern| {
-            let found = things.find_one_and_delete(doc! { "_id": 2 }).write_concern(concern).run().unwrap();
-            assert_eq!(found, None);
-        },
-    ];
     // What is not synced, each time.
     let write = |client: &Client| {
         let others = client.database("app").collection::<Document>("others");
         others.insert_one(doc! {}).run().unwrap();
     };
-    for (number, call) in calls.into_iter().enumerate() {
+    for (number, call) in IDLE_CALLS.into_iter().enumerate() {
         let synced = is_synced(|client| {
             let (filter, update) = (doc! { "_id": 1 }, doc! { "$set": { "a": 1 } });
             things(client).update_one(filter, update).upsert(true).run().unwrap();
@@ -135,6 +129,7 @@ fn a_journaled_call_that_finds_nothing_to_do_waits_for_what_it_saw() {
     }));
 }
 
+/// As MongoDB's `writeConcernMajorityJournalDefault` has it.
 #[test]
 fn the_majority_means_journaled_unless_j_says_no() {
     let insert = |concern: WriteConcern| {

@@ -129,7 +129,8 @@ fn many_keys_are_compared_by_their_size_in_tables() {
     shop.update_many(doc! { "n": { "$gte": 32_000 } }, doc! { "$set": { "kind": 3 } })
         .run()
         .expect("updated");
-    fixture.client.flush().expect("flushed");
+    // All tables are compressed then. New ones are not, and look larger than old ones with more keys.
+    fixture.client.compact().run().expect("compacted");
     let filter = doc! { "state": "done", "kind": 3 };
     let matching = shop.count_documents(filter.clone()).run().expect("counted");
     let keys = i32::try_from(matching).expect("few");

@@ -212,13 +212,13 @@ fn write_options() -> WriteOptions {
 /// The error for a write that was made and could not be synced.
 #[cold]
 fn outcome_unknown(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::NoSpace { message, .. } => {
-            Error::new(ErrorKind::NoSpace { message: message.clone(), during_commit: true })
-        }
-        ErrorKind::CommitUnknown { .. } => error,
-        _ => Error::new(ErrorKind::CommitUnknown { message: error.to_string() }),
+    if error.is_commit_unknown() {
+        return error;
     }
+    if let ErrorKind::NoSpace { message, .. } = error.kind() {
+        return Error::new(ErrorKind::NoSpace { message: message.clone(), during_commit: true });
+    }
+    Error::new(ErrorKind::CommitUnknown { message: error.to_string() })
 }
 
 #[cfg(test)]

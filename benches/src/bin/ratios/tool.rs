@@ -194,7 +194,9 @@ fn write_all(
     write: impl Fn(&mut BufWriter<File>, &RawDocumentBuf) -> std::io::Result<()>,
 ) {
     let mut file = BufWriter::new(File::create(path).expect("a file"));
-    documents.iter().for_each(|document| write(&mut file, document).expect("written"));
+    for document in documents {
+        write(&mut file, document).expect("written");
+    }
     file.flush().expect("written");
 }
 
