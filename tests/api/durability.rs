@@ -61,36 +61,44 @@ fn is_synced(write: impl Fn(&Client)) -> bool {
 const IDLE_CALLS: [fn(&Collection<Document>, WriteConcern); 7] = [
     |things, concern| {
         let (filter, update) = (doc! { "_id": 1 }, doc! { "$set": { "a": 1 } });
-        assert_eq!(things.update_one(filter, update).write_concern(concern).run().unwrap().modified_count, 0);
+        assert_eq!(
+            things.update_one(filter, update).write_concern(concern).run().expect("done").modified_count,
+            0
+        );
     },
     |things, concern| {
         let update = doc! { "$set": { "a": 1 } };
-        let updated = things.update_many(doc! { "_id": 1 }, update).write_concern(concern).run().unwrap();
+        let updated =
+            things.update_many(doc! { "_id": 1 }, update).write_concern(concern).run().expect("done");
         assert_eq!((updated.matched_count, updated.modified_count), (1, 0));
     },
     |things, concern| {
         let (filter, update) = (doc! { "_id": 2 }, doc! { "$set": { "a": 2 } });
-        assert_eq!(things.update_one(filter, update).write_concern(concern).run().unwrap().matched_count, 0);
+        assert_eq!(
+            things.update_one(filter, update).write_concern(concern).run().expect("done").matched_count,
+            0
+        );
     },
     |things, concern| {
         let (filter, update) = (doc! { "_id": 1 }, doc! { "$setOnInsert": { "a": 2 } });
-        let upserted = things.update_one(filter, update).upsert(true).write_concern(concern).run().unwrap();
+        let upserted =
+            things.update_one(filter, update).upsert(true).write_concern(concern).run().expect("done");
         assert_eq!(upserted.upserted_id, None);
     },
     |things, concern| {
         assert_eq!(
-            things.delete_one(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
+            things.delete_one(doc! { "_id": 2 }).write_concern(concern).run().expect("done").deleted_count,
             0
         );
     },
     |things, concern| {
         assert_eq!(
-            things.delete_many(doc! { "_id": 2 }).write_concern(concern).run().unwrap().deleted_count,
+            things.delete_many(doc! { "_id": 2 }).write_concern(concern).run().expect("done").deleted_count,
             0
         );
     },
     |things, concern| {
-        let found = things.find_one_and_delete(doc! { "_id": 2 }).write_concern(concern).run().unwrap();
+        let found = things.find_one_and_delete(doc! { "_id": 2 }).write_concern(concern).run().expect("done");
         assert_eq!(found, None);
     },
 ];
