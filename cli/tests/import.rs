@@ -461,7 +461,7 @@ fn a_user_who_may_write_and_not_sync_imports() {
         fixture.import(&["shop.orders", name, "--mode", "upsert", "--batch", "1"])
     };
     refuse("{failCommands: ['fsync'], errorCode: 13}");
-    complains(&import("a.ndjson", 1), 0, "1 upserted, 1 matched");
+    complains(&import("a.ndjson", 1), 0, "1 matched, 1 upserted");
     refuse("{failCommands: ['fsync', 'delete'], errorCode: 13}");
     complains(&import("b.ndjson", 2), 1, "");
 }
