@@ -1,8 +1,9 @@
 //! `cairn`: CairnDB's command-line tool. Each command has a file of its own; this one parses the arguments and
 //! turns errors into exit statuses.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod argument;
 #[cfg(feature = "shell")]
 mod ask;
@@ -95,6 +96,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::return_large_blocks();
     // Before any file is made: RocksDB makes files all the time, and with the usual mask every user of the
     // machine could read them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);

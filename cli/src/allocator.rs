@@ -1,0 +1,18 @@
+//! How the process gives memory back to the system.
+
+#![allow(unsafe_code, reason = "a setting of the C library is a foreign call")]
+
+/// Has the C library take blocks of a MiB and more from the system one by one, and give each back when it is freed.
+///
+/// By itself glibc raises that size, up to 32 MiB, with each block that is freed (`mallopt(3)`, "dynamic mmap
+/// threshold"), and keeps what is smaller in a heap whose holes fit no other size. A command that works on one
+/// large document after the other then has twice the memory that it uses.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) fn return_large_blocks() {
+    // SAFETY: the call takes two numbers, and no other thread runs yet. It fails for sizes above 32 MiB only.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+}
+
+/// Other libraries give large blocks back by themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn return_large_blocks() {}
