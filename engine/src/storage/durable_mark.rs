@@ -55,10 +55,7 @@ impl DurableMark {
     pub(super) fn sync(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let wanted = database.latest_sequence();
         // The sync that is waited for may cover this write.
-        match self.begin(|_| self.sequence() >= wanted) {
-            Some(running) => running.sync(database, health, turns),
-            None => Ok(()),
-        }
+        self.begin(|_| self.sequence() >= wanted).map_or(Ok(()), |sync| sync.run(database, health, turns))
     }
 
     /// Returns once every byte of the log that was written before the call is on stable storage. Unlike
@@ -66,10 +63,8 @@ impl DurableMark {
     pub(super) fn sync_log(&self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let begun = self.turns.lock().begun;
         // One that begins after this call covers every byte, also if it is for another caller.
-        match self.begin(|turns| turns.succeeded > begun) {
-            Some(running) => running.sync(database, health, turns),
-            None => Ok(()),
-        }
+        let is_covered = |turns: &Turns| turns.succeeded > begun;
+        self.begin(is_covered).map_or(Ok(()), |sync| sync.run(database, health, turns))
     }
 
     /// Waits for the turn to sync, as long as there is need for one.
@@ -96,7 +91,7 @@ struct Running<'a> {
 
 impl Running<'_> {
     /// Syncs without a look at the mark.
-    fn sync(mut self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
+    fn run(mut self, database: &Database, health: &Health, turns: &LogTurns) -> Result<()> {
         let mark = self.mark;
         let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
         // Once it has the turn: a write that has failed before it is known then.

@@ -76,17 +76,23 @@ impl Commits {
     ///
     /// On an I/O error the outcome is unknown until the next open, and the error says so.
     pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        if level != CommitLevel::Journaled {
+            return self.write(batch);
+        }
         let database = batch.database;
-        self.write(batch, level)?;
-        if level == CommitLevel::Journaled { self.sync_written(database) } else { Ok(()) }
+        self.write_unsynced(batch)?;
+        self.sync_written(database)
     }
 
     /// Writes a batch that is synced afterwards, by [`sync_written`](Self::sync_written), and is seen before that.
-    pub(super) fn write_unsynced(&self, batch: Batch<'_>) -> Result<()> {
-        self.write(batch, CommitLevel::Journaled)
+    pub(super) fn write_unsynced(&self, mut batch: Batch<'_>) -> Result<()> {
+        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
+        // that a crash cut short.
+        batch.stamp(batch.database.stamp(self.durable.sequence()));
+        self.write(batch)
     }
 
-    fn write(&self, mut batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+    fn write(&self, mut batch: Batch<'_>) -> Result<()> {
         let admission = self.health.admit_write()?;
         let database = batch.database;
         let charged = match database.quota() {
@@ -95,11 +101,6 @@ impl Commits {
             }
             None => None,
         };
-        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
-        // that a crash cut short.
-        if level == CommitLevel::Journaled {
-            batch.stamp(database.stamp(self.durable.sequence()));
-        }
         let written = self.write_now(&mut batch)?;
         if let Some((quota, _charged)) = charged {
             // After the write: noted earlier, it could be taken for compacted away before it is there.
