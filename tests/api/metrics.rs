@@ -236,6 +236,67 @@ fn blocks_are_counted_where_they_were_found() {
     assert!(storage.cache_bytes > 0 && storage.cache_capacity_bytes >= storage.cache_bytes);
 }
 
+/// The third look-up finds the copy that the second has made, whatever it is asked by; and a change is seen at once.
+#[test]
+fn documents_that_are_looked_up_again_are_kept() {
+    let fixture = filled();
+    let things = &fixture.things;
+    let look_up = |filter: Document| things.find_one(filter).run().unwrap();
+    let (before, after) = around(&fixture, || {
+        assert!((0..2).all(|_| look_up(doc! { "_id": 1 }).is_some()));
+    });
+    let hits = |metrics: &Metrics| metrics.storage.record_cache_hits;
+    assert_eq!(hits(&after), hits(&before));
+    assert_eq!(after.storage.record_cache_misses, before.storage.record_cache_misses + 2);
+    let bytes = after.storage.record_cache_bytes;
+    assert!(bytes > before.storage.record_cache_bytes, "{after:?}");
+    let (before, after) = around(&fixture, || {
+        for filter in [doc! { "_id": 1 }, doc! { "_id": 1.0 }, doc! { "k": 1 }] {
+            assert_eq!(look_up(filter), Some(doc! { "_id": 1, "k": 1, "n": 0 }));
+        }
+    });
+    assert_eq!(hits(&after), hits(&before) + 3);
+    assert_eq!(after.storage.record_cache_misses, before.storage.record_cache_misses);
+
+    // Each change takes the copy out, by whichever way it comes.
+    let seen = |n: i32| {
+        for _ in 0..3 {
+            assert_eq!(look_up(doc! { "_id": 1 }), Some(doc! { "_id": 1, "k": 1, "n": n }));
+        }
+    };
+    let one = || doc! { "_id": 1 };
+    seen(0);
+    things.update_one(one(), doc! { "$inc": { "n": 1 } }).run().unwrap();
+    seen(1);
+    things.update_many(doc! {}, doc! { "$inc": { "n": 1 } }).run().unwrap();
+    seen(2);
+    things.replace_one(one(), doc! { "k": 1, "n": 3 }).run().unwrap();
+    seen(3);
+    things.find_one_and_update(doc! { "k": 1 }, doc! { "$inc": { "n": 1 } }).run().unwrap();
+    seen(4);
+    let merge = vec![
+        doc! { "$match": one() },
+        doc! { "$set": { "n": 5 } },
+        doc! { "$merge": { "into": things.name() } },
+    ];
+    assert_eq!(things.aggregate(merge).run().unwrap().count(), 0);
+    seen(5);
+    things.delete_one(one()).run().unwrap();
+    assert_eq!(look_up(one()), None);
+    things.insert_one(doc! { "_id": 1, "k": 1, "n": 6 }).run().unwrap();
+    seen(6);
+    things.truncate().run().unwrap();
+    assert_eq!(look_up(one()), None);
+    things.insert_one(doc! { "_id": 1, "k": 1, "n": 7 }).run().unwrap();
+    seen(7);
+    things.delete_many(doc! {}).run().unwrap();
+    assert_eq!(look_up(one()), None);
+    things.insert_one(doc! { "_id": 1, "k": 1, "n": 8 }).run().unwrap();
+    seen(8);
+    things.drop().run().unwrap();
+    assert_eq!(look_up(one()), None);
+}
+
 #[test]
 fn memory_fills_until_it_is_flushed() {
     let fixture = filled();

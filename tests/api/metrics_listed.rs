@@ -46,6 +46,9 @@ const READ_BY: &[(&str, &str, &str)] = &[
     ("storage.memtableBytes", METRICS, "memory_fills_until_it_is_flushed"),
     ("storage.cacheBytes", METRICS, "blocks_are_counted_where_they_were_found"),
     ("storage.cacheCapacityBytes", METRICS, "blocks_are_counted_where_they_were_found"),
+    ("storage.recordCacheBytes", METRICS, "documents_that_are_looked_up_again_are_kept"),
+    ("storage.recordCacheHits", METRICS, "documents_that_are_looked_up_again_are_kept"),
+    ("storage.recordCacheMisses", METRICS, "documents_that_are_looked_up_again_are_kept"),
     ("storage.tableBytes", GAUGES, "flushes_and_compactions_are_counted_and_what_they_leave_to_do"),
     ("storage.tableFiles", GAUGES, "flushes_and_compactions_are_counted_and_what_they_leave_to_do"),
     (

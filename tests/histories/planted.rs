@@ -55,6 +55,11 @@ fn deletes_that_do_not_look_again_are_found() {
 }
 
 #[test]
+fn copies_that_are_older_than_a_write_are_found() {
+    is_found(PlantedFault::CopiesKeptLate, &[""]);
+}
+
+#[test]
 fn entries_that_an_update_leaves_are_found() {
     is_found(PlantedFault::OldEntriesKept, &["verify found", "too short", "twice", "no order explains"]);
 }

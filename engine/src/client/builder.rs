@@ -181,8 +181,8 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The memory in bytes for blocks of files, with their indexes and filters, and for memtables: writes that are not in
-    /// files yet. Memtables take at most half of it. The default is 256 MiB; the limits are 8 MiB and 1 TiB.
+    /// The memory in bytes for blocks of files, with their indexes and filters, for memtables (writes that are not in files
+    /// yet), and for copies of documents that are looked up often. Memtables take at most half of it, copies an eighth. The default is 256 MiB; the limits are 8 MiB and 1 TiB.
     ///
     /// A process needs more than this: for its program, the documents of running calls, sorts and pipeline stages (up to
     /// 100 MiB each), the buffers of flushes and compactions, and the allocator. With one thread that writes and scans this

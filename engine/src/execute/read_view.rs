@@ -104,7 +104,7 @@ impl ReadView {
         let state = match selector.record_key(collection.id) {
             Some(key) => {
                 notes::looked_up();
-                let bytes = database.get(Family::Records, &key)?.map(|bytes| bytes.to_vec());
+                let bytes = database.record(&key)?;
                 ReadState::Record { key, bytes }
             }
             None => ReadState::Snapshot(Snapshot::take(database)),
@@ -213,7 +213,7 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     let Some(found) = find()? else { return Ok(None) };
     let key = key_in(found.id);
     notes::looked_up();
-    let bytes = database.get(Family::Records, key.as_ref())?.map(|bytes| bytes.to_vec());
+    let bytes = database.record(key.as_ref())?;
     // After the read, as the header says. A rename is an end too: the record may have moved with it.
     if found.changes().is_ending() {
         return look_up_beside_change(database, find, key_in);
@@ -259,7 +259,7 @@ pub(crate) fn look_up_by_index<'a>(
             || Error::corruption(Family::Entries.name(), &key, "the bytes are not an entry of its index");
         let id = key::skip(entry, Direction::Ascending).ok().and_then(|length| entry.get(..length));
         let record_key = [&found.id.prefix()[..], id.ok_or_else(malformed)?].concat();
-        let bytes = database.get(Family::Records, &record_key)?.map(|bytes| bytes.to_vec());
+        let bytes = database.record(&record_key)?;
         record = Some(FoundRecord { key: record_key, bytes });
     }
     let after = found.changes();

@@ -193,6 +193,12 @@ pub struct StorageMetrics {
     pub cache_bytes: u64,
     /// How many bytes the cache may have.
     pub cache_capacity_bytes: u64,
+    /// The bytes of the records that are kept because they were looked up often, and of their tables.
+    pub record_cache_bytes: u64,
+    /// How many look-ups of one record found it there.
+    pub record_cache_hits: u64,
+    /// How many look-ups of one record did not.
+    pub record_cache_misses: u64,
     /// The bytes of the live table files.
     pub table_bytes: u64,
     /// How many live table files there are.

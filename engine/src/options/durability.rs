@@ -209,6 +209,8 @@ pub enum PlantedFault {
     DocumentsReadLate,
     /// Deletes do not look again at their documents under the latch.
     DeletesNotChecked,
+    /// A copy of a record is kept though a write began after the record was read.
+    CopiesKeptLate,
 }
 
 impl Durability {

@@ -9,11 +9,14 @@ use rocksfile::batch::BatchBuilder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::families::{Database, Family};
 use crate::storage::format::LogStamp;
+use crate::storage::record_cache::Changes;
 
 /// Pending changes. No reader sees them before [`Commits::commit`](super::write::Commits::commit).
 pub(crate) struct Batch<'a> {
     pub(super) database: &'a Database,
     builder: BatchBuilder,
+    /// The records that are not new.
+    changes: Changes,
 }
 
 impl<'a> Batch<'a> {
@@ -27,20 +30,35 @@ impl<'a> Batch<'a> {
 
     /// An empty batch with room for `bytes` bytes of keys and values.
     pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
-        Self { database, builder: BatchBuilder::with_capacity(bytes) }
+        Self { database, builder: BatchBuilder::with_capacity(bytes), changes: Changes::default() }
     }
 
     #[inline]
     pub(crate) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        if family == Family::Records {
+            self.changes.note(key);
+        }
         self.builder.put(self.database.number(family), key, value);
     }
 
+    /// Adds a record whose key is latched and known to be absent.
+    #[inline]
+    pub(crate) fn put_new_record(&mut self, key: &[u8], record: &[u8]) {
+        self.builder.put(self.database.number(Family::Records), key, record);
+    }
+
     pub(crate) fn delete(&mut self, family: Family, key: &[u8]) {
+        if family == Family::Records {
+            self.changes.note(key);
+        }
         self.builder.delete(self.database.number(family), key);
     }
 
     /// Deletes every key from `start` (included) to `end` (excluded).
     pub(crate) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        if family == Family::Records {
+            self.changes.note_range(start, end);
+        }
         self.builder.delete_range(self.database.number(family), start, end);
     }
 
@@ -66,7 +84,7 @@ impl<'a> Batch<'a> {
     /// The batch for RocksDB. Fails if it is beyond what its format can hold.
     pub(super) fn finish(&mut self) -> Result<Finished<'_>> {
         match self.builder.bytes() {
-            Some(bytes) => Ok(Finished { bytes }),
+            Some(bytes) => Ok(Finished { bytes, changes: &self.changes }),
             None => Err(Error::new(ErrorKind::Storage {
                 message: "a key or a value of a write has 4 GiB or more, or the write has too many"
                     .to_owned(),
@@ -79,6 +97,7 @@ impl<'a> Batch<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Finished<'a> {
     bytes: &'a [u8],
+    changes: &'a Changes,
 }
 
 impl Finished<'_> {
@@ -94,6 +113,11 @@ impl Finished<'_> {
 
     pub(super) fn len(self) -> usize {
         self.bytes.len()
+    }
+
+    /// The records that are not new.
+    pub(super) fn changes(&self) -> &Changes {
+        self.changes
     }
 }
 

@@ -15,6 +15,7 @@ use crate::options::PlantedFault;
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
 use crate::storage::quota::state::Quota;
+use crate::storage::record_cache::{LookedUp, RecordCache};
 use crate::storage::spill_space::SpillSpace;
 use crate::storage::{fork, translate};
 use crate::sync::Mutex;
@@ -65,6 +66,7 @@ pub(crate) struct Database {
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
     quota: Option<Quota>,
+    records: RecordCache,
     /// What temporary files have. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
     /// Bytes after which a table file that is made here ends.
@@ -90,6 +92,7 @@ impl Database {
             sequences: SequenceMeters::default(),
             is_in_memory: false,
             quota: None,
+            records: RecordCache::new(0),
             spill_space: Arc::new(SpillSpace::new(0)),
             table_bytes: TABLE_BYTES,
             lock: None,
@@ -109,6 +112,7 @@ impl Database {
     /// Plants a fault.
     pub(super) fn planting(mut self, fault: PlantedFault) -> Self {
         self.fault = fault;
+        self.records.plant(fault);
         self
     }
 
@@ -133,6 +137,17 @@ impl Database {
         self.quota = Some(quota);
         self.table_bytes = table_bytes;
         self
+    }
+
+    /// Keeps records that are looked up often in `bytes` of memory.
+    pub(super) fn with_record_cache(mut self, bytes: usize) -> Self {
+        self.records = RecordCache::new(bytes);
+        self
+    }
+
+    /// The records that are looked up often.
+    pub(super) fn record_cache(&self) -> &RecordCache {
+        &self.records
     }
 
     /// Allows temporary files of sorts and groups, of `limit` bytes together.
@@ -194,6 +209,20 @@ impl Database {
     /// The value at `key`, which is not copied from the block cache.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
         self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+    }
+
+    /// The newest state of a record.
+    #[inline]
+    pub(crate) fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let place = match self.records.look_up(key) {
+            LookedUp::Record(record) => return Ok(Some(record)),
+            LookedUp::Nothing(place) => place,
+        };
+        let record = self.get(Family::Records, key)?.map(|record| record.to_vec());
+        if let (Some(place), Some(record)) = (place, &record) {
+            self.records.keep(&place, key, record);
+        }
+        Ok(record)
     }
 
     /// Estimates how many bytes the table files hold from `start` (included) to `end` (excluded). Writes that are

@@ -59,12 +59,16 @@ impl Database {
     }
 
     fn sizes(&self) -> StorageMetrics {
+        let records = self.record_cache().sizes();
         StorageMetrics {
             memtable_bytes: self.sum("rocksdb.size-all-mem-tables"),
             // One cache for all families.
             cache_bytes: self.property("rocksdb.block-cache-usage"),
             cache_capacity_bytes: self.property("rocksdb.block-cache-capacity"),
             // Without those that only a snapshot or a backup keeps.
+            record_cache_bytes: records.bytes,
+            record_cache_hits: records.hits,
+            record_cache_misses: records.misses,
             table_bytes: self.sum("rocksdb.live-sst-files-size"),
             table_files: self.table_files(),
             flushes_and_compactions: self.flushes_and_compactions(),

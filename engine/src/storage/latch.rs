@@ -113,9 +113,22 @@ impl Latches {
     }
 }
 
-/// A hash like FNV-1a, but over 8 bytes at a time, after which the high bits depend on all bytes.
 #[inline]
 fn stripe_of(key: &[u8]) -> usize {
+    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken.
+    (product_of(key) >> 32) as usize % STRIPES
+}
+
+/// A hash of which every bit depends on all bytes of the key.
+#[inline]
+pub(super) fn hash_of(key: &[u8]) -> u64 {
+    let product = product_of(key);
+    product ^ product >> 32
+}
+
+/// A hash like FNV-1a, but over 8 bytes at a time, after which the high bits depend on all bytes.
+#[inline]
+fn product_of(key: &[u8]) -> u64 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let (chunks, rest) = key.as_chunks::<8>();
     // The length is hashed too, because zeros at the front of the tail do not change it.
@@ -124,9 +137,7 @@ fn stripe_of(key: &[u8]) -> usize {
         hash = (hash ^ u64::from_le_bytes(*chunk)).wrapping_mul(PRIME).rotate_left(29);
     }
     let tail = rest.iter().fold(0, |tail, &byte| tail << 8 | u64::from(byte));
-    hash = (hash ^ tail).wrapping_mul(PRIME);
-    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken.
-    (hash >> 32) as usize % STRIPES
+    (hash ^ tail).wrapping_mul(PRIME)
 }
 
 #[cfg(test)]

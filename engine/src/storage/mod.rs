@@ -19,6 +19,7 @@ mod preflight;
 mod private;
 mod processor;
 mod quota;
+mod record_cache;
 mod spill_space;
 mod stall;
 mod store;

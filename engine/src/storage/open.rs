@@ -193,7 +193,7 @@ impl Store {
             false,
         )
         .map_err(translate::read)?;
-        let database = Database::new(raw, id, tuning.family_options(&cache)).planting(options.fault);
+        let database = database_of(raw, id, tuning, &cache).planting(options.fault);
         refuse_lost_writes(&options.path, &database, &passed)?;
         stamped_version(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
@@ -224,6 +224,10 @@ impl Store {
     }
 }
 
+fn database_of(raw: DB, id: StoreId, tuning: &Tuning, cache: &Cache) -> Database {
+    Database::new(raw, id, tuning.family_options(cache)).with_record_cache(tuning.record_cache_bytes())
+}
+
 /// An open database, and what was found in its folder before.
 struct OpenedDatabase {
     database: Database,
@@ -245,7 +249,7 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     // A database without a readable witness gets a new id. Stamps with the old id no longer count then.
     let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
     let raw = open_with(&tuning.database_options(&cache), path, tuning, &cache)?;
-    let database = Database::new(raw, id, tuning.family_options(&cache));
+    let database = database_of(raw, id, tuning, &cache);
     refuse_lost_writes(path, &database, &passed)?;
     upgrade(path, &database, &lock)?;
     let database = database.holding(lock);
@@ -296,7 +300,7 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
     let raw = open_with(&options, path, tuning, &cache)?;
-    let database = Database::new(raw, id, tuning.family_options(&cache));
+    let database = database_of(raw, id, tuning, &cache);
     // The stamp is synced before the marker is published: a folder with the marker must have a stamp.
     write_stamp(&database)?;
     Ok(database)

@@ -150,10 +150,25 @@ impl Store {
         self.commits.sync_written(database)
     }
 
-    /// Writes one record without building a batch.
+    /// Writes the new state of one record, whose latch is held, without building a batch.
+    #[inline]
+    pub(crate) fn commit_changed_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        let changing = database.record_cache().changing_one(key);
+        self.commits.commit_record(database, key, document, level)?;
+        changing.end(key, document);
+        Ok(())
+    }
+
+    /// Writes one new record without building a batch.
     #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
     #[inline(always)]
-    pub(crate) fn commit_record(
+    pub(crate) fn commit_new_record(
         &self,
         database: &Database,
         key: &[u8],
@@ -242,7 +257,7 @@ mod tests {
             // More rounds than a thread can still do that was told to end.
             for round in 0..50_u32 {
                 let key = round.to_be_bytes();
-                store.commit_record(&used, &key, b"a record", CommitLevel::Buffered).expect("written");
+                store.commit_new_record(&used, &key, b"a record", CommitLevel::Buffered).expect("written");
                 let (written, began) = (used.latest_sequence(), Instant::now());
                 while store.durable_sequence() < written {
                     assert!(began.elapsed() < PATIENCE, "nothing syncs the write of round {round}");

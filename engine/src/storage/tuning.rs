@@ -1,7 +1,8 @@
 //! RocksDB's options, from one memory budget.
 //!
-//! Half of the budget is the block cache (with index and filter blocks in it), half the memtables, which the
-//! write-buffer manager charges to the same cache, so that the whole stays within the budget.
+//! An eighth of the budget keeps records that are looked up often. Of the rest, the block cache has index and filter blocks
+//! too, and the write-buffer manager charges it with the memtables, which may take half of the budget, so that the
+//! whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
 //! table file may have a megabyte. So shards must be large: a small one may have no room left for a filter, and the
@@ -67,7 +68,13 @@ impl Tuning {
     /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
     /// would split the default budget into 64 shards of 4 MiB.
     pub(super) fn cache(&self) -> Cache {
-        Cache::new_hyper_clock_cache(self.memory_budget, ENTRY_CHARGE_UNKNOWN)
+        let bytes = self.memory_budget - self.record_cache_bytes();
+        Cache::new_hyper_clock_cache(bytes, ENTRY_CHARGE_UNKNOWN)
+    }
+
+    /// What records may take that are looked up often.
+    pub(super) fn record_cache_bytes(&self) -> usize {
+        self.memory_budget / 8
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {

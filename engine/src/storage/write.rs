@@ -113,6 +113,8 @@ impl Commits {
     fn write_now(&self, batch: &mut Batch<'_>) -> Result<WriteResult> {
         let (database, options) = (batch.database, &self.write_options);
         let finished = batch.finish()?;
+        // Until the end of the function, because RocksDB shows the changes at some moment before it.
+        let _changing = database.record_cache().changing(finished.changes());
         notes::wrote(finished.len());
         let write = || {
             let raw = finished.for_rocksdb();
@@ -130,7 +132,7 @@ impl Commits {
         Ok(self.stalls.outlast(write(), stalled, write))
     }
 
-    /// Writes one record without building a batch.
+    /// Writes one record without building a batch. It is new, or the caller has told the record cache.
     #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
     #[inline(always)]
     pub(super) fn commit_record(
@@ -161,7 +163,7 @@ impl Commits {
     #[inline(never)]
     fn commit_stamped(&self, database: &Database, key: &[u8], document: &[u8]) -> Result<()> {
         let mut batch = Batch::with_capacity(database, key.len() + document.len());
-        batch.put(Family::Records, key, document);
+        batch.put_new_record(key, document);
         self.commit(batch, CommitLevel::Journaled)
     }
 

@@ -61,7 +61,7 @@ pub(super) fn commit_one(
         holds.stage(&mut batch, 1);
         target.commit(batch, &drawn.arrays)
     } else {
-        target.commit_record(record_key, prepared.bytes)
+        target.commit_new_record(record_key, prepared.bytes)
     };
     target.count(committed, record_key, 1)
 }
@@ -197,7 +197,7 @@ fn find_taken(
 }
 
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
-    target.put_record(batch, &prepared.record_key, prepared.bytes);
+    target.put_new_record(batch, &prepared.record_key, prepared.bytes);
     for entry in entries {
         batch.put(Family::Entries, &entry.key, &entry.value);
     }

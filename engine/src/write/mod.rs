@@ -131,8 +131,14 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Stages the new bytes of a record, whose latch is held.
+    /// Stages a record that is absent. Its latch is held.
     #[inline]
+    fn put_new_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
+        batch.put_new_record(key, document);
+        self.collection.builds.note(batch, key, document.len());
+    }
+
+    /// Stages the new bytes of a record, whose latch is held.
     fn put_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
         batch.put(Family::Records, key, document);
         self.collection.builds.note(batch, key, document.len());
@@ -144,12 +150,23 @@ impl<'a> Target<'a> {
         self.collection.builds.note(batch, key, document.len());
     }
 
-    /// Commits a record without entries. Its latch is held.
+    /// Commits a record that is absent, and has no entries. Its latch is held.
     #[inline]
-    fn commit_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
+    fn commit_new_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
         if self.collection.builds.is_idle() {
-            return self.store.commit_record(self.database, key, document, self.level);
+            return self.store.commit_new_record(self.database, key, document, self.level);
+        }
+        let mut batch = Batch::new(self.database);
+        self.put_new_record(&mut batch, key, document);
+        self.store.commit(batch, self.level)
+    }
+
+    /// Commits the new bytes of a record without entries. Its latch is held.
+    #[inline]
+    fn commit_changed_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
+        if self.collection.builds.is_idle() {
+            return self.store.commit_changed_record(self.database, key, document, self.level);
         }
         let mut batch = Batch::new(self.database);
         self.put_record(&mut batch, key, document);

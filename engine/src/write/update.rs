@@ -129,13 +129,13 @@ fn update_found(
     let mut held: Option<LatchSet> = None;
     loop {
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
-        let early = reads_early.then(|| target.database.get(Family::Records, key)).transpose()?;
+        let early = reads_early.then(|| target.database.record(key)).transpose()?;
         let _latched = match &held {
             None => target.store.latches.lock_one(key),
             Some(latches) => target.store.latches.lock(latches),
         };
         let current = match early {
-            None => target.database.get(Family::Records, key)?,
+            None => target.database.record(key)?,
             Some(read) => read,
         };
         let Some(current) = current else { return Ok(None) };
@@ -156,7 +156,7 @@ fn update_found(
         // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
         if target.indexes.is_empty() {
             let shown = shown.of(&current, &new)?;
-            target.commit_record(key, &new)?;
+            target.commit_changed_record(key, &new)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }

@@ -457,3 +457,47 @@ fn transfers(fault: PlantedFault) -> Findings {
 fn a_scan_of_an_index_shows_one_moment() {
     holds(transfers);
 }
+
+/// What is looked up and what is scanned are of one history: nothing that was seen is older afterwards.
+fn changes_that_are_looked_up(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.things().insert_one(doc! { "_id": 0, "n": 0 }).run().expect("nothing is there yet");
+    let id = || doc! { "_id": 0 };
+    let add = world.thread(move |world| {
+        for round in 0..ROUNDS {
+            let things = world.things();
+            let changed = if round % 2 == 0 {
+                things.update_one(id(), doc! { "$inc": { "n": 1 } }).run()
+            } else {
+                things.update_many(doc! { "n": { "$gte": 0 } }, doc! { "$inc": { "n": 1 } }).run()
+            };
+            is_done(world, changed);
+        }
+    });
+    let read = || {
+        world.thread(move |world| {
+            let mut last = 0;
+            for round in 0..3 * ROUNDS {
+                let found = match round % 3 {
+                    2 => Ok(world.read(world.things().find(doc! {}).run()).pop()),
+                    _ => world.things().find_one(id()).run(),
+                };
+                let n = found.ok().flatten().and_then(|found| found.get_i32("n").ok());
+                world.expect(n.is_some_and(|n| n >= last), || format!("{n:?} after {last}"));
+                last = n.unwrap_or(last);
+            }
+        })
+    };
+    beside(vec![add, read(), read()]);
+    world.findings()
+}
+
+#[test]
+fn what_was_seen_is_never_older_afterwards() {
+    holds(changes_that_are_looked_up);
+}
+
+#[test]
+fn planted_copies_of_older_records_are_found() {
+    finds(PlantedFault::CopiesKeptLate, changes_that_are_looked_up);
+}

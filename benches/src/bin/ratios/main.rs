@@ -51,7 +51,10 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 54] = [
+/// A document's id, and the key of its record on the other side.
+type Loaded = (ObjectId, Vec<u8>);
+
+const FIGURES: [Figure; 55] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -61,8 +64,9 @@ const FIGURES: [Figure; 54] = [
     ("insert_journaled", || insert_journaled(1)),
     ("insert_journaled_8", || insert_journaled(8)),
     ("insert_unique_index", insert_unique_index),
-    ("find_by_id", || find_by_id(Opponent::Alike)),
-    ("find_by_id_best", || find_by_id(Opponent::Best)),
+    ("find_by_id", || find_by_id(Opponent::Alike, shuffled)),
+    ("find_by_id_best", || find_by_id(Opponent::Best, shuffled)),
+    ("find_by_id_skewed", || find_by_id(Opponent::Alike, skewed)),
     ("scan", || scan(Opponent::Alike)),
     ("scan_best", || scan(Opponent::Best)),
     ("object_id", object_id),
@@ -276,7 +280,7 @@ fn insert_unique_index() -> f64 {
 }
 
 /// Both sides with the same documents, written out to table files.
-fn loaded(opponent: Opponent) -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
+fn loaded(opponent: Opponent) -> (Ours, Raw, Vec<Loaded>) {
     let (ours, raw) = (Ours::create(), Raw::of(opponent));
     let orders = ours.orders();
     let mut keys = Vec::new();
@@ -293,11 +297,10 @@ fn loaded(opponent: Opponent) -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
     (ours, raw, keys)
 }
 
-fn find_by_id(opponent: Opponent) -> f64 {
-    let (ours, raw, mut keys) = loaded(opponent);
-    keys.sort_unstable_by_key(|(_, key)| {
-        mix(key.iter().fold(0, |sum: u64, &byte| sum.wrapping_mul(31) ^ u64::from(byte)))
-    });
+/// Looks up documents by their ids, in the order that `asked` makes of all of them.
+fn find_by_id(opponent: Opponent, asked: fn(Vec<Loaded>) -> Vec<Loaded>) -> f64 {
+    let (ours, raw, keys) = loaded(opponent);
+    let keys = asked(keys);
     let orders = ours.orders();
     speed_ratio(
         || {
@@ -320,6 +323,28 @@ fn find_by_id(opponent: Opponent) -> f64 {
             })
         },
     )
+}
+
+/// Each once, in no order.
+fn shuffled(mut keys: Vec<Loaded>) -> Vec<Loaded> {
+    keys.sort_unstable_by_key(|(_, key)| {
+        mix(key.iter().fold(0, |sum: u64, &byte| sum.wrapping_mul(31) ^ u64::from(byte)))
+    });
+    keys
+}
+
+/// As many, but few of them often: the one at rank n as often as n to the power of -0.99 (Zipf's law, as in the benchmark YCSB).
+fn skewed(keys: Vec<Loaded>) -> Vec<Loaded> {
+    let keys = shuffled(keys);
+    let mut sum = 0.0;
+    let sums: Vec<f64> = (1..=keys.len())
+        .map(|rank| {
+            sum += (rank as f64).powf(-0.99);
+            sum
+        })
+        .collect();
+    let drawn = (0..keys.len() as u64).map(|read| mix(read) as f64 / u64::MAX as f64 * sum);
+    drawn.filter_map(|at| keys.get(sums.partition_point(|upto| *upto < at)).cloned()).collect()
 }
 
 fn scan(opponent: Opponent) -> f64 {
