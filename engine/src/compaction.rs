@@ -179,7 +179,7 @@ impl CompactionReport {
     }
 }
 
-/// The keys of a collection's documents, and of the entries of its indexes.
+/// The keys of a collection's documents, of the entries of its indexes, and of its insertion order.
 fn ranges_of(state: &CollectionState) -> Vec<CompactedRange> {
     let records = CompactedRange {
         family: Family::Records,
@@ -193,5 +193,10 @@ fn ranges_of(state: &CollectionState) -> Vec<CompactedRange> {
         first: index.id.prefix().to_vec(),
         last: Some(index.id.end()),
     });
-    std::iter::once(records).chain(entries).collect()
+    let order = state.order().map(|order| CompactedRange {
+        family: Family::Entries,
+        first: order.id.prefix().to_vec(),
+        last: Some(order.id.end()),
+    });
+    std::iter::once(records).chain(entries).chain(order).collect()
 }

@@ -1,6 +1,8 @@
 //! The cursor: an owned walk over the documents of a result, as an iterator of `T` or over raw bytes.
 
 use std::marker::PhantomData;
+use std::task::Waker;
+use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -15,6 +17,7 @@ use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 use crate::metrics::watch::{CursorRequest, CursorWatch, Returned, Watch};
 use crate::storage::fork::{is_child, refuse_child};
+use crate::tail::{Tail, Waiting, sleep_until, thread_waker};
 
 /// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
 ///
@@ -24,6 +27,38 @@ use crate::storage::fork::{is_child, refuse_child};
 /// A cursor reads from a snapshot: the documents as they were when `run` was called. Later changes do not show, even if the
 /// collection is dropped, renamed or truncated, or loses its indexes. (MongoDB ends such a cursor with code 175,
 /// `QueryPlanKilled`.) The snapshot keeps old data on disk, and keeps the folder open, so drop a cursor that is not needed.
+///
+/// # Tailable cursors
+///
+/// A [tailable](crate::CursorType) cursor reads a capped collection: its documents in the order in which they were inserted, and
+/// then each that is inserted later, once. It holds no snapshot while it waits. [`advance`](Self::advance), and a loop over
+/// the cursor, wait for the next document without end; [`next_if_any`](Self::next_if_any) waits for a while.
+///
+/// - If the collection has no document, or does not exist, the cursor is at its end from the beginning.
+/// - A reader that is so slow that documents were removed before it saw them gets code 136 (`CappedPositionLost`).
+/// - If the collection is dropped or renamed, it gets code 175 (`QueryPlanKilled`).
+/// - A token of [`with_cancellation`](crate::Collection::with_cancellation) ends the waiting, and so does closing the client or
+///   dropping its last handle.
+///
+/// ```
+/// # use cairndb::{Client, CursorType, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let db = client.database("app");
+/// db.create_collection("log").capped(true).size(1 << 20).run()?;
+/// let log = db.collection::<Document>("log");
+/// log.insert_one(doc! { "_id": 0 }).run()?;
+///
+/// let cursor = log.find(doc! {}).cursor_type(CursorType::TailableAwait).run()?;
+/// let reader = std::thread::spawn(move || cursor.take(3).collect::<cairndb::Result<Vec<_>>>());
+/// log.insert_many([doc! { "_id": 2 }, doc! { "_id": 1 }]).run()?;
+/// assert_eq!(reader.join().unwrap()?, [doc! { "_id": 0 }, doc! { "_id": 2 }, doc! { "_id": 1 }]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Any cursor
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
@@ -77,6 +112,8 @@ enum Next {
 enum Source {
     Rows(Rows),
     Piped(Piped),
+    /// Boxed, so that other cursors do not take its size.
+    Tail(Box<Tail>),
     /// Documents that are all in memory, such as a list of indexes.
     List {
         rest: IntoIter<RawDocumentBuf>,
@@ -91,6 +128,10 @@ impl<T> Cursor<T> {
 
     pub(crate) fn piped(piped: Piped) -> Self {
         Self::of(piped.operation().clone(), Source::Piped(piped))
+    }
+
+    pub(crate) fn tailing(tail: Tail) -> Self {
+        Self::of(tail.operation().clone(), Source::Tail(Box::new(tail)))
     }
 
     pub(crate) fn of_list(documents: Vec<RawDocumentBuf>) -> Self {
@@ -135,7 +176,8 @@ impl<T> Cursor<T> {
         u64::try_from(self.operation.time_between_looks().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end.
+    /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end. A tailable cursor waits
+    /// for the next document.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -164,9 +206,137 @@ impl<T> Cursor<T> {
         self.operation.resume();
         let stepped = source.step();
         self.operation.pause();
+        let is_tail = matches!(source, Source::Tail(_));
         if let Some(begin) = begin {
             self.started(begin);
         }
+        if is_tail && matches!(stepped, Ok(None)) {
+            return self.wait_until(None);
+        }
+        self.arrive(stepped)
+    }
+
+    /// Moves to the next document, and waits at most `time` for it. Returns `false` if there is none: a tailable cursor may
+    /// still have one later, as [`is_alive`](Self::is_alive) tells. Only tailable cursors wait.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, CursorType, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(1 << 20).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut cursor = log.find(doc! {}).cursor_type(CursorType::Tailable).run()?;
+    /// assert!(cursor.advance_within(Duration::ZERO)?);
+    /// assert!(!cursor.advance_within(Duration::from_millis(5))? && cursor.is_alive());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advance_within(&mut self, time: Duration) -> Result<bool> {
+        refuse_child()?;
+        if !matches!((&self.source, &self.next), (Some(Source::Tail(_)), Next::First | Next::Read)) {
+            return self.advance();
+        }
+        let begin = if matches!(self.next, Next::First) { self.begin() } else { None };
+        // A time that no clock can tell is one without end.
+        let moment = Instant::now().checked_add(time);
+        let moved = self.wait_until(Some(moment).filter(|_| time != Duration::MAX).flatten());
+        if let Some(begin) = begin {
+            self.started(begin);
+        }
+        moved
+    }
+
+    /// Whether the cursor may have another document, now or later.
+    ///
+    /// The example of [`advance_within`](Self::advance_within) asks it.
+    pub fn is_alive(&self) -> bool {
+        !self.is_exhausted()
+    }
+
+    /// Whether the cursor goes on after the last document that there is now.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// assert!(!people.find(doc! {}).run()?.is_tailing());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_tailing(&self) -> bool {
+        matches!(&self.source, Some(Source::Tail(tail)) if !tail.is_exhausted())
+    }
+
+    /// Wakes by `waker` when a tailable cursor may have another document, or fails, until what is returned is dropped. What came
+    /// before need not wake: look for a document after the call. For a program that waits for many cursors without a
+    /// thread for each of them.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::task::Waker;
+    /// # use cairndb::{Client, CursorType, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(1 << 20).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut cursor = log.find(doc! {}).cursor_type(CursorType::Tailable).run()?;
+    /// // A runtime brings a waker of its own.
+    /// let waiting = cursor.wake_when_more(Waker::noop());
+    /// assert!(cursor.advance_within(Duration::ZERO)?);
+    /// drop(waiting);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wake_when_more(&self, waker: &Waker) -> WaitingCursor {
+        match &self.source {
+            Some(Source::Tail(tail)) => WaitingCursor { _waiting: tail.wait(waker) },
+            Some(Source::Rows(_) | Source::Piped(_) | Source::List { .. }) | None => {
+                WaitingCursor { _waiting: None }
+            }
+        }
+    }
+
+    /// Moves a tailable cursor to its next document. Waits until `moment`, or without end.
+    fn wait_until(&mut self, moment: Option<Instant>) -> Result<bool> {
+        let mut waiting: Option<(WaitingCursor, Waker)> = None;
+        loop {
+            let Some(Source::Tail(tail)) = &mut self.source else { return self.end(Ok(false)) };
+            self.operation.resume();
+            let stepped = tail.advance();
+            self.operation.pause();
+            match stepped {
+                Ok(false) if !tail.is_exhausted() => {}
+                stepped => {
+                    let stepped = stepped.map(|found| found.then(|| tail.bytes().len()));
+                    return self.arrive(stepped);
+                }
+            }
+            self.has_current = false;
+            if moment.is_some_and(|moment| Instant::now() >= moment) {
+                return Ok(false);
+            }
+            // The first time it looks again: what came before it was woken by nothing.
+            if waiting.is_some() {
+                sleep_until(moment);
+            } else {
+                let waker = thread_waker();
+                waiting = Some((self.wake_when_more(&waker), waker));
+            }
+        }
+    }
+
+    /// Ends a call that moved to a document, or found that there are no more.
+    #[inline]
+    fn arrive(&mut self, stepped: Result<Option<usize>>) -> Result<bool> {
         match stepped {
             Ok(Some(bytes)) => {
                 self.has_current = true;
@@ -243,6 +413,7 @@ impl<T> Cursor<T> {
             Some(Source::Rows(rows)) => rows.is_exhausted(),
             // A stage may still filter out all documents that are left.
             Some(Source::Piped(_)) => false,
+            Some(Source::Tail(tail)) => tail.is_exhausted(),
             Some(Source::List { rest, .. }) => rest.len() == 0 && !matches!(self.next, Next::Repeat),
         }
     }
@@ -331,6 +502,10 @@ impl<T> Cursor<T> {
                 rows.rest(current);
                 return;
             }
+            Some(Source::Tail(tail)) => {
+                tail.rest(current);
+                return;
+            }
             Some(Source::Piped(piped)) => piped.rest(),
             // A list reads no storage, so it holds no memory of it.
             Some(Source::List { .. }) | None => Ok(()),
@@ -411,6 +586,7 @@ impl Source {
             // With the length, so that the caller does not ask the source a second time.
             Self::Rows(rows) => Ok(rows.advance()?.then(|| rows.bytes().len())),
             Self::Piped(piped) => Ok(piped.advance()?.then(|| piped.bytes().len())),
+            Self::Tail(tail) => Ok(tail.advance()?.then(|| tail.bytes().len())),
             Self::List { rest, current } => Ok(rest.next().map(|next| {
                 *current = next;
                 current.as_bytes().len()
@@ -423,8 +599,51 @@ impl Source {
         match self {
             Self::Rows(rows) => rows.bytes(),
             Self::Piped(piped) => piped.bytes(),
+            Self::Tail(tail) => tail.bytes(),
             Self::List { current, .. } => current.as_bytes(),
         }
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Cursor<T> {
+    /// Returns the next document, or `None` if there is none. A cursor of [`TailableAwait`](crate::CursorType::TailableAwait)
+    /// waits at most `max_await_time` for one, a second if nothing was said; any other does not wait.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, CursorType, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(1 << 20).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_one(doc! { "_id": 1 }).run()?;
+    /// let tail = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
+    /// let mut cursor = tail.max_await_time(Duration::from_millis(10)).run()?;
+    /// assert_eq!(cursor.next_if_any()?, Some(doc! { "_id": 1 }));
+    /// assert_eq!(cursor.next_if_any()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_if_any(&mut self) -> Result<Option<T>> {
+        let time = match &self.source {
+            Some(Source::Tail(tail)) => tail.await_time,
+            Some(Source::Rows(_) | Source::Piped(_) | Source::List { .. }) | None => Duration::ZERO,
+        };
+        if self.advance_within(time)? { decode(self.current()).map(Some) } else { Ok(None) }
+    }
+}
+
+/// Keeps the waker of [`Cursor::wake_when_more`] until it is dropped.
+#[must_use = "nothing is woken after it was dropped"]
+pub struct WaitingCursor {
+    _waiting: Option<Waiting>,
+}
+
+impl std::fmt::Debug for WaitingCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitingCursor").finish_non_exhaustive()
     }
 }
 

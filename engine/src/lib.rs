@@ -319,11 +319,12 @@ mod sequences;
 mod shared;
 mod storage;
 mod sync;
+mod tail;
 mod uploads;
 mod write;
 
 pub use bson;
-pub use query::operation::{CancellationToken, Interruption};
+pub use query::operation::{CancellationToken, Interruption, WakeOnCancel};
 
 pub use sequence::attributes::Contract;
 pub use sequence::auto_increment::{Generated, OnTruncate};
@@ -342,7 +343,7 @@ pub use crate::command::{
     UnsupportedOption, UnsupportedOptions, has_command,
 };
 pub use crate::compaction::{CompactionProgress, CompactionReport};
-pub use crate::cursor::Cursor;
+pub use crate::cursor::{Cursor, WaitingCursor};
 pub use crate::database::Database;
 pub use crate::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
 pub use crate::error_meaning::{CodeMeaning, ErrorMeaning};
@@ -363,7 +364,7 @@ pub use crate::namespace::{Namespace, SystemCollection};
 #[doc(hidden)]
 pub use crate::options::PlantedFault;
 pub use crate::options::{
-    Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions,
+    Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions, CursorType,
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
     DistinctOptions, Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions,
@@ -411,11 +412,11 @@ pub mod action {
         ExpireDocuments, IndependentBackup, ListDatabaseNames, ListDatabases, Verification,
     };
     pub use crate::collection::{
-        Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
-        CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
-        EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
-        InsertMany, InsertOne, InspectDocument, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
-        RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
+        Aggregate, AlterAutoIncrement, BulkWrite, CloneAsCapped, ConvertToCapped, CountDocuments,
+        CreateAutoIncrement, CreateIndex, CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection,
+        DropIndex, EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace,
+        FindOneAndUpdate, InsertMany, InsertOne, InspectDocument, ListAutoIncrements, ListIndexNames,
+        ListIndexes, ModifyIndex, RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
     };
     pub use crate::compaction::Compaction;
     pub use crate::database::{

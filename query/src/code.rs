@@ -33,7 +33,6 @@ impl Code {
     /// use cairndb_query::code::Code;
     ///
     /// assert_eq!(Code::of(26), Code::NAMESPACE_NOT_FOUND);
-    /// assert_eq!(Code::of(4711).name(), "Location4711");
     /// ```
     pub const fn of(number: i32) -> Self {
         Self(number)
@@ -72,7 +71,6 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Tests state the number that a client would see.
 impl PartialEq<i32> for Code {
     fn eq(&self, number: &i32) -> bool {
         self.0 == *number
@@ -133,12 +131,14 @@ codes! {
     COMMAND_FAILED = 125, "CommandFailed";
     FAILED_TO_SATISFY_READ_PREFERENCE = 133, "FailedToSatisfyReadPreference";
     READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET = 134, "ReadConcernMajorityNotAvailableYet";
+    CAPPED_POSITION_LOST = 136, "CappedPositionLost";
     EXCEEDED_MEMORY_LIMIT = 146, "ExceededMemoryLimit";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165, "ViewDepthLimitExceeded";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166, "CommandNotSupportedOnView";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167, "OptionNotSupportedOnView";
     INVALID_PIPELINE_OPERATOR = 168, "InvalidPipelineOperator";
     CANNOT_INDEX_PARALLEL_ARRAYS = 171, "CannotIndexParallelArrays";
+    QUERY_PLAN_KILLED = 175, "QueryPlanKilled";
     AMBIGUOUS_INDEX_KEY_PATTERN = 181, "AmbiguousIndexKeyPattern";
     CLIENT_METADATA_CANNOT_BE_MUTATED = 186, "ClientMetadataCannotBeMutated";
     CLIENT_METADATA_DOCUMENT_TOO_LARGE = 187, "ClientMetadataDocumentTooLarge";
@@ -236,6 +236,7 @@ codes! {
     COND_ELSE_MISSING = 17082;
     COND_UNKNOWN_ARGUMENT = 17083;
     SIZE_TYPE = 17124;
+    OUT_TO_CAPPED = 17152;
     DISTINCT_TOO_LARGE = 17217;
     UNDEFINED_VARIABLE = 17276;
     SORT_EXPRESSION = 17312;

@@ -124,7 +124,7 @@ fn find_and_modify_tells_what_it_did() {
 fn collections_are_made_listed_renamed_and_dropped() {
     check([doc! { "create": "a" }], doc! {});
     check([doc! { "create": "a" }, doc! { "create": "a" }], doc! {});
-    refuse([doc! { "create": "a", "capped": true }], 238, "capped");
+    refuse([doc! { "create": "a", "capped": true }], 72, "size");
     let list = doc! { "listCollections": 1, "filter": { "name": "a" }, "nameOnly": true };
     let batch = bson!([{ "name": "a", "type": "collection" }]);
     let cursor = doc! { "firstBatch": batch, "id": 0_i64, "ns": "shop.$cmd.listCollections" };
@@ -274,7 +274,7 @@ fn unknown_commands_and_fields_are_told_from_those_that_are_not_here() {
     refuse([doc! { "getMore": 5_i64, "collection": "a" }], 238, "getMore");
     refuse([doc! {}], 9, "empty");
     refuse([doc! { "find": "a", "bogus": 1 }], 40415, "BSON field 'find.bogus' is an unknown field.");
-    refuse([doc! { "find": "a", "tailable": true }], 238, "tailable");
+    refuse([doc! { "find": "a", "oplogReplay": true }], 238, "oplogReplay");
     refuse([doc! { "find": 5 }], 73, "find");
     refuse([doc! { "find": "a", "filter": 5 }], 14, "filter");
     refuse([doc! { "find": "a", "filter": { "$bogus": 1 } }], 2, "$bogus");
@@ -654,8 +654,8 @@ fn a_collection_is_modified_to_what_it_is_and_to_nothing_else() {
         (doc! { "index": { "name": "m", "unique": true } }, 238, "unique"),
         (doc! { "index": { "name": "m", "bogus": true } }, 40_415, "bogus"),
         (doc! { "viewOn": "b", "pipeline": [] }, 72, "viewOn"),
-        (doc! { "cappedSize": 4096 }, 238, "cappedSize"),
-        (doc! { "cappedMax": 5 }, 238, "cappedMax"),
+        (doc! { "cappedSize": 4096 }, 72, "capped"),
+        (doc! { "cappedMax": 5 }, 72, "capped"),
         (doc! { "timeseries": {} }, 238, "timeseries"),
         (doc! { "bogus": 1 }, 40_415, "bogus"),
     ] {

@@ -34,8 +34,10 @@ fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
     for (id, audited) in &subject.collections {
         let key = audited.id.catalog_key();
         let mut add = |problem: String| findings.add(family_name(Family::Meta), None, &key, problem);
-        // Collections and indexes share one series of ids.
-        let highest = audited.indexes.iter().map(|index| index.id.0).chain([*id]).max().unwrap_or(*id);
+        // Collections, indexes and insertion orders share one series of ids.
+        let order = audited.capped.map(|capped| capped.order.0);
+        let ids = audited.indexes.iter().map(|index| index.id.0).chain(order);
+        let highest = ids.chain([*id]).max().unwrap_or(*id);
         if u64::from(highest) >= next {
             add(format!("the id {highest} is in use, and the next free one is said to be {next}"));
         }

@@ -88,9 +88,13 @@ fn owners(engine: &Engine, family: Family, keys: &KeySpan) -> Vec<Owner> {
         let namespace = state.namespace.to_string();
         match family {
             Family::Records => drop(by_id.insert(state.id.0, Owner { namespace, index: None })),
-            Family::Entries => by_id.extend(state.indexes().iter().map(|index| {
-                (index.id.0, Owner { namespace: namespace.clone(), index: Some(index.name.clone()) })
-            })),
+            Family::Entries => {
+                by_id.extend(state.indexes().iter().map(|index| {
+                    (index.id.0, Owner { namespace: namespace.clone(), index: Some(index.name.clone()) })
+                }));
+                // The insertion order of a capped collection has no name.
+                by_id.extend(state.order().map(|order| (order.id.0, Owner { namespace, index: None })));
+            }
             // The catalog is of all collections.
             Family::Meta => {}
         }

@@ -60,6 +60,9 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     if !fields.eq(definition.fields.iter().map(|field| (&field.field, field.state.identity.id))) {
         problems.push("the stored auto-increment fields are not those in memory".to_owned());
     }
+    if entry.capped != definition.capped {
+        problems.push("the stored limits of the capped collection are not those in memory".to_owned());
+    }
     if !entry.validation.is_same(definition.validation.as_deref().unwrap_or(&Validation::default())) {
         problems.push("the stored validator is not the one in memory".to_owned());
     }

@@ -12,6 +12,7 @@ mod entries;
 mod files;
 mod findings;
 mod memory;
+mod order;
 mod orphans;
 mod records;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use sequence::auto_increment::Field;
 pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
 pub(crate) use crate::audit::watch::{Callback, Watch};
+use crate::catalog::capped::Capped;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
@@ -47,6 +49,7 @@ struct Audited {
     namespace: Namespace,
     indexes: Vec<Index>,
     fields: Vec<(Field, SequenceId)>,
+    capped: Option<Capped>,
     /// The counter of documents at that moment, if it was known.
     counted: Option<u64>,
 }
@@ -98,9 +101,15 @@ impl Subject {
             let collection = CollectionId(id);
             match entry::decode(collection, &value) {
                 Ok(Entry::View(ViewEntry { namespace, .. })) => drop(views.insert(id, namespace)),
-                Ok(Entry::Collection(CollectionEntry { namespace, indexes, fields, validation: _ })) => {
+                Ok(Entry::Collection(CollectionEntry {
+                    namespace,
+                    indexes,
+                    fields,
+                    capped,
+                    validation: _,
+                })) => {
                     let counted = counts.get(&id).copied().flatten();
-                    let audited = Audited { id: collection, namespace, indexes, fields, counted };
+                    let audited = Audited { id: collection, namespace, indexes, fields, capped, counted };
                     collections.insert(id, audited);
                 }
                 Err(error) => unreadable.push((collection, error)),
@@ -127,6 +136,11 @@ impl Subject {
             Some((audited, position))
         })
     }
+
+    /// Whether the id is that of the insertion order of a capped collection.
+    fn is_order(&self, id: u32) -> bool {
+        self.collections.values().any(|audited| audited.capped.is_some_and(|capped| capped.order.0 == id))
+    }
 }
 
 /// Audits the whole database, without its files.
@@ -148,6 +162,7 @@ pub(crate) fn verify(
     let mut found = records::Found { findings: &mut findings, orphans: &mut orphans };
     let expected = records::audit(&subject, watch, &mut report, &mut found)?;
     entries::audit(&subject, &expected, watch, &mut report, &mut findings)?;
+    order::audit(&subject, watch, &mut findings)?;
     findings.report_into(&mut report);
     orphans.report_into(&mut report);
     Ok(report)

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::change::following_id;
+use crate::catalog::capped::Capped;
+use crate::catalog::change::{following_id, stage_order};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
@@ -43,8 +44,11 @@ impl Catalog {
             indexes.push(Index { id, detail: EntryDetail::Whole, arrays, uses, ..index.clone() });
             next.id = following_id(next.id)?;
         }
-        let definition = like.with_indexes(indexes).with_fields(AutoFields::default());
         let mut batch = Batch::new(storage.database);
+        // An order of its own: that of the other collection has its documents.
+        let order = |Capped { limits, .. }| stage_order(&mut batch, &mut next, limits);
+        let capped = like.capped.map(order).transpose()?;
+        let definition = like.with_indexes(indexes).with_fields(AutoFields::default()).with_capped(capped);
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit_definition(batch)?;

@@ -11,10 +11,11 @@ use query::code::Code;
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 
+use crate::catalog::capped::{Capped, CappedLimits, OrderState};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
-use crate::catalog::names::{Catalog, Named};
+use crate::catalog::names::{Catalog, Named, NextIds};
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::catalog::validation::{Validation, ValidationChange};
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
-use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
+use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID, OrderId};
 use crate::storage::write::Batch;
 use crate::sync::ShardedLockWriteGuard;
 
@@ -41,6 +42,8 @@ pub(crate) struct BuildIds {
 pub(crate) struct NewCollection {
     pub(crate) fields: Vec<FieldOptions>,
     pub(crate) validation: ValidationChange,
+    /// Present for a capped collection.
+    pub(crate) capped: Option<CappedLimits>,
 }
 
 /// The result of creating a collection.
@@ -70,7 +73,8 @@ impl Catalog {
         next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
         let validation = Validation::default().changed(namespace, &new.validation)?;
-        let empty = Definition::of_indexes(Vec::new()).with_validation(validation);
+        let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
+        let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
@@ -141,7 +145,10 @@ impl Catalog {
         // Both gates before the batch: neither collection may change between its entry and the commit.
         let (definition, replaced) = enter_both(&collection, target.as_deref());
         // A build writes under the collection's name. As in MongoDB the rename is refused, and can be tried again.
-        [Some(&collection), target.as_ref()].into_iter().flatten().try_for_each(refuse_builds)?;
+        [Some(&collection), target.as_ref()]
+            .into_iter()
+            .flatten()
+            .try_for_each(|collection| refuse_builds(collection))?;
         // Under both gates: what is checked here is what the batch removes.
         if let Replace::Same(copied) = replace {
             check_replaced(to, replaced.as_deref(), copied)?;
@@ -183,6 +190,20 @@ impl Catalog {
         Ok(BuildIds { log, index })
     }
 
+    /// Takes the id of an insertion order that is to be made, and marks it as being made. After a crash the next open removes
+    /// what is stored under it.
+    pub(crate) fn begin_order(&self, storage: Storage<'_>) -> Result<OrderId> {
+        let mut next = self.next_ids.lock();
+        let order = OrderId(next.id);
+        let following = following_id(order.0)?;
+        let mut batch = Batch::new(storage.database);
+        batch.put(Family::Meta, &order.building_key(), &[]);
+        batch.put(Family::Meta, META_NEXT_ID, &following.to_be_bytes());
+        storage.store.commit_definition(batch)?;
+        next.id = following;
+        Ok(order)
+    }
+
     /// Refuses a database whose name differs from that of another one only in case. On some file systems, and
     /// in MongoDB, the two would be the same.
     pub(super) fn refuse_case_clash(&self, db: &str) -> Result<()> {
@@ -200,7 +221,7 @@ impl Catalog {
 }
 
 /// Fails if indexes of the collection are being built.
-fn refuse_builds(collection: &Arc<CollectionState>) -> Result<()> {
+pub(crate) fn refuse_builds(collection: &CollectionState) -> Result<()> {
     if collection.builds.is_idle() {
         return Ok(());
     }
@@ -216,7 +237,9 @@ fn check_replaced(to: &Namespace, replaced: Option<&Definition>, copied: &Defini
     let current = replaced.map_or_else(Vec::new, |definition| described(&definition.indexes));
     let changed = if current != described(&copied.indexes) {
         Some("indexes")
-    } else if !copied.is_validated_like(replaced) {
+    } else if !copied.is_validated_like(replaced)
+        || replaced.is_some_and(|definition| definition.capped.is_some())
+    {
         Some("options")
     } else {
         None
@@ -304,6 +327,7 @@ pub(crate) fn modify_index(
     let position = find(&indexes)?;
     let index = indexes.get_mut(position).expect("it was found at this position");
     if modify(index)? {
+        refuse_expiry(collection, index.settings.expire_after_seconds)?;
         let mut batch = Batch::new(storage.database);
         let changed = definition.with_indexes(indexes);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
@@ -311,6 +335,46 @@ pub(crate) fn modify_index(
         collection.publish_settings(&mut definition, changed.indexes);
     }
     Ok(Some(()))
+}
+
+/// Stages the empty order of a new capped collection, which takes the next id.
+pub(super) fn stage_order(batch: &mut Batch<'_>, next: &mut NextIds, limits: CappedLimits) -> Result<Capped> {
+    let order = OrderId(next.id);
+    next.id = following_id(next.id)?;
+    OrderState::empty().stage(batch, order);
+    Ok(Capped { limits, order })
+}
+
+/// Changes how large a capped collection may become, by a function of what it may be now. Returns `None` if the collection was
+/// dropped or renamed meanwhile: the caller must look the name up again.
+pub(crate) fn modify_limits(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    change: impl FnOnce(Option<CappedLimits>) -> Result<CappedLimits>,
+) -> Result<Option<()>> {
+    let mut definition = collection.enter_alone();
+    if collection.is_retired() {
+        return Ok(None);
+    }
+    let limits = change(definition.capped.map(|capped| capped.limits))?;
+    let capped = definition.capped.map(|capped| Capped { limits, ..capped });
+    if capped != definition.capped {
+        let changed = definition.with_capped(capped);
+        let mut batch = Batch::new(storage.database);
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
+        storage.store.commit_definition(batch)?;
+        *definition = changed;
+    }
+    Ok(Some(()))
+}
+
+/// Refuses an expiry of documents that are removed by their order.
+pub(crate) fn refuse_expiry(collection: &CollectionState, expire_after_seconds: Option<u32>) -> Result<()> {
+    if collection.order().is_some() && expire_after_seconds.is_some() {
+        let message = "Cannot create TTL index on a capped collection";
+        return Err(Error::command(Code::CANNOT_CREATE_INDEX, message));
+    }
+    Ok(())
 }
 
 /// Changes how the collection checks its documents. Returns `None` if the collection was dropped or renamed meanwhile: the

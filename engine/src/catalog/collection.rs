@@ -10,10 +10,11 @@
 //! its snapshot, and knows whether the snapshot may lack something.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::catalog::builds::{BuildEnd, Builds};
+use crate::catalog::capped::{Capped, InsertionOrder};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
@@ -40,6 +41,8 @@ pub(crate) struct CollectionState {
     pub(crate) count: DocumentCount,
     /// The indexes that are being built. They are in neither list above.
     pub(crate) builds: Builds,
+    /// Set if the collection is capped: when it is made, or once, when it is converted.
+    order: OnceLock<Arc<InsertionOrder>>,
 }
 
 /// What writers need to know of a collection: its indexes, its auto-increment fields, and what its documents must be like.
@@ -49,6 +52,8 @@ pub(crate) struct Definition {
     pub(crate) fields: Arc<AutoFields>,
     /// Absent if nothing of it was ever set.
     pub(crate) validation: Option<Arc<Validation>>,
+    /// Absent if the collection is not capped.
+    pub(crate) capped: Option<Capped>,
 }
 
 /// What was announced to the readers of a collection.
@@ -96,7 +101,9 @@ pub(crate) struct CounterMark(i64);
 
 impl CollectionState {
     pub(crate) fn new(id: CollectionId, namespace: Namespace, definition: Definition) -> Self {
+        let order = definition.capped.map(|capped| Arc::new(InsertionOrder::new(capped.order)));
         Self {
+            order: once(order),
             id,
             namespace,
             published: RwLock::new(Arc::clone(&definition.indexes)),
@@ -120,6 +127,20 @@ impl CollectionState {
     /// Enters the collection alone: no write runs while the guard exists.
     pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Definition> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The insertion order. Returns `None` if the collection is not capped.
+    #[inline]
+    pub(crate) fn order(&self) -> Option<&Arc<InsertionOrder>> {
+        self.order.get()
+    }
+
+    /// Makes the collection a capped one for readers and writers. The caller holds the gate exclusively and has committed the
+    /// order and the entry.
+    pub(crate) fn become_capped(&self, held: &mut Definition, capped: Capped) {
+        held.capped = Some(capped);
+        // A collection is converted once: later conversions change its limits.
+        let _ = self.order.set(Arc::new(InsertionOrder::new(capped.order)));
     }
 
     /// The current indexes, for readers.
@@ -201,6 +222,10 @@ impl CollectionState {
                 self.changes.fetch_or(Changes::RETIRED, Ordering::AcqRel);
                 // After that: a build that begins now and is not told to end here sees that the state is retired.
                 self.builds.end(BuildEnd::CollectionGone, |_| true);
+                // Readers that wait for documents learn that there will be none.
+                if let Some(order) = self.order() {
+                    order.wake();
+                }
             }
             Err(_) => {
                 self.changes.fetch_and(!Changes::ENDING, Ordering::AcqRel);
@@ -222,8 +247,14 @@ impl CollectionState {
             key_bound: KeyBound { highest: Mutex::new(self.key_bound.highest.lock().clone()) },
             count: self.count.moved(),
             builds: Builds::default(),
+            order: once(self.order().cloned()),
         }
     }
+}
+
+/// A cell with a value, or an empty one.
+fn once<T>(value: Option<T>) -> OnceLock<T> {
+    value.map_or_else(OnceLock::new, OnceLock::from)
 }
 
 impl Changes {
@@ -250,7 +281,7 @@ impl Changes {
 impl Definition {
     /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
-        Self { indexes: indexes.into(), fields: Arc::default(), validation: None }
+        Self { indexes: indexes.into(), fields: Arc::default(), validation: None, capped: None }
     }
 
     /// The same definition with other indexes.
@@ -261,6 +292,11 @@ impl Definition {
     /// The same definition with other auto-increment fields.
     pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
         Self { fields: Arc::new(fields), ..self.clone() }
+    }
+
+    /// The same definition with other limits.
+    pub(crate) fn with_capped(&self, capped: Option<Capped>) -> Self {
+        Self { capped, ..self.clone() }
     }
 
     /// Whether another collection, or one that does not exist, checks the same documents in the same way.
@@ -339,13 +375,13 @@ impl DocumentCount {
         self.settling.lock()
     }
 
-    /// Sets the counter to 0 together with `commit`, which removes all documents. The caller makes sure that
+    /// Sets the counter together with `commit`, which leaves this number of documents. The caller makes sure that
     /// no write runs. A count that is running has no effect afterwards.
-    pub(crate) fn clear(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn reset(&self, documents: u64, commit: impl FnOnce() -> Result<()>) -> Result<()> {
         let _settling = self.settling.lock();
         // Under the lock, and before the counter: an audit that holds the counter sees both or neither.
         commit()?;
-        self.documents.store(0, Ordering::Release);
+        self.documents.store(documents.cast_signed(), Ordering::Release);
         self.known.store(true, Ordering::Release);
         Ok(())
     }
@@ -441,7 +477,7 @@ mod tests {
     fn a_count_that_was_overtaken_counts_for_nothing() {
         let count = DocumentCount::default();
         let mark = count.mark();
-        count.clear(|| Ok(())).expect("cleared");
+        count.reset(0, || Ok(())).expect("cleared");
         count.add(1);
         count.settle(100, mark);
         assert_eq!(count.known(), Some(1));

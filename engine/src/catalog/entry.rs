@@ -8,7 +8,10 @@
 //! ```
 //! A view has `{ db: string, name: string, viewOn: string, pipeline: [ document ] }`, and no `indexes`.
 //!
-//! A collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
+//! A capped collection has `cappedIndexes` in place of `indexes`, whether or not its documents are validated, and
+//! `capped: { size: int64, max?: int64, order: int64 }`.
+//!
+//! Any other collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
 //! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
 //! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
 //!
@@ -25,6 +28,7 @@ use query::code::Code;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
+use crate::catalog::capped::{CAPPED, Capped};
 use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
@@ -38,13 +42,16 @@ use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
-/// The fields of the indexes: of a collection without validation, and with it.
+/// The fields of the indexes: of a collection without validation, with it, and of one that is capped.
 const INDEXES: &str = "indexes";
+const CAPPED_INDEXES: &str = "cappedIndexes";
 const VALIDATED_INDEXES: &str = "validatedIndexes";
 
 /// All fields of a collection's entry.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 10] = [
     "autoIncrement",
+    CAPPED,
+    CAPPED_INDEXES,
     "db",
     INDEXES,
     "name",
@@ -84,18 +91,27 @@ pub(crate) struct CollectionEntry {
     pub(crate) indexes: Vec<Index>,
     pub(crate) fields: Vec<(Field, SequenceId)>,
     pub(crate) validation: Validation,
+    pub(crate) capped: Option<Capped>,
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation } = definition;
+    let Definition { indexes, fields, validation, capped } = definition;
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
     let fields: Vec<Bson> = fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
     // The order of the fields is that of the description in the documentation; no reader depends on it.
     let mut entry = doc! { "db": &namespace.db, "name": &namespace.coll };
-    entry.insert(if validation.is_some() { VALIDATED_INDEXES } else { INDEXES }, indexes);
+    let field = match (capped, validation) {
+        (Some(_), _) => CAPPED_INDEXES,
+        (None, Some(_)) => VALIDATED_INDEXES,
+        (None, None) => INDEXES,
+    };
+    entry.insert(field, indexes);
     entry.insert("autoIncrement", fields);
     if let Some(validation) = validation {
         validation.describe(&mut entry);
+    }
+    if let Some(capped) = capped {
+        entry.insert(CAPPED, capped.encode());
     }
     stored(namespace, &entry)
 }
@@ -128,7 +144,8 @@ fn stored(namespace: &Namespace, entry: &Document) -> Result<Vec<u8>> {
 
 /// The name of the field that has the indexes in a stored entry.
 pub(crate) fn indexes_field(entry: &Document) -> &'static str {
-    if entry.contains_key(VALIDATED_INDEXES) { VALIDATED_INDEXES } else { INDEXES }
+    let named = [CAPPED_INDEXES, VALIDATED_INDEXES].into_iter().find(|field| entry.contains_key(field));
+    named.unwrap_or(INDEXES)
 }
 
 pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
@@ -160,6 +177,11 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
         indexes: indexes.collect::<Result<_>>()?,
         fields: fields.collect::<Result<_>>()?,
         validation: Validation::decode(&entry)
+            .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
+        capped: entry
+            .get(CAPPED)
+            .map(Capped::decode)
+            .transpose()
             .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
         namespace,
     }))
@@ -291,6 +313,10 @@ mod tests {
             let checked = encode(&namespace(), &plain.with_validation(validation)).expect("encoded");
             assert!(!entry_of(&checked).contains_key("indexes"));
         }
+        let limits = crate::catalog::capped::CappedLimits { size: 4096, documents_max: Some(5) };
+        let capped = Capped { limits, order: crate::storage::keys::OrderId(3) };
+        let capped = encode(&namespace(), &plain.with_capped(Some(capped))).expect("encoded");
+        assert!(!["indexes", "validatedIndexes"].iter().any(|field| entry_of(&capped).contains_key(field)));
         let view = ViewDefinition { on: "others".to_owned(), pipeline: Vec::new() };
         assert!(!entry_of(&encode_view(&namespace(), &view).expect("encoded")).contains_key("indexes"));
     }

@@ -7,6 +7,7 @@
 
 mod aside;
 pub(crate) mod builds;
+pub(crate) mod capped;
 pub(crate) mod change;
 pub(crate) mod collection;
 pub(crate) mod entry;

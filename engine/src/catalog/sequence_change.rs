@@ -13,6 +13,7 @@ use sequence::state::State;
 use sequence::store::Cause;
 
 use crate::catalog::builds::BuildEnd;
+use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{Furthest, as_conflict, parse_fields, stage_fields};
@@ -225,6 +226,14 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
+    // Waited for before anything else is held. What follows removes the state of the order too, so it is written again.
+    let mut turn = collection.order().map(|order| order.turn(storage.database)).transpose()?;
+    if let Some(turn) = &mut turn {
+        batch.delete_range(Family::Entries, &turn.id().prefix(), &turn.id().end());
+        let next = turn.state.next;
+        turn.make_room_below(next);
+        turn.state = OrderState { first: next, documents: 0, bytes: 0, next };
+    }
     let mut changing = Vec::new();
     // In the order of turns, as in `alter_fields`.
     for field in definition.fields.turns().iter().map(|position| definition.fields.at(*position)) {
@@ -238,7 +247,11 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
         }
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
-    collection.count.clear(|| storage.store.commit_definition(batch))?;
+    let commit = |batch| storage.store.commit_definition(batch);
+    collection.count.reset(0, || match turn {
+        Some(mut turn) => turn.commit(batch, commit),
+        None => commit(batch),
+    })?;
     publish_all(changing, storage);
     // What builds have read is gone. They wait for the gate before they end, so none ends without knowing.
     collection.builds.end(BuildEnd::Truncated, |_| true);

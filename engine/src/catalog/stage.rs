@@ -9,6 +9,7 @@ use sequence::allocator::Sequence;
 use sequence::state::{Mark, State};
 use sequence::store::{Change, GAPS_KEPT, Gap};
 
+use crate::catalog::capped::Capped;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry;
 use crate::catalog::names::NextIds;
@@ -42,6 +43,9 @@ pub(crate) fn stage_collection_removal(
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+    }
+    if let Some(Capped { order, .. }) = definition.capped {
+        batch.delete_range(Family::Entries, &order.prefix(), &order.end());
     }
     for field in definition.fields.iter() {
         stage_sequence_removal(batch, &field.state.identity);

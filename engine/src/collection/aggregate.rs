@@ -15,14 +15,13 @@ use crate::catalog::views::{Resolved, is_a_view};
 use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Viewed};
 use crate::collection::others::Others;
-use crate::collection::size::{index_bytes, record_bytes};
+use crate::collection::size::storage_stats;
 use crate::collection::write_results::Written;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::leading::leading;
-use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, WorkReport};
@@ -32,7 +31,7 @@ use crate::metrics::watch::{CursorRequest, Watch};
 use crate::names::validate_database;
 use crate::namespace::Namespace;
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::shared::{Caller, Shared};
 
@@ -646,43 +645,6 @@ impl Asked {
         }
         Ok(RawDocumentBuf::try_from(&told)?)
     }
-}
-
-/// The document `storageStats`, with sizes divided by `scale`.
-fn storage_stats(viewed: Viewed<'_>, scale: i64) -> Result<Document> {
-    let Viewed { database, state, view } = viewed;
-    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    let scaled = |bytes: u64| long(bytes) / scale;
-    let (files, again) = (record_bytes(database, state), view.again());
-    // Counted on the view and not taken from the counter: size and count are of one moment.
-    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
-    let (mut count, mut size) = (0_u64, 0_u64);
-    while matches.advance()? {
-        count += 1;
-        size = size.saturating_add(matches.bytes().len() as u64);
-    }
-    // All indexes: hidden ones take room as well, and the view has only those that searches may use.
-    let indexes = again.map_or(Ok(Vec::new()), |view| index_bytes(database, state, &view, count))?;
-    let in_indexes: u64 = indexes.iter().map(|(_, bytes)| bytes).sum();
-    // As in the command `collStats`: what was just written is in no table file yet.
-    let stored = files.max(size);
-    let mut storage = doc! { "size": scaled(size), "count": long(count) };
-    // As in MongoDB, an empty collection has no average. It is in bytes, whatever the scale.
-    if let Some(average) = size.checked_div(count) {
-        storage.insert("avgObjSize", long(average));
-    }
-    let sizes = indexes.iter().map(|(name, bytes)| (name.clone(), Bson::Int64(scaled(*bytes))));
-    storage.extend(doc! {
-        "storageSize": scaled(stored),
-        "freeStorageSize": 0_i64,
-        "capped": false,
-        "nindexes": i32::try_from(indexes.len()).unwrap_or(i32::MAX),
-        "totalIndexSize": scaled(in_indexes),
-        "indexSizes": sizes.collect::<Document>(),
-        "totalSize": scaled(stored.saturating_add(in_indexes)),
-        "scaleFactor": scale,
-    });
-    Ok(storage)
 }
 
 fn scale(options: &Document) -> Result<i64> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::Document;
 use query::code::Code;
 
+use crate::catalog::capped::{CappedLimits, CappedRequest, checked_max, checked_size};
 use crate::catalog::change::{self, Created, NewCollection};
 use crate::catalog::fields::has_fields;
 use crate::catalog::validation::{Validation, ValidationChange};
@@ -23,6 +24,8 @@ use crate::shared::Shared;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declaration {
     pub(crate) collection: NewCollection,
+    /// Whether it is to be capped, and how.
+    pub(crate) capped: CappedRequest,
     /// What a view stands on.
     pub(crate) view_on: Option<String>,
     /// The stages of a view.
@@ -34,6 +37,33 @@ pub(crate) struct Declaration {
 pub(crate) struct DeclarationChange {
     pub(crate) validation: ValidationChange,
     pub(crate) view: ViewChange,
+    pub(crate) capped: LimitsChange,
+}
+
+/// What is to become of the limits of a capped collection. What is absent stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LimitsChange {
+    pub(crate) size: Option<i64>,
+    pub(crate) max: Option<i64>,
+}
+
+impl LimitsChange {
+    fn is_empty(self) -> bool {
+        self.size.is_none() && self.max.is_none()
+    }
+
+    /// The limits after the change. Refuses a collection that has none.
+    fn apply(self, before: Option<CappedLimits>) -> Result<CappedLimits> {
+        let refuse = || refused(Code::INVALID_OPTIONS, "Collection must be capped.");
+        let before = before.ok_or_else(refuse)?;
+        Ok(CappedLimits {
+            size: self.size.map_or(Ok(before.size), |size| checked_size("cappedSize", size))?,
+            documents_max: match self.max {
+                None => before.documents_max,
+                Some(max) => checked_max("cappedMax", Some(max))?,
+            },
+        })
+    }
 }
 
 /// Makes a collection or a view. It is no error if it is there and was declared alike.
@@ -44,14 +74,15 @@ pub(crate) fn create(shared: &Shared, namespace: Namespace, new: &Declaration) -
 }
 
 fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
-    let Declaration { collection: new, view_on, pipeline } = new;
+    let Declaration { collection: new, capped, view_on, pipeline } = new;
+    let new = &NewCollection { capped: capped.limits()?, ..new.clone() };
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
     if let Some(on) = view_on {
         // A view stores nothing, so there is nothing that could be numbered or validated.
-        if !new.fields.is_empty() || !new.validation.is_empty() {
-            let message = "a view has neither a validator nor auto-increment fields";
+        if !new.fields.is_empty() || !new.validation.is_empty() || new.capped.is_some() {
+            let message = "a view has neither a validator nor auto-increment fields, and is not capped";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
         let definition = ViewDefinition { on: on.clone(), pipeline: pipeline.clone().unwrap_or_default() };
@@ -76,7 +107,8 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     let definition = existing.definition();
     let validation = Validation::default().changed(namespace, &new.validation)?;
     let present = definition.validation.as_deref().cloned().unwrap_or_default();
-    if has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
+    let limits = definition.capped.map(|capped| capped.limits);
+    if limits == new.capped && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }
     Err(is_taken(namespace))
@@ -89,14 +121,15 @@ fn is_taken(namespace: &Namespace) -> Error {
 
 /// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.
 pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &DeclarationChange) -> Result<()> {
-    let DeclarationChange { validation: change, view } = change;
+    let DeclarationChange { validation: change, view, capped } = change;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     // Asked once: if the name passes to another kind meanwhile, the change itself says so.
     let is_view = shared.catalog.find_view(namespace).is_some();
     if !view.is_empty() {
-        if !change.is_empty() {
-            let message = "a view has no validator, and a collection neither 'viewOn' nor 'pipeline'";
+        if !change.is_empty() || !capped.is_empty() {
+            let message =
+                "a view has no validator and no limits, and a collection neither 'viewOn' nor 'pipeline'";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
         let modified =
@@ -104,17 +137,25 @@ pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &Declaratio
         return modified.map_err(|error| error.in_namespace(namespace));
     }
     // As in MongoDB, nothing is what every view can be changed by.
-    if is_view && change.is_empty() {
+    if is_view && change.is_empty() && capped.is_empty() {
         return Ok(());
     }
     // Again until the change was made to the collection that has the name at that moment.
     loop {
         let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
         // Nothing is written where nothing is to change.
-        if change.is_empty() {
+        if change.is_empty() && capped.is_empty() {
             return Ok(());
         }
-        let modify = |storage| change::modify_validation(storage, &state, change);
+        let modify = |storage| {
+            // First, because it may be refused: then nothing else is changed.
+            if !capped.is_empty()
+                && change::modify_limits(storage, &state, |before| capped.apply(before))?.is_none()
+            {
+                return Ok(None);
+            }
+            if change.is_empty() { Ok(Some(())) } else { change::modify_validation(storage, &state, change) }
+        };
         let changed = shared.define(&storage, modify);
         // `None`: the collection was dropped since it was found, and may have been created again.
         if changed.map_err(|error| error.in_namespace(namespace))?.is_some() {

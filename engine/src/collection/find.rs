@@ -3,28 +3,34 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
+use query::code::Code;
 use query::operation::OperationContext;
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
+use crate::codes::refused;
 use crate::collection::handle::Collection;
 use crate::collection::view_reads::AsPipeline;
 use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::read_view::{FoundByIndex, FoundRecord};
+use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView};
 use crate::execute::rows::{RowExtras, Rows, Search};
 use crate::metrics::notes;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::CursorRequest;
-use crate::options::{Collation, FindOptions, Hint};
+use crate::options::{Collation, CursorType, FindOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::storage::Family;
+use crate::tail::{self, Tail};
+
+/// How long a cursor awaits a document, as in MongoDB.
+const AWAIT_TIME: Duration = Duration::from_secs(1);
 
 impl<T> Collection<T> {
     /// Finds the documents that match the filter, as they are when `run` is called. An empty filter matches all documents.
@@ -133,6 +139,12 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
     comment: Bson = [
         r#"assert_eq!(people.find(doc! {}).comment("nightly report".into()).run()?.count(), 2);"#,
     ],
+    /// Whether the cursor goes on after the last document, with those that are inserted later. Only a capped collection can be
+    /// read so, in the order of its documents: all else fails with code 2 (`BadValue`).
+    cursor_type: CursorType = [
+        "let refused = people.find(doc! {}).cursor_type(CursorType::Tailable).run();",
+        "assert_eq!(refused.unwrap_err().code(), Some(2));",
+    ],
     /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
     /// index.
     hint: Hint = [
@@ -157,6 +169,12 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
         r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
         r#"let mut below = people.find(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
         "assert_eq!(below.next().transpose()?, Some(ada));",
+    ],
+    /// How long [`next_if_any`](Cursor::next_if_any) of a cursor of [`CursorType::TailableAwait`] waits for a document. One
+    /// second if nothing is said; other cursors do not wait.
+    max_await_time: Duration = [
+        "let found = people.find(doc! {}).max_await_time(Duration::from_millis(100)).run()?;",
+        "assert_eq!(found.count(), 2);",
     ],
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
     /// of the cursor does not count.
@@ -365,10 +383,13 @@ fn is_plain(options: &FindOptions) -> bool {
         batch_size: _,
         collation: None,
         comment: _,
+        // Only `find` has it.
+        cursor_type: _,
         hint: None,
         let_vars: None,
         limit: _,
         max: None,
+        max_await_time: _,
         max_time: _,
         min: None,
         projection: None,
@@ -400,8 +421,9 @@ fn search(
     }
     let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
     let order = order.within(options.min.as_ref(), options.max.as_ref())?;
-    // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range.
-    let parse = if order.has_range() { Selector::parse_planned } else { Selector::parse };
+    // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range; and it cannot go on.
+    let parse =
+        if order.has_range() || is_tailable(options) { Selector::parse_planned } else { Selector::parse };
     let selector = parse(filter, options.let_vars.as_ref(), operation)?;
     let projection = parse_projection(options.projection.as_ref(), &selector)?;
     let extras = RowExtras {
@@ -433,6 +455,9 @@ fn open<T>(
 ) -> Result<Cursor<T>> {
     // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
     let search = search(filter, options, limit, collection.begin(options.max_time))?;
+    if is_tailable(options) {
+        return open_tailable(collection, options, search);
+    }
     let selector = search.selector.clone();
     let opened = collection.search(&selector, |view| {
         // The view's own indexes: the plan can use these and no others.
@@ -444,6 +469,35 @@ fn open<T>(
         None if collection.is_view()? => AsPipeline::of_find(filter, options, limit)?.open(collection),
         // As in MongoDB, a collection that does not exist is an empty one.
         None => Ok(Cursor::empty()),
+    }
+}
+
+fn is_tailable(options: &FindOptions) -> bool {
+    matches!(options.cursor_type, Some(CursorType::Tailable | CursorType::TailableAwait))
+}
+
+/// Opens a cursor that goes on after the last document.
+fn open_tailable<T>(collection: &Collection<T>, options: &FindOptions, search: Search) -> Result<Cursor<T>> {
+    tail::check(&search, options)?;
+    let await_time = match options.cursor_type {
+        Some(CursorType::TailableAwait) => options.max_await_time.unwrap_or(AWAIT_TIME),
+        Some(CursorType::Tailable | CursorType::NonTailable) | None => Duration::ZERO,
+    };
+    let engine = collection.shared().engine();
+    let opened = {
+        let database = engine.store.enter()?;
+        let taken = ReadView::take(&database, || collection.find_state())?;
+        taken.map(|(state, view)| Tail::open(engine, &state, view, search, await_time)).transpose()?
+    };
+    match opened {
+        Some(Some(tail)) => Ok(Cursor::tailing(tail)),
+        None if collection.is_view()? => {
+            let namespace = collection.valid_namespace()?;
+            let message = format!("a view has no documents of its own, so it cannot be tailed: {namespace}");
+            Err(refused(Code::INVALID_PIPELINE_OPERATOR, message).in_namespace(namespace))
+        }
+        // As in MongoDB, a cursor that finds nothing to follow is at its end.
+        Some(None) | None => Ok(Cursor::empty()),
     }
 }
 

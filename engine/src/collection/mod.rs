@@ -10,6 +10,7 @@ mod aggregate;
 mod auto_increment;
 mod bulk_write;
 pub(crate) mod by_database;
+mod capped;
 mod change;
 mod compact;
 mod count;
@@ -44,6 +45,7 @@ pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };
 pub use self::bulk_write::BulkWrite;
+pub use self::capped::{CloneAsCapped, ConvertToCapped};
 pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
 pub use self::distinct::Distinct;

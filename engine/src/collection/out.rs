@@ -1,4 +1,4 @@
-//! `$out`: documents are gathered in a collection that no reader sees, and take the place of the target in one commit.
+//! `$out`, and copies of collections as capped ones: documents are gathered in a collection that no reader sees, and take the place of the target in one commit.
 //!
 //! The gathered documents go through the same line as every insert, into a collection that has the indexes of the target from
 //! the beginning. So what an index refuses is refused before anything of the target is touched. The last step is a rename
@@ -7,18 +7,22 @@
 
 use std::sync::Arc;
 
+use bson::RawDocumentBuf;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
+use crate::catalog::capped::{Capped, CappedLimits};
 use crate::catalog::change::{Replace, refuse_fields};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::codes::refused;
+use crate::cursor::Cursor;
 use crate::document::draft::Drafts;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::shared::Shared;
+use crate::storage::keys::OrderId;
 use crate::write::Target;
 use crate::write::insert;
 use crate::write::outcome::{InsertOrder, InsertOutcome};
@@ -38,12 +42,42 @@ pub(super) struct Aside<'a> {
     /// Whether no document is checked by the validator of the target.
     bypass: Option<bool>,
     is_placed: bool,
+    /// Who gathers, in messages.
+    name: &'static str,
+}
+
+/// Documents that are gathered, one after the other.
+pub(super) trait Documents {
+    /// Steps to the next document. Returns `false` at the end.
+    fn advance(&mut self) -> Result<bool>;
+    /// The bytes of the current document.
+    fn bytes(&self) -> &[u8];
+}
+
+impl Documents for Piped {
+    fn advance(&mut self) -> Result<bool> {
+        Self::advance(self)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        Self::bytes(self)
+    }
+}
+
+impl Documents for Cursor<RawDocumentBuf> {
+    fn advance(&mut self) -> Result<bool> {
+        Self::advance(self)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.current().as_bytes()
+    }
 }
 
 impl<'a> Aside<'a> {
     /// Makes the collection for documents that are to replace those of `target`.
     pub(super) fn begin(shared: &'a Shared, target: &'a Namespace, bypass: Option<bool>) -> Result<Self> {
-        let database = shared.store.enter()?;
+        let _in_use = shared.store.enter()?;
         shared.store.admit_write()?;
         shared.catalog.refuse_view(target)?;
         // Under the gate for a moment, so that a change of the indexes that is running is seen as a whole.
@@ -52,38 +86,70 @@ impl<'a> Aside<'a> {
         let copied = match replaced {
             Some(definition) => {
                 refuse_fields(target, &definition)?;
+                if definition.capped.is_some() {
+                    let message = format!("namespace '{target}' is capped so it can't be used for $out");
+                    return Err(refused(Code::OUT_TO_CAPPED, message).in_namespace(target));
+                }
                 definition
             }
             None => Definition::of_indexes(Vec::new()),
         };
+        let like = copied.clone();
+        Self::make(shared, target, copied, &like, bypass)
+    }
+
+    /// Makes the collection for documents of a new capped collection, which is validated like another one.
+    pub(super) fn begin_capped(
+        shared: &'a Shared,
+        target: &'a Namespace,
+        like: &Definition,
+        limits: CappedLimits,
+    ) -> Result<Self> {
+        shared.store.admit_write()?;
+        // The order is taken when the collection is made.
+        let capped = Capped { limits, order: OrderId(0) };
+        let like = like.with_indexes(Vec::new()).with_capped(Some(capped));
+        // As in MongoDB documents are copied as they are.
+        let mut made = Self::make(shared, target, Definition::of_indexes(Vec::new()), &like, Some(true))?;
+        made.name = "cloneCollectionAsCapped";
+        Ok(made)
+    }
+
+    fn make(
+        shared: &'a Shared,
+        target: &'a Namespace,
+        copied: Definition,
+        like: &Definition,
+        bypass: Option<bool>,
+    ) -> Result<Self> {
+        let database = shared.store.enter()?;
         // An id of the store's own generator: two calls for one target gather in two collections.
         let namespace = Namespace::aside(&target.db, &shared.generator.generate().to_string());
-        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &copied)?;
+        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, like)?;
         // Before the sync: dropped if that fails, it drops the collection.
-        let aside = Self { shared, target, namespace, state, copied, bypass, is_placed: false };
+        let aside = Self { shared, target, namespace, state, copied, bypass, is_placed: false, name: "$out" };
         shared.store.sync_written(&database)?;
         Ok(aside)
     }
 
-    /// Gathers the results of a pipeline to their end, and puts them in place.
-    pub(super) fn fill(mut self, piped: &mut Piped) -> Result<()> {
-        let operation = piped.operation().clone();
+    /// Gathers documents to their end, and puts them in place.
+    pub(super) fn fill(mut self, documents: &mut impl Documents, operation: &OperationContext) -> Result<()> {
         // What waits for the next insert is memory of the operation, like the memory of a stage.
-        let mut held = Reservation::of(&operation);
+        let mut held = Reservation::of(operation);
         let mut drafts = Drafts::default();
         let mut bytes = 0;
-        while piped.advance()? {
-            bytes += piped.bytes().len();
+        while documents.advance()? {
+            bytes += documents.bytes().len();
             held.grow_by_steps(bytes)?;
-            drafts.push_bytes(piped.bytes());
+            drafts.push_bytes(documents.bytes());
             if bytes >= INSERTED_BYTES {
-                self.insert(std::mem::take(&mut drafts), &operation)?;
+                self.insert(std::mem::take(&mut drafts), operation)?;
                 bytes = 0;
             }
         }
         // An insert without documents would be refused, and a pipeline may have no results.
         if drafts.len() > 0 {
-            self.insert(drafts, &operation)?;
+            self.insert(drafts, operation)?;
         }
         self.put_in_place()
     }
@@ -149,14 +215,14 @@ impl<'a> Aside<'a> {
         let error = error.into_command();
         let ErrorKind::Command(refused) = error.kind() else { return error };
         let (aside, target) = (self.namespace.to_string(), self.target.to_string());
-        let message = format!("$out failed: {}", refused.message.replace(&aside, &target));
+        let message = format!("{} failed: {}", self.name, refused.message.replace(&aside, &target));
         let refused = CommandError { message, ..refused.clone() };
         Error::new(ErrorKind::Command(refused)).in_namespace(self.target)
     }
 
     /// The error if the documents gathered so far were dropped: with their database, that is.
     fn is_gone(&self) -> Error {
-        let message = format!("the database of {} was dropped while $out was running", self.target);
+        let message = format!("the database of {} was dropped while {} was running", self.target, self.name);
         refused(Code::NAMESPACE_NOT_FOUND, message).in_namespace(self.target)
     }
 }
@@ -172,7 +238,7 @@ impl Drop for Aside<'_> {
             self.shared.define(&database, drop)
         });
         if let Err(error) = dropped {
-            tracing::warn!(%error, target = %self.target, "what $out had gathered stays until the next open");
+            tracing::warn!(%error, target = %self.target, "what was gathered stays until the next open");
         }
     }
 }

@@ -34,7 +34,7 @@ macro_rules! setters {
                 ///
                 /// ```
                 /// # use std::time::Duration;
-                /// # use cairndb::{AutoIncrement, Client, Collation, Generated, Hint, InsertOneModel, ReturnDocument};
+                /// # use cairndb::{AutoIncrement, Client, Collation, CursorType, Generated, Hint, InsertOneModel, ReturnDocument};
                 /// # use cairndb::{UpdateOneModel, WriteConcern, bson::{Bson, Document, doc}};
                 /// # fn main() -> cairndb::Result<()> {
                 /// # let folder = tempfile::tempdir()?;

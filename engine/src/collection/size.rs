@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bson::{Bson, Document, doc};
+
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
 use crate::collection::handle::{Collection, Viewed};
@@ -98,8 +100,49 @@ impl<T> Collection<T> {
     }
 }
 
+/// The document `storageStats`, with sizes divided by `scale`.
+pub(super) fn storage_stats(viewed: Viewed<'_>, scale: i64) -> Result<Document> {
+    let Viewed { database, state, view } = viewed;
+    let limits = state.definition().capped.map(|capped| capped.limits);
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let scaled = |bytes: u64| long(bytes) / scale;
+    let (files, again) = (record_bytes(database, state), view.again());
+    // Counted on the view and not taken from the counter: size and count are of one moment.
+    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
+    let (mut count, mut size) = (0_u64, 0_u64);
+    while matches.advance()? {
+        count += 1;
+        size = size.saturating_add(matches.bytes().len() as u64);
+    }
+    // All indexes: hidden ones take room as well, and the view has only those that searches may use.
+    let indexes = again.map_or(Ok(Vec::new()), |view| index_bytes(database, state, &view, count))?;
+    let in_indexes: u64 = indexes.iter().map(|(_, bytes)| bytes).sum();
+    // As in the command `collStats`: what was just written is in no table file yet.
+    let stored = files.max(size);
+    let mut storage = doc! { "size": scaled(size), "count": long(count) };
+    // As in MongoDB, an empty collection has no average. It is in bytes, whatever the scale.
+    if let Some(average) = size.checked_div(count) {
+        storage.insert("avgObjSize", long(average));
+    }
+    let sizes = indexes.iter().map(|(name, bytes)| (name.clone(), Bson::Int64(scaled(*bytes))));
+    storage.extend(doc! {
+        "storageSize": scaled(stored),
+        "freeStorageSize": 0_i64,
+        "capped": limits.is_some(),
+        "nindexes": i32::try_from(indexes.len()).unwrap_or(i32::MAX),
+        "totalIndexSize": scaled(in_indexes),
+        "indexSizes": sizes.collect::<Document>(),
+        "totalSize": scaled(stored.saturating_add(in_indexes)),
+        "scaleFactor": scale,
+    });
+    if let Some(limits) = limits {
+        limits.describe_stats(&mut storage, scale.unsigned_abs());
+    }
+    Ok(storage)
+}
+
 /// The size of the entries of each index, by its name. The index on `_id` comes first.
-pub(super) fn index_bytes(
+fn index_bytes(
     database: &Database,
     state: &CollectionState,
     view: &ReadView,

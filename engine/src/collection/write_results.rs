@@ -44,7 +44,10 @@ impl Written<'_> {
         drop(self.shared.store.enter()?);
         self.shared.store.admit_write()?;
         let Some(merging) = self.merging(&target)? else {
-            return Aside::begin(self.shared, &target, self.bypass)?.fill(&mut open()?);
+            let aside = Aside::begin(self.shared, &target, self.bypass)?;
+            let mut piped = open()?;
+            let operation = piped.operation().clone();
+            return aside.fill(&mut piped, &operation);
         };
         // One document after the other: the pipeline reads its snapshot, so no write of this call comes back to it.
         let mut piped = open()?;

@@ -375,8 +375,8 @@ mod tests {
     #[test]
     fn unknown_fields_are_told_from_those_that_are_not_here() {
         check(&doc! { "find": "a", "filter": {}, "$db": "b", "lsid": {} }, None);
-        check(&doc! { "find": "a", "tailable": false }, None);
-        check(&doc! { "find": "a", "tailable": true }, Some(238));
+        check(&doc! { "find": "a", "oplogReplay": false }, None);
+        check(&doc! { "find": "a", "oplogReplay": true }, Some(238));
         check(&doc! { "find": "a", "bogus": 1 }, Some(40415));
         check(&doc! { "find": "a", "txnNumber": 1_i64 }, Some(238));
         check(&doc! { "find": "a", "readConcern": { "level": "majority" } }, None);

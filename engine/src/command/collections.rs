@@ -6,6 +6,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
+use crate::catalog::capped::CappedRequest;
 use crate::catalog::change::{NewCollection, Replace};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Named;
@@ -28,12 +29,15 @@ use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
 use crate::results::number;
 
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 12] = [
     "autoIncrement",
+    "capped",
     "changeStreamPreAndPostImages",
     "collation",
     "idIndex",
+    "max",
     "pipeline",
+    "size",
     "validationAction",
     "validationLevel",
     "validator",
@@ -50,9 +54,14 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     check_id_index(arguments)?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
-    let collection = NewCollection { fields, validation: validation(arguments)? };
+    let collection = NewCollection { fields, validation: validation(arguments)?, capped: None };
+    let capped = CappedRequest {
+        capped: arguments.boolean("capped")?.unwrap_or(false),
+        size: arguments.integer("size")?,
+        max: arguments.integer("max")?,
+    };
     let ViewChange { on: view_on, pipeline } = view(arguments)?;
-    let new = Declaration { collection, view_on, pipeline };
+    let new = Declaration { collection, capped, view_on, pipeline };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     definition::create(context.shared, namespace, &new)?;
     Ok(doc! {})
@@ -98,6 +107,23 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         reply.insert("ns", collection.namespace().to_string());
     }
     Ok(reply)
+}
+
+/// Runs `convertToCapped`.
+pub(super) fn convert_to_capped(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["size"])?;
+    let size = arguments.integer("size")?.ok_or_else(|| arguments.missing("size"))?;
+    context.collection(arguments.target()?).convert_to_capped(0).of_size(size).run()?;
+    Ok(doc! {})
+}
+
+/// Runs `cloneCollectionAsCapped`.
+pub(super) fn clone_as_capped(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["size", "toCollection"])?;
+    let size = arguments.integer("size")?.ok_or_else(|| arguments.missing("size"))?;
+    let to = arguments.text("toCollection")?.ok_or_else(|| arguments.missing("toCollection"))?;
+    context.collection(arguments.target()?).clone_as_capped(to, 0).of_size(size).run()?;
+    Ok(doc! {})
 }
 
 /// Runs `truncate`, which is CairnDB's: removes all documents at once, and restarts the sequences of auto-increment fields.
@@ -197,8 +223,12 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
 /// and its auto-increment fields with their current values.
 fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<Document> {
     let mut options = doc! {};
+    let definition = state.definition();
+    if let Some(capped) = definition.capped {
+        capped.limits.describe(&mut options);
+    }
     // Only what was set: a dump that is restored declares the same, and no more.
-    if let Some(validation) = &state.definition().validation {
+    if let Some(validation) = &definition.validation {
         validation.describe(&mut options);
     }
     let fields = context.collection(&state.namespace.coll).auto_increment_options()?;

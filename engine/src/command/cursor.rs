@@ -1,5 +1,7 @@
 //! The cursor that a command opens: the caller reads it, or one reply has all its documents.
 
+use std::time::Duration;
+
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
@@ -22,7 +24,8 @@ impl Opened {
     pub(super) fn drain(mut self) -> Result<Document> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        while self.cursor.advance()? {
+        // What a tailable cursor has now: nothing could ask for more.
+        while self.cursor.advance_within(Duration::ZERO)? {
             // Counted before the document is decoded, which takes several times its bytes.
             bytes += self.cursor.current().as_bytes().len();
             if bytes > REPLY_BYTES_MAX {

@@ -112,7 +112,8 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
     let size = collection.size()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
     let index_bytes: u64 = size.indexes.iter().map(|(_, bytes)| bytes).sum();
     let sizes = size.indexes.iter().map(|(name, bytes)| (name.clone(), scaled(*bytes, scale)));
-    Ok(doc! {
+    let limits = collection.capped_limits()?;
+    let mut reply = doc! {
         "ns": collection.namespace().to_string(),
         "size": scaled(size.document_bytes, scale),
         "count": long(size.documents),
@@ -122,7 +123,7 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
         "tableSize": scaled(size.table_bytes, scale),
         "isInTables": size.is_in_tables,
         "freeStorageSize": 0_i64,
-        "capped": false,
+        "capped": limits.is_some(),
         "nindexes": i32::try_from(size.indexes.len()).unwrap_or(i32::MAX),
         "indexDetails": {},
         "indexBuilds": [],
@@ -130,7 +131,11 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
         "indexSizes": sizes.collect::<Document>(),
         "totalSize": scaled(size.record_bytes + index_bytes, scale),
         "scaleFactor": long(scale),
-    })
+    };
+    if let Some(limits) = limits {
+        limits.describe_stats(&mut reply, scale);
+    }
+    Ok(reply)
 }
 
 fn scale(arguments: &Arguments<'_>) -> Result<u64> {

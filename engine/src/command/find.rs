@@ -1,7 +1,9 @@
 //! `find`, `count` and `distinct`.
 
 use bson::{Document, RawDocumentBuf, doc};
+use query::code::Code;
 
+use crate::codes::refused;
 use crate::collection::{AsPipeline, Collection};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -9,7 +11,7 @@ use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
 use crate::error::Result;
 use crate::execute::explain::Depth;
-use crate::options::{CountOptions, DistinctOptions, FindOptions};
+use crate::options::{CountOptions, CursorType, DistinctOptions, FindOptions};
 use crate::results::number;
 
 /// Opens the cursor of `find`.
@@ -49,6 +51,7 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     let known = [
         "allowDiskUse",
         "allowPartialResults",
+        "awaitData",
         "batchSize",
         "collation",
         "filter",
@@ -64,6 +67,7 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
         "singleBatch",
         "skip",
         "sort",
+        "tailable",
     ];
     arguments.allow(&known)?;
     arguments.count("batchSize")?;
@@ -74,6 +78,7 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     let options = FindOptions {
         allow_disk_use: arguments.boolean("allowDiskUse")?,
         collation: arguments.collation()?,
+        cursor_type: cursor_type(arguments)?,
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
         // More than an i64 counts is more than a collection can hold.
@@ -89,6 +94,19 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     };
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     Ok((context.collection(arguments.target()?), filter, options))
+}
+
+/// Reads whether the cursor goes on after the last document.
+fn cursor_type(arguments: &Arguments<'_>) -> Result<Option<CursorType>> {
+    let flag = |field| Ok::<_, crate::error::Error>(arguments.boolean(field)? == Some(true));
+    let (is_tailable, awaits) = (flag("tailable")?, flag("awaitData")?);
+    if awaits && !is_tailable {
+        return Err(refused(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'"));
+    }
+    if is_tailable && flag("singleBatch")? {
+        return Err(refused(Code::BAD_VALUE, "cannot use tailable option with the 'singleBatch' option"));
+    }
+    Ok(is_tailable.then_some(if awaits { CursorType::TailableAwait } else { CursorType::Tailable }))
 }
 
 pub(super) fn count(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {

@@ -137,9 +137,11 @@ const CURSOR_COMMANDS: Registry<CursorCommand> = Registry::new(&[
 const COMMANDS: Registry<Command> = Registry::new(&[
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
+    ("cloneCollectionAsCapped", collections::clone_as_capped),
     ("collMod", modify::modify),
     ("collStats", databases::collection_stats),
     ("compact", compact::compact),
+    ("convertToCapped", collections::convert_to_capped),
     ("count", find::count),
     ("create", collections::create),
     ("createAutoIncrement", sequences::create_auto_increment),

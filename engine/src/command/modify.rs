@@ -13,7 +13,7 @@ use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR,
 use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::{PIPELINE, VIEW_ON};
 use crate::codes::refused;
-use crate::collection::definition::{self, DeclarationChange};
+use crate::collection::definition::{self, DeclarationChange, LimitsChange};
 use crate::collection::modify_index::{self, ChangedSettings, IndexChange, IndexSelector};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -21,7 +21,9 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 9] = [
+    "cappedMax",
+    "cappedSize",
     "changeStreamPreAndPostImages",
     "index",
     "pipeline",
@@ -36,7 +38,9 @@ pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
     check_images(arguments)?;
-    let change = DeclarationChange { validation: validation(arguments)?, view: view(arguments)? };
+    let capped =
+        LimitsChange { size: arguments.integer("cappedSize")?, max: arguments.integer("cappedMax")? };
+    let change = DeclarationChange { validation: validation(arguments)?, view: view(arguments)?, capped };
     let index = arguments.document("index")?;
     let of_index = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.

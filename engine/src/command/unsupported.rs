@@ -7,7 +7,7 @@
 /// ```
 /// let finds = cairndb::UNSUPPORTED_OPTIONS.iter().find(|table| table.places.contains(&"find"));
 /// let option = finds.and_then(|table| table.options.first()).expect("`find` has some");
-/// assert_eq!((option.name, option.reason), ("awaitData", "no capped collections"));
+/// assert_eq!((option.name, option.reason), ("oplogReplay", "no replication"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,18 +58,13 @@ pub struct UnsupportedCommands {
 /// ```
 /// let tables = cairndb::UNSUPPORTED_OPTIONS.iter().filter(|table| table.places.contains(&"find"));
 /// let mut names = tables.flat_map(|table| table.options).map(|option| option.name);
-/// assert!(names.any(|name| name == "tailable"));
+/// assert!(names.any(|name| name == "term"));
 /// ```
 pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     UnsupportedOptions { places: &[], options: TRANSACTIONS },
     UnsupportedOptions {
         places: &["find"],
-        options: &[
-            option("awaitData", CAPPED),
-            option("oplogReplay", REPLICATION),
-            option("tailable", CAPPED),
-            option("term", REPLICATION),
-        ],
+        options: &[option("oplogReplay", REPLICATION), option("term", REPLICATION)],
     },
     UnsupportedOptions {
         places: &["delete", "findAndModify", "findandmodify", "insert", "update"],
@@ -87,13 +82,10 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     UnsupportedOptions {
         places: &["create"],
         options: &[
-            option("capped", CAPPED),
             option("clusteredIndex", "every collection is stored in the order of its `_id`s"),
             option("encryptedFields", ENCRYPTION),
             option("expireAfterSeconds", EXPIRY),
             option("indexOptionDefaults", STORAGE_ENGINE),
-            option("max", CAPPED),
-            option("size", CAPPED),
             option("storageEngine", STORAGE_ENGINE),
             option("timeseries", TIME_SERIES),
         ],
@@ -102,8 +94,6 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     UnsupportedOptions {
         places: &["collMod"],
         options: &[
-            option("cappedMax", CAPPED),
-            option("cappedSize", CAPPED),
             option("dryRun", "`unique` is given when an index is made"),
             option("encryptedFields", ENCRYPTION),
             option("expireAfterSeconds", EXPIRY),
@@ -159,7 +149,6 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
 const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
     "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
-const CAPPED: &str = "no capped collections";
 const COLLATION: &str = "texts are compared by bytes";
 const ENCRYPTION: &str = "no encryption of fields";
 const EXPIRY: &str = "documents expire by TTL indexes only";
@@ -362,11 +351,6 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
             "updateRole",
             "updateUser",
         ],
-    },
-    UnsupportedCommands {
-        reason: "no capped collections",
-        is_of_server: false,
-        names: &["cloneCollectionAsCapped", "convertToCapped"],
     },
     UnsupportedCommands {
         reason: "no search indexes",

@@ -145,6 +145,48 @@ impl CreateCollection<'_> {
         self
     }
 
+    /// Makes a capped collection: it keeps its documents in the order in which they were inserted, and removes the oldest ones
+    /// when it would become larger than [`size`](Self::size), or get more documents than [`max`](Self::max).
+    ///
+    /// Without a sort its documents are found in that order. Writes to it take turns. It cannot have TTL indexes, and `$out`
+    /// does not write to it. See [`CursorType`](crate::CursorType) for readers that follow it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(1 << 20).max(2).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_many([doc! { "_id": 9 }, doc! { "_id": 5 }, doc! { "_id": 7 }]).run()?;
+    /// let found = log.find(doc! {}).run()?.collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(found, [doc! { "_id": 5 }, doc! { "_id": 7 }]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn capped(mut self, capped: bool) -> Self {
+        self.new.capped.capped = capped;
+        self
+    }
+
+    /// The most bytes that the documents of a capped collection have together, rounded up to a multiple of 256. It must be given,
+    /// and at most 1 PiB. A document that has more is refused with code 2 (`BadValue`).
+    ///
+    /// The example of [`capped`](Self::capped) sets it.
+    pub fn size(mut self, size: u64) -> Self {
+        self.new.capped.size = Some(i64::try_from(size).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The most documents of a capped collection, fewer than 2^31. With 0 only their size is limited.
+    ///
+    /// The example of [`capped`](Self::capped) sets it.
+    pub fn max(mut self, max: u64) -> Self {
+        self.new.capped.max = Some(i64::try_from(max).unwrap_or(i64::MAX));
+        self
+    }
+
     /// Makes a view in the place of a collection: its documents are those of `source`, a collection or another view of the same
     /// database, after the stages of [`pipeline`](Self::pipeline). The source need not exist, and is empty then.
     ///

@@ -101,6 +101,52 @@ impl ModifyCollection<'_> {
         self
     }
 
+    /// The most bytes of a capped collection from now on. If it has more, the next insert removes the oldest documents.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(4096).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_many((0..100).map(|id| doc! { "_id": id })).run()?;
+    /// // A document has 14 bytes.
+    /// db.modify_collection("log").capped_size(256).run()?;
+    /// assert_eq!(log.count_documents(doc! {}).run()?, 100);
+    /// log.insert_one(doc! { "_id": 100 }).run()?;
+    /// assert_eq!(log.count_documents(doc! {}).run()?, 18);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn capped_size(mut self, size: u64) -> Self {
+        self.change.capped.size = Some(i64::try_from(size).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The most documents of a capped collection from now on; with 0 only their size is limited. If it has more, the next insert
+    /// removes the oldest ones.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("app");
+    /// db.create_collection("log").capped(true).size(4096).run()?;
+    /// db.modify_collection("log").capped_max(2).run()?;
+    /// let log = db.collection::<Document>("log");
+    /// log.insert_many((0..100).map(|id| doc! { "_id": id })).run()?;
+    /// assert_eq!(log.count_documents(doc! {}).run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn capped_max(mut self, max: u64) -> Self {
+        self.change.capped.max = Some(i64::try_from(max).unwrap_or(i64::MAX));
+        self
+    }
+
     /// What a view stands on from now on. A reader sees the old definition or the new one, whole.
     ///
     /// ```

@@ -7,18 +7,20 @@
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
+use index::key::Direction;
 use query::filter::Filter;
 use query::operation::{OperationContext, Reservation};
 use query::planner::{Access, Merge, Plan, Union};
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
 use crate::execute::found_key;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::merge_walk::MergeWalk;
+use crate::execute::natural_walk::{Extent, NaturalWalk};
 pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
@@ -51,6 +53,8 @@ enum MatchSource {
     Point { key: PointKey, bytes: Vec<u8>, state: LookupState },
     /// One scan of records. Boxed like the next one, so that a lookup stays small.
     Records(Box<KeyWalk>),
+    /// The documents of a capped collection, as they were inserted.
+    Natural(Box<NaturalWalk>),
     /// Any other plan.
     Scans(Box<ScanSequence>),
 }
@@ -102,7 +106,27 @@ impl Matches {
             Some(_) => plans(asked, &view)?.into_iter().next(),
             None => None,
         };
+        // Counting needs no order, and records are read faster by their keys.
+        let counts = matches!(asked.needs, Needed::Fields(fields) if fields.is_empty());
+        let view = if counts { view.without_order() } else { view };
         Self::follow(view, asked.selector.clone(), asked.order, plan)
+    }
+
+    /// Opens a walk over the documents of a capped collection from a position on, each of which is tested.
+    pub(crate) fn open_from(view: ReadView, selector: Selector, first: u64) -> Result<Self> {
+        let everything = selector.filter().is_some_and(Filter::is_empty);
+        let (collection, order) = (view.collection(), view.order());
+        let source = match (view.into_state(), order) {
+            (ReadState::Snapshot(snapshot), Some(order)) => {
+                let walk = NaturalWalk::open(&snapshot, collection, order, Extent::From(first))?;
+                MatchSource::Natural(Box::new(walk))
+            }
+            (ReadState::Snapshot(_) | ReadState::Record { .. }, _) => {
+                return Err(Error::invalid_argument("a walk from a position needs a capped collection"));
+            }
+        };
+        let examined = Examined::default();
+        Ok(Self { selector, everything, is_sorted: true, has_id_keys: false, source, examined })
     }
 
     /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
@@ -147,6 +171,12 @@ impl Matches {
             .is_some_and(|plan| matches!(&plan.access, Access::Records(scan) if scan.ids.is_all()));
         let is_by_id = order.names_ids() || (is_sorted && order.sort().is_some());
         let has_id_keys = !reads_all || is_by_id;
+        // Where the order is asked for and no sort is met by another, or where nothing gives one. What is sorted afterwards is
+        // read faster by its keys.
+        let is_by_sort = is_sorted && order.sort().is_some();
+        let is_natural = order.natural().is_some() && !is_by_sort || !has_id_keys && is_sorted;
+        let natural = view.order().filter(|_| is_natural);
+        let direction = order.natural().unwrap_or(Direction::Ascending);
         let source = match (view.into_state(), plan) {
             (ReadState::Record { key, bytes }, _) => MatchSource::of_record(key, bytes),
             (ReadState::Snapshot(snapshot), plan) => {
@@ -158,14 +188,20 @@ impl Matches {
                 } else {
                     let access = plan.map_or(Access::Nothing, |plan| plan.access);
                     note_plan(&access, &indexes);
-                    MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
+                    if let (Some(natural), Access::Records(_)) = (natural, &access) {
+                        let extent = Extent::All(direction);
+                        let walk = NaturalWalk::open(&snapshot, collection, natural, extent)?;
+                        MatchSource::Natural(Box::new(walk))
+                    } else {
+                        MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
+                    }
                 }
             }
         };
         // MongoDB counts the lookup of a record as one key, if there is a record.
         let keys = match &source {
             MatchSource::Point { state, .. } => u64::from(*state == LookupState::Pending),
-            MatchSource::Records(_) | MatchSource::Scans(_) => 0,
+            MatchSource::Records(_) | MatchSource::Natural(_) | MatchSource::Scans(_) => 0,
         };
         let examined = Examined { keys, ..Examined::default() };
         Ok(Self { selector, everything, is_sorted, has_id_keys, source, examined })
@@ -199,6 +235,7 @@ impl Matches {
         }
         match &mut self.source {
             MatchSource::Records(walk) => walk.rest(current),
+            MatchSource::Natural(walk) => walk.rest(current),
             MatchSource::Scans(scans) => scans.rest(current),
             // It is the only document, so there is nothing behind it.
             MatchSource::Point { bytes, state, .. } if *state == LookupState::Current => match current {
@@ -219,7 +256,9 @@ impl Matches {
     pub(crate) fn scans_examined(&self) -> Vec<Examined> {
         match &self.source {
             MatchSource::Scans(scans) => scans.examined.clone(),
-            MatchSource::Point { .. } | MatchSource::Records(_) => vec![self.examined],
+            MatchSource::Point { .. } | MatchSource::Records(_) | MatchSource::Natural(_) => {
+                vec![self.examined]
+            }
         }
     }
 
@@ -231,6 +270,16 @@ impl Matches {
         let walk = match source {
             MatchSource::Records(walk) => walk,
             MatchSource::Scans(scans) => return scans.step(selector, examined),
+            MatchSource::Natural(walk) => {
+                while walk.advance()? {
+                    examined.documents += 1;
+                    operation.pass(walk.bytes().len())?;
+                    if *everything && is_framed(walk.bytes()) || selector.matches(walk.document()?)? {
+                        return Ok(true);
+                    }
+                }
+                return Ok(false);
+            }
             MatchSource::Point { key, bytes, state } => {
                 operation.step()?;
                 examined.documents += u64::from(*state == LookupState::Pending);
@@ -265,7 +314,7 @@ impl Matches {
             MatchSource::Scans(scans) => {
                 matches!(scans.scan(), Some(OpenScan::Entries { walk, .. }) if walk.is_exact())
             }
-            MatchSource::Point { .. } | MatchSource::Records(_) => false,
+            MatchSource::Point { .. } | MatchSource::Records(_) | MatchSource::Natural(_) => false,
         }
     }
 
@@ -274,7 +323,9 @@ impl Matches {
     pub(crate) fn document(&self) -> Result<&RawDocument> {
         match &self.source {
             MatchSource::Records(walk) => walk.document(),
-            MatchSource::Scans(_) | MatchSource::Point { .. } => self.other_document(),
+            MatchSource::Scans(_) | MatchSource::Natural(_) | MatchSource::Point { .. } => {
+                self.other_document()
+            }
         }
     }
 
@@ -287,7 +338,7 @@ impl Matches {
     pub(crate) fn found_key(&self) -> Result<RawDocumentBuf> {
         let scan = match &self.source {
             MatchSource::Scans(scans) => scans.scan().map(|scan| (scan, &scans.indexes)),
-            MatchSource::Records(_) | MatchSource::Point { .. } => None,
+            MatchSource::Records(_) | MatchSource::Natural(_) | MatchSource::Point { .. } => None,
         };
         if let Some((OpenScan::Entries { walk, index }, indexes)) = scan {
             let index = indexes.get(*index).expect("the plan was made for these indexes");
@@ -302,6 +353,7 @@ impl Matches {
             MatchSource::Point { key, state: LookupState::Current, .. } => key,
             MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
             MatchSource::Records(walk) => walk.key(),
+            MatchSource::Natural(walk) => walk.record_key(),
             MatchSource::Scans(scans) => scans.scan().map(OpenScan::record_key).unwrap_or_default(),
         }
     }
@@ -311,6 +363,7 @@ impl Matches {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.source {
             MatchSource::Records(walk) => walk.value(),
+            MatchSource::Natural(walk) => walk.bytes(),
             MatchSource::Point { bytes, state: LookupState::Current, .. } => bytes,
             MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
             MatchSource::Scans(scans) => scans.scan().map(OpenScan::document).unwrap_or_default(),

@@ -10,6 +10,7 @@ mod key_walk;
 pub(crate) mod leading;
 pub(crate) mod matches;
 mod merge_walk;
+pub(crate) mod natural_walk;
 mod open_scan;
 pub(crate) mod piped;
 pub(crate) mod read_view;

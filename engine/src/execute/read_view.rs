@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
-use crate::storage::keys::CollectionId;
+use crate::storage::keys::{CollectionId, OrderId};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 use crate::sync;
@@ -36,6 +36,8 @@ pub(crate) struct ReadView {
     collection: CollectionId,
     /// Those that searches may use. Hidden ones are not among them.
     indexes: Arc<[Index]>,
+    /// The insertion order, if the collection is capped.
+    order: Option<OrderId>,
     state: ReadState,
 }
 
@@ -89,6 +91,7 @@ impl ReadView {
         let view = Self {
             collection: found.id,
             indexes: found.visible_indexes(),
+            order: order_of(&found),
             state: ReadState::Record { key, bytes },
         };
         Ok(Some((found, view)))
@@ -109,13 +112,15 @@ impl ReadView {
             }
             None => ReadState::Snapshot(Snapshot::take(database)),
         };
-        Ok(Self { collection: collection.id, indexes: collection.visible_indexes(), state })
+        let (indexes, order) = (collection.visible_indexes(), order_of(collection));
+        Ok(Self { collection: collection.id, indexes, order, state })
     }
 
     /// Takes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
     pub(crate) fn of_index(database: &Arc<Database>, collection: &CollectionState, index: &Index) -> Self {
         let state = ReadState::Snapshot(Snapshot::take(database));
-        Self { collection: collection.id, indexes: Arc::new([index.clone()]), state }
+        let order = order_of(collection);
+        Self { collection: collection.id, indexes: Arc::new([index.clone()]), order, state }
     }
 
     pub(crate) fn collection(&self) -> CollectionId {
@@ -135,7 +140,18 @@ impl ReadView {
     /// A second view of the same snapshot. Returns `None` if the view has no snapshot.
     pub(crate) fn again(&self) -> Option<Self> {
         let state = ReadState::Snapshot(Arc::clone(self.snapshot()?));
-        Some(Self { collection: self.collection, indexes: self.shared_indexes(), state })
+        let (collection, order) = (self.collection, self.order);
+        Some(Self { collection, indexes: self.shared_indexes(), order, state })
+    }
+
+    /// The insertion order that the snapshot has. Returns `None` if the collection is not capped.
+    pub(crate) fn order(&self) -> Option<OrderId> {
+        self.order
+    }
+
+    /// The same view for a reader to whom the order of documents means nothing.
+    pub(crate) fn without_order(self) -> Self {
+        Self { order: None, ..self }
     }
 
     /// The snapshot. Returns `None` if only one record was looked up.
@@ -161,7 +177,8 @@ impl ReadView {
         loop {
             let found = (0..count).map(&find).collect::<Result<Vec<_>>>()?;
             // In this order: see the header.
-            let before = found.iter().flatten().map(|found| (found.changes(), found.visible_indexes()));
+            let before = found.iter().flatten();
+            let before = before.map(|found| (found.changes(), (found.visible_indexes(), order_of(found))));
             let before: Vec<_> = before.collect();
             let snapshot = Snapshot::take(database);
             let mut is_current = true;
@@ -172,9 +189,9 @@ impl ReadView {
                 let mut before = before.into_iter();
                 let viewed = found.into_iter().map(|found| {
                     let found = found?;
-                    let (_, indexes) = before.next()?;
+                    let (_, (indexes, order)) = before.next()?;
                     let state = ReadState::Snapshot(Arc::clone(&snapshot));
-                    let view = Self { collection: found.id, indexes, state };
+                    let view = Self { collection: found.id, indexes, order, state };
                     Some((found, view))
                 });
                 return Ok(viewed.collect());
@@ -190,17 +207,24 @@ impl ReadView {
             let state = ReadState::Snapshot(Snapshot::take(database));
             // So that others do something in between.
             (0..PLANTED_YIELDS).for_each(|_| sync::yield_now());
-            return Ok(Some(Self { collection: found.id, indexes: found.visible_indexes(), state }));
+            let (indexes, order) = (found.visible_indexes(), order_of(found));
+            return Ok(Some(Self { collection: found.id, indexes, order, state }));
         }
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
-        let indexes = found.visible_indexes();
+        let (indexes, order) = (found.visible_indexes(), order_of(found));
         let snapshot = Snapshot::take(database);
         if !shows(&snapshot, found, before)? {
             return Ok(None);
         }
-        Ok(Some(Self { collection: found.id, indexes, state: ReadState::Snapshot(snapshot) }))
+        Ok(Some(Self { collection: found.id, indexes, order, state: ReadState::Snapshot(snapshot) }))
     }
+}
+
+/// The insertion order of a capped collection. It is asked for before a snapshot is taken, which then has it: a collection
+/// becomes a capped one in memory after its commit.
+fn order_of(found: &CollectionState) -> Option<OrderId> {
+    found.order().map(|order| order.id)
 }
 
 /// Looks up a collection by `find`, and one record of it. Returns `None` if there is no collection.

@@ -91,6 +91,8 @@ pub(crate) struct Work {
 pub(crate) type WorkReport = Arc<Mutex<Work>>;
 
 enum RowSource {
+    /// A walk that has ended, and may be followed by another one.
+    Nothing,
     /// Boxed, so that sorted rows do not take its size.
     Walk(Box<Matches>),
     /// The sorted documents that are left, and the current one, which comes once more if it `repeats`.
@@ -114,6 +116,10 @@ impl Rows {
         // A sort must keep the skipped rows as well: they are the first ones.
         let kept = search.limit.map(|limit| limit.saturating_add(search.skip));
         let source = RowSource::open(view, search.asked(), search.extras, kept)?;
+        Ok(Self::with(source, search))
+    }
+
+    fn with(source: RowSource, search: Search) -> Self {
         let Search { selector, skip, limit, projection, extras, .. } = search;
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
@@ -126,7 +132,20 @@ impl Rows {
             shown: RawDocumentBuf::new(),
             is_done: false,
         });
-        Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
+        Self { source, skip, remaining: limit, shape, given: 0, report: None, operation }
+    }
+
+    /// The rows of a search whose documents a walk finds. The walk may be exchanged for another one.
+    pub(crate) fn of_search(matches: Matches, search: Search) -> Self {
+        Self::with(RowSource::Walk(Box::new(matches)), search)
+    }
+
+    /// Reads the rows that follow from another walk, or from none.
+    pub(crate) fn exchange(&mut self, matches: Option<Matches>) {
+        self.source = match matches {
+            Some(matches) => RowSource::Walk(Box::new(matches)),
+            None => RowSource::Nothing,
+        };
     }
 
     /// The documents of a walk as they are, each a row.
@@ -145,6 +164,7 @@ impl Rows {
     /// The work so far.
     fn work(&self) -> Work {
         let work = match &self.source {
+            RowSource::Nothing => Work::default(),
             RowSource::Walk(matches) => Work::of(matches),
             RowSource::Sorted { work, .. } => work.clone(),
         };
@@ -164,11 +184,11 @@ impl Rows {
             }
             self.skip -= 1;
         }
-        if let Some(remaining) = &mut self.remaining {
-            *remaining -= 1;
-        }
         if !self.source.advance()? {
             return Ok(false);
+        }
+        if let Some(remaining) = &mut self.remaining {
+            *remaining -= 1;
         }
         // Only rows that are returned are projected, not those that are skipped.
         self.given += 1;
@@ -179,7 +199,7 @@ impl Rows {
             }
             shape.shown = match &self.source {
                 RowSource::Walk(matches) if shape.extras.keys => key_row(matches, shape.extras)?,
-                source @ (RowSource::Walk(_) | RowSource::Sorted { .. }) => {
+                source @ (RowSource::Nothing | RowSource::Walk(_) | RowSource::Sorted { .. }) => {
                     shape.apply(RawDocument::from_bytes(source.bytes())?)?
                 }
             };
@@ -205,6 +225,7 @@ impl Rows {
             shape.shown = RawDocumentBuf::new();
         }
         match &mut self.source {
+            RowSource::Nothing => {}
             RowSource::Walk(matches) => matches.rest(current),
             // Sorted rows are copies, which the operation has reserved, or in files. They hold nothing of the storage.
             RowSource::Sorted { repeats, .. } => *repeats |= current == Rest::Repeat,
@@ -215,7 +236,7 @@ impl Rows {
     pub(crate) fn is_exhausted(&self) -> bool {
         let is_last = match &self.source {
             RowSource::Sorted { rest, repeats, .. } => rest.is_empty() && !repeats,
-            RowSource::Walk(_) => false,
+            RowSource::Nothing | RowSource::Walk(_) => false,
         };
         self.remaining == Some(0) || is_last
     }
@@ -297,6 +318,7 @@ impl RowSource {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         match self {
+            Self::Nothing => Ok(false),
             Self::Walk(matches) => matches.advance(),
             Self::Sorted { repeats, .. } if *repeats => {
                 *repeats = false;
@@ -316,6 +338,7 @@ impl RowSource {
     /// took its place before it was sorted.
     fn has_rows(&self, extras: RowExtras) -> bool {
         match self {
+            Self::Nothing => false,
             Self::Walk(matches) => extras == RowExtras::default() && matches.is_exact(),
             // A sort may have needed more fields than are shown.
             Self::Sorted { .. } => extras.keys,
@@ -325,6 +348,7 @@ impl RowSource {
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
+            Self::Nothing => &[],
             Self::Walk(matches) => matches.bytes(),
             Self::Sorted { current, .. } => current,
         }

@@ -7,6 +7,7 @@
 //! | store structs and documents | [`documents`] |
 //! | ask, change, aggregate | [`queries`] |
 //! | make a search fast | [`indexes`] |
+//! | keep the newest documents, and follow them | [`capped`] |
 //! | number documents | [`numbering`] |
 //! | know what survives | [`durability`] |
 //! | use threads, async, several processes | [`threads`] |
@@ -19,6 +20,8 @@
 //! | see it beside other stores | [`comparison`] |
 //! | come from MongoDB, SQLite or PoloDB | [`coming_from`] |
 
+#[doc = include_str!("../../../docs/guide/capped.md")]
+pub mod capped {}
 #[doc = include_str!("../../../docs/guide/coming_from.md")]
 pub mod coming_from {}
 #[doc = include_str!("../../../docs/guide/comparison.md")]

@@ -22,7 +22,7 @@ pub use self::gridfs::{
     GridFsFindOptions, GridFsUploadOptions,
 };
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
-pub use self::reads::{AggregateOptions, Collation, CountOptions, DistinctOptions, FindOptions};
+pub use self::reads::{AggregateOptions, Collation, CountOptions, CursorType, DistinctOptions, FindOptions};
 pub use self::validation::{ValidationAction, ValidationLevel};
 pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,

@@ -36,6 +36,8 @@ pub struct FindOptions {
     pub collation: Option<Collation>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
+    /// Whether the cursor goes on after the last document, with those that are inserted later. It does not if nothing is said.
+    pub cursor_type: Option<CursorType>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
     /// Variables for expressions, where `$$name` is the value of the variable `name`.
@@ -44,6 +46,9 @@ pub struct FindOptions {
     pub limit: Option<i64>,
     /// The first key of the hinted index, in its order, that is not read any more: a value for each field of the index.
     pub max: Option<Document>,
+    /// How long [`next_if_any`](crate::Cursor::next_if_any) of a cursor that awaits documents waits for one. One second if
+    /// nothing is said.
+    pub max_await_time: Option<Duration>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
     /// cursor does not count.
     pub max_time: Option<Duration>,
@@ -166,6 +171,41 @@ pub struct DistinctOptions {
     pub hint: Option<Hint>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
+}
+
+/// What a cursor does after the last document.
+///
+/// A tailable cursor reads a capped collection in the order in which documents were inserted, and goes on with those that are
+/// inserted later. [`Cursor`](crate::Cursor#tailable-cursors) tells how it is read, and how it ends.
+///
+/// ```
+/// # use cairndb::{Client, CursorType, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let db = client.database("app");
+/// db.create_collection("log").capped(true).size(1 << 20).run()?;
+/// let log = db.collection::<Document>("log");
+/// log.insert_one(doc! { "_id": 1 }).run()?;
+///
+/// let mut cursor = log.find(doc! {}).cursor_type(CursorType::Tailable).run()?;
+/// assert_eq!(cursor.next().transpose()?, Some(doc! { "_id": 1 }));
+/// assert_eq!(cursor.next_if_any()?, None);
+/// log.insert_one(doc! { "_id": 2 }).run()?;
+/// assert_eq!(cursor.next_if_any()?, Some(doc! { "_id": 2 }));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CursorType {
+    /// It ends.
+    #[default]
+    NonTailable,
+    /// It stays open. `next_if_any` does not wait for the next document.
+    Tailable,
+    /// It stays open. `next_if_any` waits for the next document, for a while.
+    TailableAwait,
 }
 
 /// The rules by which strings are compared. Only the simple collation is supported; it compares the bytes.

@@ -10,7 +10,7 @@ use index::spec::{IndexSpec, SpecOptions};
 
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
-use crate::storage::keys::{CollectionId, ID_BYTES};
+use crate::storage::keys::CollectionId;
 
 /// The name of the field that is the key of records.
 pub(crate) const ID_FIELD: &str = "_id";
@@ -19,8 +19,8 @@ pub(crate) const ID_FIELD: &str = "_id";
 /// are taken one by one from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySpans {
-    /// The prefix of all keys.
-    prefix: [u8; ID_BYTES],
+    /// The prefix of all keys. Without ranges it is the first key.
+    prefix: Vec<u8>,
     /// The first key after all keys with the prefix.
     end: Vec<u8>,
     /// The ranges of what follows the prefix. Absent for all keys.
@@ -43,7 +43,7 @@ pub(crate) enum KeySpan {
 impl KeySpans {
     /// The records of a collection whose `_id`s are within `ids`.
     pub(crate) fn of_records(ids: &Intervals, collection: CollectionId) -> Result<Self> {
-        let (prefix, end) = (collection.prefix(), collection.end());
+        let (prefix, end) = (collection.prefix().to_vec(), collection.end());
         if ids.is_all() {
             return Ok(Self { prefix, end, ranges: None, are_keys: false, left: 0..1 });
         }
@@ -62,8 +62,13 @@ impl KeySpans {
         // The key of a unique entry is its fields alone. Other entries have the `_id` as well, so the fields are only the
         // start of several keys.
         let are_keys = index.spec.is_unique() && ranges.are_points();
-        let (prefix, end) = (index.id.prefix(), index.id.end());
+        let (prefix, end) = (index.id.prefix().to_vec(), index.id.end());
         (Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) }, exactness)
+    }
+
+    /// All keys from `start` up to but without `end`.
+    pub(crate) fn between(start: Vec<u8>, end: Vec<u8>) -> Self {
+        Self { prefix: start, end, ranges: None, are_keys: false, left: 0..1 }
     }
 
     /// Takes the next span of a walk in a direction. Returns `None` if no span is left.
@@ -73,7 +78,7 @@ impl KeySpans {
             Direction::Descending => self.left.next_back(),
         }?;
         let Some(ranges) = &self.ranges else {
-            return Some(KeySpan::Between(self.prefix.to_vec(), self.end.clone()));
+            return Some(KeySpan::Between(self.prefix.clone(), self.end.clone()));
         };
         let KeyRange { start, end } = ranges.get(position)?;
         let start = [&self.prefix[..], &start].concat();

@@ -73,6 +73,11 @@ impl Order {
         self.sort.as_ref()
     }
 
+    /// The direction in which documents are requested as they were inserted. Returns `None` if another order may do.
+    pub(crate) fn natural(&self) -> Option<Direction> {
+        self.natural
+    }
+
     /// Whether the hint names the index on `_id`, which is the records.
     pub(crate) fn names_ids(&self) -> bool {
         let names_ids = |hint| matches!(resolve(hint, &[]), Ok(planner::Hint::Records(_)));

@@ -7,6 +7,7 @@ use sequence::attributes::Attributes;
 use sequence::auto_increment::Field;
 use sequence::state::{Mark, State};
 
+use crate::catalog::capped::Capped;
 use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark, encode_mark};
@@ -32,6 +33,7 @@ pub(super) struct FoundCollection {
     stored: Option<Document>,
     pub(super) indexes: Vec<Index>,
     pub(super) fields: Vec<NumberedField>,
+    pub(super) capped: Option<Capped>,
     pub(super) report: SalvagedCollection,
 }
 
@@ -123,11 +125,16 @@ impl FoundCatalog {
                 namespace.coll.push('_');
             }
             let report = SalvagedCollection { is_renamed: true, ..named(&namespace) };
-            let unnamed =
-                FoundCollection { namespace, stored: None, indexes: Vec::new(), fields: Vec::new(), report };
+            let unnamed = FoundCollection { report, ..FoundCollection::unnamed(namespace) };
             self.collections.insert(id, unnamed);
         }
         self.collections.get_mut(&id).expect("it is there or was just added")
+    }
+
+    /// The ids of the insertion orders of capped collections.
+    pub(super) fn orders(&self) -> BTreeSet<u32> {
+        let capped = self.collections.values().filter_map(|collection| collection.capped);
+        capped.map(|capped| capped.order.0).collect()
     }
 
     /// Gives names that two collections have to the younger one: the other was dropped, or renamed, and is back.
@@ -223,7 +230,7 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields, validation: _ } = match entry {
+        let CollectionEntry { namespace, indexes, fields, capped, validation: _ } = match entry {
             Entry::Collection(entry) => entry,
             Entry::View(ViewEntry { namespace, .. }) => {
                 self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
@@ -233,10 +240,13 @@ impl FoundCatalog {
         for index in &indexes {
             self.meet(index.id.0);
         }
+        if let Some(Capped { order, .. }) = capped {
+            self.meet(order.0);
+        }
         let fields =
             fields.into_iter().map(|(field, sequence)| NumberedField { field, sequence, found: None });
         let (fields, report) = (fields.collect(), named(&namespace));
-        let found = FoundCollection { namespace, stored: Some(stored), indexes, fields, report };
+        let found = FoundCollection { namespace, stored: Some(stored), indexes, fields, capped, report };
         self.collections.insert(id, found);
     }
 
@@ -298,6 +308,12 @@ impl FoundCatalog {
 }
 
 impl FoundCollection {
+    /// A collection of which nothing is known but documents.
+    fn unnamed(namespace: Namespace) -> Self {
+        let report = named(&namespace);
+        Self { namespace, stored: None, indexes: Vec::new(), fields: Vec::new(), capped: None, report }
+    }
+
     /// The stored form without indexes, which are built anew.
     fn entry(&self) -> Result<Vec<u8>> {
         let mut stored = self.stored.clone().unwrap_or_default();

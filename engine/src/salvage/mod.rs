@@ -24,9 +24,11 @@ use crate::shared::Shared;
 use crate::storage::keys::split_id;
 use crate::storage::pace::Pace;
 use crate::storage::salvage::{DamagedFolder, PartialFolder, Unreadable};
+use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Family, OpenMode, SpillOptions, Store, StoreOptions};
 use crate::write::index_build::{self, BuildRequest, Outcome};
 use crate::write::index_definition::IndexDefinition;
+use crate::write::order_build::OrderBuild;
 
 pub use self::report::{LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes};
 
@@ -196,6 +198,13 @@ impl<'a> Salvage<'a> {
             if copier.dropped > 0 {
                 catalog.notes.push(format!("{} documents of dropped collections were left", copier.dropped));
             }
+            let orders = catalog.orders();
+            if !orders.is_empty() {
+                source.walk(Family::Entries, &mut |found| {
+                    look()?;
+                    copier.take_position(&orders, &found)
+                })?;
+            }
             copier.finish(|batch| catalog.stage(batch))?
         };
         store.close(|_| Ok(()))?;
@@ -219,6 +228,15 @@ fn build_indexes(
     for collection in catalog.collections.values_mut() {
         let database = shared.store.enter()?;
         let Some(state) = shared.catalog.find(&collection.namespace) else { continue };
+        if let Some(order) = state.order() {
+            let look = || Ok(operation.look()?);
+            let (storage, order) = (shared.storage(&database), order.id);
+            let build = OrderBuild { storage, collection: state.id, order, look: &look };
+            let placed = build.run(state.id.prefix().to_vec())?;
+            let mut batch = Batch::new(&database);
+            placed.stage(&mut batch, order);
+            shared.store.commit(batch, CommitLevel::INDEX_BUILD)?;
+        }
         for index in std::mem::take(&mut collection.indexes) {
             let definition = IndexDefinition { name: index.name, spec: index.spec, settings: index.settings };
             let request = BuildRequest {

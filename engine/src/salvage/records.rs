@@ -1,5 +1,6 @@
 //! Copying documents: each that is valid and stored under the key of its `_id`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use bson::RawDocument;
@@ -8,7 +9,7 @@ use index::validate::validate;
 use crate::error::Result;
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
-use crate::storage::keys::{CollectionId, split_id};
+use crate::storage::keys::{CollectionId, position_of, split_id};
 use crate::storage::salvage::Newest;
 use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
@@ -63,6 +64,15 @@ impl<'a> Copier<'a> {
         report.may_be_old += u64::from(found.may_be_old);
         self.documents += 1;
         self.batch.put(Family::Records, found.key, value);
+        if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    /// Copies the position of a document of a capped collection.
+    pub(super) fn take_position(&mut self, orders: &BTreeSet<u32>, found: &Newest<'_>) -> Result<()> {
+        let is_order = split_id(found.key).is_some_and(|(id, _)| orders.contains(&id));
+        if let Some(value) = found.value.filter(|_| is_order && position_of(found.key).is_some()) {
+            self.batch.put(Family::Entries, found.key, value);
+        }
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
     }
 

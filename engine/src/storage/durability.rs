@@ -11,7 +11,8 @@
 //! - Changes of the catalog and of a sequence's definition, and the last write of a clean close, are journaled always: they
 //!   return after a sync. Other threads see the change before.
 //! - [`CommitLevel::INDEX_BUILD`]: what an index build writes before the index is part of the catalog.
-//! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence.
+//! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence, and what an insert
+//!   commits during its turn at a capped collection.
 //! - [`CommitLevel::RESERVE`]: a sequence's reserve.
 
 use crate::error::Result;
@@ -51,7 +52,7 @@ impl CommitLevel {
         })
     }
 
-    /// The level of a commit during a turn at a sequence. Writers that wait for a turn must not wait for one sync
+    /// The level of a commit during a turn at a sequence or a capped collection. Writers that wait for a turn must not wait for one sync
     /// each: the turn ends before the sync, and they share one afterwards. A write that committed by this level syncs
     /// after the turn if it [owes](Self::owes_sync) that.
     #[inline]

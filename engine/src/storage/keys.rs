@@ -16,6 +16,9 @@
 //! | `records` | collection id + encoded `_id` | the document |
 //! | `entries` | index id + encoded fields | unique: encoded `_id`, type bytes, details |
 //! | `entries` | index id + encoded fields + encoded `_id` | plain: type bytes, details |
+//! | `entries` | order id + `00` | where a capped collection stands, 32 bytes: `catalog::capped` |
+//! | `entries` | order id + `01` + position, 8 bytes | encoded `_id` |
+//! | `entries` | order id + `02` + encoded `_id` | position, 8 bytes |
 
 use std::fmt;
 
@@ -43,6 +46,13 @@ pub(crate) const META_MARK: u8 = b'h';
 /// First byte of the key of a gap in a sequence.
 pub(crate) const META_GAP: u8 = b'g';
 
+/// After the id of an order: where the collection stands.
+const ORDER_STATE: u8 = 0;
+/// After the id of an order: the document at a position.
+const ORDER_POSITION: u8 = 1;
+/// After the id of an order: the position of a document.
+const ORDER_DOCUMENT: u8 = 2;
+
 /// Length of an id in a key.
 pub(crate) const ID_BYTES: usize = 4;
 
@@ -58,6 +68,11 @@ pub(crate) struct IndexId(pub(crate) u32);
 /// A sequence's number. Never used twice. Eight bytes, because every auto-increment field takes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SequenceId(pub(crate) u64);
+
+/// The number of a capped collection's insertion order: the prefix of its keys among the entries. Never used twice. It comes
+/// from the same counter as the numbers of collections and indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OrderId(pub(crate) u32);
 
 impl fmt::Display for CollectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,6 +134,53 @@ impl IndexId {
     pub(crate) fn building_key(self) -> [u8; 1 + ID_BYTES] {
         tagged(META_BUILDING, self.0)
     }
+}
+
+impl OrderId {
+    /// The prefix of all keys of the order.
+    pub(crate) fn prefix(self) -> [u8; ID_BYTES] {
+        self.0.to_be_bytes()
+    }
+
+    /// The end (excluded) of all keys of the order.
+    pub(crate) fn end(self) -> Vec<u8> {
+        prefix_end(self.0)
+    }
+
+    /// The key that marks the order as not complete.
+    pub(crate) fn building_key(self) -> [u8; 1 + ID_BYTES] {
+        tagged(META_BUILDING, self.0)
+    }
+
+    /// The key of where the collection stands.
+    pub(crate) fn state_key(self) -> Vec<u8> {
+        self.key(ORDER_STATE, &[])
+    }
+
+    /// The key of a position, whose value is the encoded `_id`.
+    pub(crate) fn position_key(self, position: u64) -> Vec<u8> {
+        self.key(ORDER_POSITION, &position.to_be_bytes())
+    }
+
+    /// The key of a document, whose value is its position.
+    pub(crate) fn document_key(self, encoded_id: &[u8]) -> Vec<u8> {
+        self.key(ORDER_DOCUMENT, encoded_id)
+    }
+
+    /// The keys of the positions from `first` on: the first key, and the end.
+    pub(crate) fn positions_from(self, first: u64) -> (Vec<u8>, Vec<u8>) {
+        (self.position_key(first), self.key(ORDER_DOCUMENT, &[]))
+    }
+
+    fn key(self, tag: u8, rest: &[u8]) -> Vec<u8> {
+        [&self.prefix()[..], &[tag], rest].concat()
+    }
+}
+
+/// The position in the key of one.
+pub(crate) fn position_of(key: &[u8]) -> Option<u64> {
+    let rest = key.get(ID_BYTES..)?.strip_prefix(&[ORDER_POSITION])?;
+    rest.try_into().ok().map(u64::from_be_bytes)
 }
 
 impl SequenceId {

@@ -30,10 +30,10 @@ pub(super) struct Candidate<'a> {
 #[inline]
 pub(super) fn commit_one(
     target: Target<'_>,
-    prepared: &Prepared<'_>,
-    drawn: &Drawn,
+    candidate: &Candidate<'_>,
     holds: &mut SequenceHolds<'_>,
 ) -> Result<()> {
+    let Candidate { prepared, drawn, .. } = candidate;
     let record_key = &prepared.record_key;
     let has_indexes = !target.indexes.is_empty();
     // A single latch needs no set: a set is a bitmap of all stripes, and its guards are allocated.

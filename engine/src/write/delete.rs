@@ -3,6 +3,7 @@
 //! What a scan found may have changed by the time its latch is held, so the document is read again under the
 //! latch and must still match.
 
+use crate::catalog::capped::OrderTurn;
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::options::PlantedFault;
@@ -10,6 +11,7 @@ use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
+use crate::write::capped;
 use crate::write::entries::entries_of;
 use crate::write::find::{Check, DocumentSearch, on_first, open};
 use crate::write::prepare::encoded_id;
@@ -71,6 +73,7 @@ fn delete_found<R>(
     check: &Check<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
+    let mut turn = capped::turn(target)?;
     let _latched = target.store.latches.lock_one(key);
     // Read again under the latch: since the walk another writer may have removed or changed it.
     let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
@@ -82,7 +85,10 @@ fn delete_found<R>(
     let shown = show(&current)?;
     let mut batch = Batch::new(target.database);
     stage(target, &mut batch, key, &current)?;
-    target.count(target.store.commit(batch, target.level), key, -1)?;
+    if let Some(turn) = &mut turn {
+        capped::stage_removal(target, turn, &mut batch, key, &current)?;
+    }
+    target.count(commit(target, turn, batch), key, -1)?;
     Ok(Some(shown))
 }
 
@@ -98,6 +104,7 @@ pub(super) struct Done {
 /// may have a thousand entries. The latches end with the commit, so that other writers wait for one commit and not for
 /// all.
 pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<Done> {
+    let mut turn = capped::turn(target)?;
     let mut latches = LatchSet::default();
     for key in found {
         latches.add(key);
@@ -117,13 +124,25 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
             continue;
         }
         stage(target, &mut batch, key, &current)?;
+        if let Some(turn) = &mut turn {
+            capped::stage_removal(target, turn, &mut batch, key, &current)?;
+        }
         deleted += 1;
         last = Some(key);
     }
     if let Some(last) = last {
-        target.count(target.store.commit(batch, target.level), last, -deleted)?;
+        target.count(commit(target, turn, batch), last, -deleted)?;
     }
     Ok(Done { looked_at, deleted: deleted.unsigned_abs() })
+}
+
+/// Commits a batch of removals, in the turn of a capped collection.
+fn commit(target: Target<'_>, turn: Option<OrderTurn<'_>>, batch: Batch<'_>) -> Result<()> {
+    let commit = |batch| target.store.commit(batch, target.level);
+    match turn {
+        Some(mut turn) => turn.commit(batch, commit),
+        None => commit(batch),
+    }
 }
 
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) -> Result<()> {

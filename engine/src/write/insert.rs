@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::insert_error::IndexedWriteError;
 use crate::write::auto_increment::many_documents::{ManyDocuments, NumberedPart};
 use crate::write::auto_increment::one_document::OneDocument;
+use crate::write::capped::{self, Call};
 use crate::write::commit::{Candidate, commit_many, commit_one};
 use crate::write::complete::CompleteDraft;
 use crate::write::entries::{Drawn, Entry, entries_of};
@@ -95,8 +96,13 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
         return Err(Error::write(refusal));
     }
     let drawn = draw(target, &prepared).map_err(Error::write)?;
-    commit_one(target, &prepared, &drawn, holds)?;
-    Ok(prepared.id())
+    let candidate = Candidate { position: 0, prepared, drawn };
+    // Before any latch: see `catalog::capped`.
+    match capped::turn(target)? {
+        Some(turn) => capped::commit_one(target, turn, &candidate, holds)?,
+        None => commit_one(target, &candidate, holds)?,
+    }
+    Ok(candidate.prepared.id())
 }
 
 /// Stores a document with other values, if `error` says that a generated one is in use.
@@ -131,7 +137,7 @@ fn store_part<S: InsertedSet>(
         // The mark of a gapless sequence is right for the whole part only, which was cut to fit one commit.
         if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() && !holds.is_gapless() {
             pending_bytes = draft.len();
-            stored += commit_many(target, &candidates, order, holds, outcome)?;
+            stored += commit_all(target, Call { candidates: &candidates, order, holds }, outcome)?;
             candidates.clear();
         }
         // The commit above may have refused a document: an ordered call stops there.
@@ -159,7 +165,7 @@ fn store_part<S: InsertedSet>(
             Err(refusal) => outcome.refused.push(refusal.at(position)),
         }
     }
-    stored += commit_many(target, &candidates, order, holds, outcome)?;
+    stored += commit_all(target, Call { candidates: &candidates, order, holds }, outcome)?;
     if let Some(refused) = outcome.refused.get_mut(refused_before..) {
         refused.sort_unstable_by_key(|error| error.index);
     }
@@ -168,6 +174,18 @@ fn store_part<S: InsertedSet>(
         outcome.refused.truncate(refused_before + 1);
     }
     Ok(stored)
+}
+
+/// Commits candidates, in the turn of a capped collection.
+fn commit_all<S: InsertedSet>(
+    target: Target<'_>,
+    call: Call<'_, '_, '_>,
+    outcome: &mut InsertOutcome<S>,
+) -> Result<usize> {
+    match capped::turn(target)? {
+        Some(turn) => capped::commit_many(target, turn, call, outcome),
+        None => commit_many(target, call.candidates, call.order, call.holds, outcome),
+    }
 }
 
 /// What the collection's indexes get of a prepared document.

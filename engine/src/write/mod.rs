@@ -2,9 +2,11 @@
 //! one commit, publish. `auto_increment` numbers documents on that line.
 
 pub(crate) mod auto_increment;
+pub(crate) mod capped;
 pub(crate) mod change;
 mod commit;
 mod complete;
+pub(crate) mod convert;
 pub(crate) mod delete;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
@@ -14,6 +16,7 @@ pub(crate) mod index_build;
 pub(crate) mod index_definition;
 pub(crate) mod index_settings;
 pub(crate) mod insert;
+pub(crate) mod order_build;
 pub(crate) mod outcome;
 pub(crate) mod prepare;
 mod unique;
@@ -93,9 +96,11 @@ impl<'a> Target<'a> {
         if is_bypassed == Some(true) { Self { checks: None, ..self } } else { self }
     }
 
-    /// The target of commits within a turn: other writers wait for the turn, and must not wait for a sync as well.
+    /// The target of commits within a turn: other writers wait for the turn, and must not wait for a sync as well. Those of a
+    /// capped collection always take turns.
     #[inline]
     fn within_turn(self, takes_turns: bool) -> Self {
+        let takes_turns = takes_turns || self.collection.order().is_some();
         Self { level: self.level.within_turn(takes_turns), ..self }
     }
 

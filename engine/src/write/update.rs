@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 
 use bson::RawDocumentBuf;
 
+use crate::catalog::capped::OrderTurn;
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::metrics::notes;
@@ -17,6 +18,7 @@ use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
+use crate::write::capped;
 use crate::write::change::Change;
 use crate::write::entries::{Entry, NewArrays, entries_of};
 use crate::write::find::{Check, DocumentSearch, on_each, on_first};
@@ -128,6 +130,8 @@ fn update_found(
 ) -> Result<Option<Matched>> {
     let mut held: Option<LatchSet> = None;
     loop {
+        // Before the latches, and in each round: it must not be held while they are waited for again.
+        let mut turn = capped::turn(target)?;
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
         let early = reads_early.then(|| target.database.record(key)).transpose()?;
         let _latched = match &held {
@@ -153,8 +157,11 @@ fn update_found(
         {
             return Err(Error::write(refusal));
         }
+        if let Some(turn) = &mut turn {
+            capped::resize(&mut turn.state, &current, &new);
+        }
         // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
-        if target.indexes.is_empty() {
+        if target.indexes.is_empty() && turn.is_none() {
             let shown = shown.of(&current, &new)?;
             target.commit_changed_record(key, &new)?;
             notes::updated(1);
@@ -169,7 +176,7 @@ fn update_found(
             continue;
         }
         let shown = shown.of(&current, &new)?;
-        difference.commit(target, key, &new)?;
+        difference.commit(target, turn, key, &new)?;
         notes::updated(1);
         return Ok(Some(Matched { is_modified: true, shown }));
     }
@@ -221,7 +228,13 @@ impl Difference {
 
     /// Writes the document in one commit with its entries: removes those that only the old document has, and adds those
     /// that only the new one has.
-    fn commit(&self, target: Target<'_>, key: &[u8], document: &[u8]) -> Result<()> {
+    fn commit(
+        &self,
+        target: Target<'_>,
+        turn: Option<OrderTurn<'_>>,
+        key: &[u8],
+        document: &[u8],
+    ) -> Result<()> {
         for entry in self.added_unique(target) {
             // The key's latch is held, so what is absent now stays absent until the commit.
             if target.exists(Family::Entries, &entry.key)? {
@@ -247,6 +260,10 @@ impl Difference {
                 batch.delete(Family::Entries, &entry.key);
             }
         }
-        target.commit(batch, &self.arrays)
+        let commit = |batch| target.commit(batch, &self.arrays);
+        match turn {
+            Some(mut turn) => turn.commit(batch, commit),
+            None => commit(batch),
+        }
     }
 }

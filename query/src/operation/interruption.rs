@@ -1,7 +1,9 @@
 //! Why an operation is ended, and the tokens that end it from another thread.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 
 use crate::code::Code;
 
@@ -93,7 +95,37 @@ impl Interruption {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
-    reason: Arc<AtomicU8>,
+    state: Arc<TokenState>,
+}
+
+#[derive(Debug, Default)]
+struct TokenState {
+    reason: AtomicU8,
+    waiting: Mutex<Waiting>,
+}
+
+/// Who waits for something else, and for the cancellation.
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+/// Keeps a waker with a token, until it is dropped.
+///
+/// For its use see [`CancellationToken::wake`].
+#[must_use = "nothing is woken after it was dropped"]
+#[derive(Debug)]
+pub struct WakeOnCancel {
+    state: Arc<TokenState>,
+    number: u64,
+}
+
+impl Drop for WakeOnCancel {
+    fn drop(&mut self) {
+        let mut waiting = self.state.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.wakers.remove(&self.number);
+    }
 }
 
 impl CancellationToken {
@@ -131,7 +163,48 @@ impl CancellationToken {
     pub fn cancel_because(&self, reason: Interruption) {
         // Only the first reason is stored. What was written before the cancellation is seen by the operation
         // that finds it.
-        let _ = self.reason.compare_exchange(0, reason.to_byte(), Ordering::Release, Ordering::Relaxed);
+        let _ = self.state.reason.compare_exchange(0, reason.to_byte(), Ordering::Release, Ordering::Relaxed);
+        let waiting = self.state.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let wakers: Vec<Waker> = waiting.wakers.values().cloned().collect();
+        drop(waiting);
+        // Without the lock: a waker may run code of another crate.
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes by `waker` when the token is cancelled, until what is returned is dropped. If it is cancelled already, it wakes at
+    /// once.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # use std::task::{Wake, Waker};
+    /// # use cairndb_query::operation::CancellationToken;
+    /// #[derive(Default)]
+    /// struct Woken(AtomicBool);
+    ///
+    /// impl Wake for Woken {
+    ///     fn wake(self: Arc<Self>) {
+    ///         self.0.store(true, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// let (token, woken) = (CancellationToken::new(), Arc::new(Woken::default()));
+    /// let waiting = token.wake(Waker::from(Arc::clone(&woken)));
+    /// token.cancel();
+    /// assert!(woken.0.load(Ordering::Relaxed));
+    /// drop(waiting);
+    /// ```
+    pub fn wake(&self, waker: Waker) -> WakeOnCancel {
+        let mut waiting = self.state.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.last += 1;
+        let number = waiting.last;
+        waiting.wakers.insert(number, waker.clone());
+        drop(waiting);
+        // After it was added: a token that is cancelled from now on finds it.
+        if self.is_cancelled() {
+            waker.wake();
+        }
+        WakeOnCancel { state: Arc::clone(&self.state), number }
     }
 
     /// Whether the token was cancelled.
@@ -146,7 +219,7 @@ impl CancellationToken {
     /// assert_eq!(CancellationToken::new().reason(), None);
     /// ```
     pub fn reason(&self) -> Option<Interruption> {
-        interruption(self.reason.load(Ordering::Acquire), MemoryLimits::default())
+        interruption(self.state.reason.load(Ordering::Acquire), MemoryLimits::default())
     }
 }
 

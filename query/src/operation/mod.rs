@@ -16,10 +16,11 @@ mod spill;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub use self::budget::MemoryBudget;
-pub use self::interruption::{CancellationToken, Interruption};
+pub use self::interruption::{CancellationToken, Interruption, WakeOnCancel};
 use self::interruption::{MemoryLimits, interruption};
 use self::looks::{Looks, nanos};
 pub use self::spill::{RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles};
@@ -258,6 +259,20 @@ impl OperationContext {
     /// Looks at the clock and the tokens now, without waiting for the next interval of steps.
     pub fn look(&self) -> Result<(), Interruption> {
         self.state.as_ref().map_or(Ok(()), |state| state.look())
+    }
+
+    /// Wakes by `waker` when one of the operation's tokens is cancelled, until what is returned is dropped.
+    ///
+    /// ```
+    /// # use std::task::Waker;
+    /// # use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
+    /// let tokens = vec![CancellationToken::new()];
+    /// let context = OperationContext::new(Allowance { tokens, ..Allowance::default() });
+    /// assert_eq!(context.wake_when_cancelled(Waker::noop()).len(), 1);
+    /// ```
+    pub fn wake_when_cancelled(&self, waker: &Waker) -> Vec<WakeOnCancel> {
+        let tokens = self.state.iter().flat_map(|state| &state.tokens);
+        tokens.map(|token| token.wake(waker.clone())).collect()
     }
 
     /// How many steps were counted.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use query::operation::OperationContext;
 
 use crate::catalog::builds::{Build, BuildEnd};
-use crate::catalog::change::{self, BuildIds};
+use crate::catalog::change::{self, BuildIds, refuse_expiry};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::Index;
 use crate::catalog::names::Catalog;
@@ -55,6 +55,7 @@ pub(crate) enum Outcome {
 /// yet synced when this returns.
 pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'_>>) -> Result<Outcome> {
     let BuildRequest { storage, collection, .. } = request;
+    refuse_expiry(collection, request.definition.settings.expire_after_seconds)?;
     // Looked at first without taking ids, which costs a sync.
     if is_present(request, &[])? {
         return Ok(Outcome::Present);
