@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::Document;
-use cairndb::{CancellationToken, Cursor, Interruption};
+use cairndb::{CancellationToken, Cursor, Interruption, WaitingCursor, WakeOnCancel};
 use parking_lot::Mutex;
 use query::code::Code;
 
@@ -66,6 +67,8 @@ pub(crate) struct PagedCursor {
     cursor: Cursor<Document>,
     /// Whether the current document had no room in the last batch, so that it begins the next one.
     has_pending: bool,
+    /// Whether a batch waits for the first document, if there is none now.
+    awaits: bool,
     cancellation: CancellationToken,
 }
 
@@ -107,7 +110,27 @@ pub(crate) struct CursorCounts {
 impl PagedCursor {
     /// A cursor whose command, and every later batch, `cancellation` ends.
     pub(crate) fn new(cursor: Cursor<Document>, cancellation: CancellationToken) -> Self {
-        Self { cursor, has_pending: false, cancellation }
+        Self { cursor, has_pending: false, awaits: false, cancellation }
+    }
+
+    /// Sets whether later batches wait for documents.
+    pub(crate) fn awaiting(self, awaits: bool) -> Self {
+        Self { awaits, ..self }
+    }
+
+    /// Whether a batch without documents is to wait.
+    pub(crate) fn is_to_wait(&self) -> bool {
+        self.awaits && !self.has_pending && self.cursor.is_tailing()
+    }
+
+    /// Whether later batches wait for documents.
+    pub(crate) fn awaits(&self) -> bool {
+        self.awaits
+    }
+
+    /// Wakes by `waker` when there may be a document, or the cursor was ended.
+    pub(crate) fn wake(&self, waker: &Waker) -> (WaitingCursor, WakeOnCancel) {
+        (self.cursor.wake_when_more(waker), self.cancellation.wake(waker.clone()))
     }
 
     /// Reads documents into a batch until it has `len` of them or no room. Returns whether the cursor is at
@@ -122,8 +145,9 @@ impl PagedCursor {
                 // `getMore`.
                 return Ok(!self.has_pending && self.cursor.is_exhausted());
             }
-            if !self.has_pending && !self.cursor.advance()? {
-                return Ok(true);
+            // Never waits: that is done outside of the pool.
+            if !self.has_pending && !self.cursor.advance_within(Duration::ZERO)? {
+                return Ok(!self.cursor.is_tailing());
             }
             // Set before the batch is asked: a batch without room must not lose the document.
             self.has_pending = true;

@@ -26,6 +26,8 @@ pub(crate) enum Run {
     Greeting(fn(&Call) -> Result<Reply, Failure>),
     /// In the pool, where it may block.
     Pool(fn(&Call) -> Result<Reply, Failure>),
+    /// A batch of a cursor: in the pool, but while it waits for documents.
+    Batch,
     /// A step of a login: in the pool, after the guesses before it have had their turns.
     Login(fn(&Call) -> Result<Reply, Failure>),
 }

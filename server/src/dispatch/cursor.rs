@@ -1,10 +1,17 @@
 //! Commands that open a cursor, and the commands for open cursors: `getMore`, `killCursors`.
 
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
 use cairndb::bson::{RawBsonRef, doc};
+use cairndb::{WaitingCursor, WakeOnCancel};
 use query::code::Code;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::auth::users::Role;
-use crate::cursors::{Owner, PagedCursor, Requester};
+use crate::cursors::{Owner, PagedCursor, PinnedCursor, Requester};
 use crate::dispatch::call::Call;
 use crate::dispatch::operation::with_operations;
 use crate::dispatch::session::with_sessions;
@@ -12,6 +19,12 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::FIRST_BATCH_LEN;
 use crate::reply::{BatchName, CursorBatch, Reply};
+use crate::spans::OpenSpan;
+
+/// How long a batch waits for its first document, if the client names no time. As in MongoDB.
+const AWAIT_TIME: Duration = Duration::from_secs(1);
+/// How long it waits if the client names a time that no clock can tell.
+const AWAIT_TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and the reply has its
 /// first batch.
@@ -31,8 +44,9 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
         Some(command) => command,
         None => with_sessions(call)?.unwrap_or_else(|| call.command.body().to_owned()),
     };
-    let mut paged =
-        PagedCursor::new(database.run_raw_cursor_command(command).run()?, call.cancellation.clone());
+    let awaits = fields.boolean("awaitData")? == Some(true);
+    let cursor = database.run_raw_cursor_command(command).run()?;
+    let mut paged = PagedCursor::new(cursor, call.cancellation.clone()).awaiting(awaits);
     let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers);
     let is_ended = paged.fill(&mut batch, len)?;
     let id = if is_ended {
@@ -58,8 +72,72 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     Ok(batch.finish(id, &namespace))
 }
 
-/// `getMore`: the next batch of a cursor.
-pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
+/// `getMore`: the next batch of a cursor. One that awaits documents waits in no thread and with no place of the pool.
+pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
+    let pool = call.shared.pool.clone();
+    let mut stopping = call.shared.stopping.clone();
+    let first = move || {
+        let batched = in_span(&call, begin);
+        (call, batched)
+    };
+    let (mut call, mut batched) = pool.run(first).await?;
+    loop {
+        let mut awaiting = match batched? {
+            Batched::Done(reply) => return Ok(reply),
+            Batched::Awaiting(awaiting) => awaiting,
+        };
+        tokio::select! {
+            biased;
+            // A client that waits must not hold up a server that stops.
+            _ = stopping.wait_for(|stopping| *stopping) => awaiting.is_last = true,
+            woken = timeout_at(awaiting.until, awaiting.woken.0.notified()) => awaiting.is_last = woken.is_err(),
+        }
+        let again = move || {
+            let batched = in_span(&call, |call| awaiting.read(call));
+            (call, batched)
+        };
+        (call, batched) = pool.run(again).await?;
+    }
+}
+
+/// What came of an attempt to read a batch.
+enum Batched {
+    Done(Reply),
+    /// There is no document yet.
+    Awaiting(Box<Awaiting>),
+}
+
+/// A batch that waits for its first document.
+struct Awaiting {
+    pinned: PinnedCursor,
+    id: i64,
+    namespace: String,
+    len: Option<u64>,
+    until: Instant,
+    woken: Arc<Woken>,
+    /// Keeps the waker with the collection and with the cursor.
+    _wakers: (WaitingCursor, WakeOnCancel),
+    /// Whether the next attempt is the last one.
+    is_last: bool,
+}
+
+/// Wakes the task of a connection.
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        // Kept for the next wait, if the task does not wait now.
+        self.0.notify_one();
+    }
+}
+
+fn in_span<R>(call: &Call, run: impl FnOnce(&Call) -> R) -> R {
+    let _attached = call.span.as_ref().map(OpenSpan::attach);
+    run(call)
+}
+
+/// Reads the fields of a `getMore`, and a batch.
+fn begin(call: &Call) -> Result<Batched, Failure> {
     let fields = call.fields();
     fields.allow(&["batchSize", "collection", "term", "lastKnownCommittedOpTime"])?;
     let id = fields.argument()?.ok_or_else(|| fields.missing("getMore"))?;
@@ -67,22 +145,49 @@ pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
     let collection = fields.text("collection")?.ok_or_else(|| fields.missing("collection"))?;
     // A batch size of 0 means no limit, other than for the first batch.
     let len = fields.count("batchSize")?.filter(|&len| len > 0);
-    // The time of a cursor is that of the command that opened it; MongoDB refuses another one with these
-    // words.
-    if fields.count("maxTimeMS")?.is_some_and(|limit| limit > 0) {
-        return Err(Failure::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
-    }
+    let time = fields.count("maxTimeMS")?.filter(|&limit| limit > 0);
     let namespace = format!("{}.{collection}", call.command.database());
     let requester = Requester { session: call.session()?, user: call.user_name() };
     let mut pinned = call.shared.cursors.pin(id, &namespace, &requester)?;
+    // The time of any other cursor is that of the command that opened it; MongoDB refuses another one with these words.
+    if time.is_some() && !pinned.paged().awaits() {
+        pinned.unpin()?;
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(Failure::bad_value(message));
+    }
     // To kill this command is to kill the cursor.
     call.shared.operations.adopt(call.operation_id, pinned.cancellation());
     let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
     if pinned.paged().fill(&mut batch, len)? {
-        return Ok(batch.finish(0, &namespace));
+        return Ok(Batched::Done(batch.finish(0, &namespace)));
     }
-    pinned.unpin()?;
-    Ok(batch.finish(id, &namespace))
+    if batch.len() > 0 || !pinned.paged().is_to_wait() {
+        pinned.unpin()?;
+        return Ok(Batched::Done(batch.finish(id, &namespace)));
+    }
+    let time = time.map_or(AWAIT_TIME, Duration::from_millis);
+    let until = Instant::now().checked_add(time).unwrap_or_else(|| Instant::now() + AWAIT_TIME_MAX);
+    let woken = Arc::new(Woken(Notify::new()));
+    let wakers = pinned.paged().wake(&Waker::from(Arc::clone(&woken)));
+    let awaiting = Awaiting { pinned, id, namespace, len, until, woken, _wakers: wakers, is_last: false };
+    // Once more: what came before the waker was there has woken nothing.
+    Box::new(awaiting).read(call)
+}
+
+impl Awaiting {
+    fn read(mut self: Box<Self>, call: &Call) -> Result<Batched, Failure> {
+        // A new one each time: it takes memory that all clients share.
+        let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
+        if self.pinned.paged().fill(&mut batch, self.len)? {
+            return Ok(Batched::Done(batch.finish(0, &self.namespace)));
+        }
+        if batch.len() == 0 && self.pinned.paged().is_to_wait() && !self.is_last {
+            return Ok(Batched::Awaiting(self));
+        }
+        let Self { pinned, id, namespace, .. } = *self;
+        pinned.unpin()?;
+        Ok(Batched::Done(batch.finish(id, &namespace)))
+    }
 }
 
 /// `killCursors`: closes cursors by number. Users close their own cursors, `root` all cursors. If one belongs

@@ -66,6 +66,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("backup", write(backup::backup)),
     ("buildInfo", open(diagnostic::build)),
     ("buildinfo", open(diagnostic::build)),
+    ("cloneCollectionAsCapped", write(engine::forward)),
     ("collMod", write(engine::forward)),
     ("collStats", read(engine::forward)),
     ("collstats", read(engine::forward_collstats)),
@@ -73,6 +74,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("compact", write(engine::forward)),
     ("configureFailPoint", order(configure_fail_point)),
     ("connectionStatus", open(users::connection_status)),
+    ("convertToCapped", write(engine::forward)),
     ("count", read(engine::forward)),
     ("create", write(engine::forward)),
     ("createAutoIncrement", write(engine::forward)),
@@ -97,7 +99,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("fsync", write(diagnostic::fsync)),
     ("getCmdLineOpts", order(diagnostic::command_line)),
     ("getLog", tell(diagnostic::log)),
-    ("getMore", read(cursor::get_more)),
+    ("getMore", Entry { run: Run::Batch, access: Access::Reader }),
     ("getParameter", tell(parameter::get)),
     ("hello", greeting(hello::hello)),
     ("hostInfo", tell(host::host)),
@@ -199,7 +201,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
 /// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on.
 /// Commands outside of the pool are short, or a hello that waits.
 fn ends_with_client(command: &Command) -> bool {
-    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_))
+    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_) | Run::Batch)
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {
@@ -253,6 +255,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             }
             pool.log_in(move || run(&call)).await?
         }
+        Run::Batch => cursor::get_more(call).await,
         Run::Pool(run) => {
             let command = move || {
                 // In the thread that runs it, so that the engine's spans are its children.

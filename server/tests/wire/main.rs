@@ -17,6 +17,7 @@ mod metrics;
 mod peer;
 mod spans;
 mod strangers;
+mod tailing;
 mod tls;
 
 use std::net::SocketAddr;
