@@ -138,7 +138,7 @@ fn described(collection: &str, metadata: &str) -> Declared {
 
 #[test]
 fn what_the_store_refuses_is_named_and_the_rest_restored() {
-    let metadata = r#"{"options":{"create":"other","capped":true,"size":4096,"validator":{"x":{"$gt":0}}},"indexes":[
+    let metadata = r#"{"options":{"create":"other","storageEngine":{"a":1},"indexOptionDefaults":{"a":1},"validator":{"x":{"$gt":0}}},"indexes":[
         {"v":1,"key":{"_id":1},"name":"_id_","ns":"shop.a"},
         {"v":1,"key":{"x":1},"name":"x","ns":"shop.a","background":true},
         {"v":2,"key":{"t":"text"},"name":"words","weights":{"t":1}},
@@ -152,8 +152,8 @@ fn what_the_store_refuses_is_named_and_the_rest_restored() {
         let output = target.run("restore", &["--archive", "a"]).output().unwrap();
         for words in [
             "option create: no collection has it",
-            "option capped",
-            "option size",
+            "option storageEngine",
+            "option indexOptionDefaults",
             "index words",
             "index y",
             "shop.a, _id 1: E11000",
@@ -170,6 +170,41 @@ fn what_the_store_refuses_is_named_and_the_rest_restored() {
         let names: Vec<_> = metadata.indexes.iter().map(|index| index.get_str("name").unwrap()).collect();
         assert_eq!(names, ["_id_", "x"]);
         assert!(metadata.options.contains_key("validator"), "it is not refused: {}", metadata.options);
+    }
+}
+
+/// Several threads insert the documents of a dump; those of a capped collection keep their order all the same.
+#[test]
+fn a_capped_collection_keeps_its_limits_and_its_order() {
+    for is_served in [false, true] {
+        let mut source = Fixture::new(&[], false);
+        let client = Client::open(source.path("db")).unwrap();
+        let shop = client.database("shop");
+        shop.create_collection("log").capped(true).size(64 << 20).max(30_000).run().unwrap();
+        // Several batches, in an order that is not that of the `_id`s.
+        let documents = (0..31_000_i64).map(|n| doc! { "_id": n * 7919 % 31_001, "text": "x".repeat(300) });
+        shop.collection("log").insert_many(documents).run().unwrap();
+        let ids = |client: &Client| -> Vec<i64> {
+            let log = client.database("shop").collection::<Document>("log");
+            log.find(doc! {}).run().unwrap().map(|one| one.unwrap().get_i64("_id").unwrap()).collect()
+        };
+        let expected = ids(&client);
+        client.close().unwrap();
+        if is_served {
+            source.serve();
+        }
+        succeeds(&source.run("dump", &["d"]).output().unwrap());
+        let target = target(false);
+        let mut command = target.run("restore", &["d", "-j", "4"]);
+        succeeds(&command.arg("--verify").current_dir(source.folder.path()).output().unwrap());
+        let client = Client::open(target.path("db")).unwrap();
+        assert_eq!(ids(&client), expected);
+        let listed = client.database("shop").run_command(doc! { "listCollections": 1 }).run().unwrap();
+        let options =
+            listed.get_document("cursor").unwrap().get_array("firstBatch").unwrap()[0].as_document();
+        let options = options.unwrap().get_document("options").unwrap();
+        assert_eq!(options, &doc! { "capped": true, "size": 64_i64 << 20, "max": 30_000_i64 });
+        assert!(client.verify().unwrap().is_clean());
     }
 }
 

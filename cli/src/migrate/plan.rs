@@ -104,6 +104,9 @@ impl Plan {
         }
         let is_sharded = self.cluster.topology == Topology::Sharded;
         for moved in self.moved.iter_mut().filter(|moved| !moved.is_view()) {
+            if let Some(what) = moved.leave_order_out()? {
+                self.remarks.push(Remark::unsupported(&moved.planned.source, what));
+            }
             let indexes = moved.planned.metadata()?.indexes;
             let sharded_by = match ends.target.filter(|_| is_sharded) {
                 Some(target) => shard_key(target, &moved.planned.database, &moved.planned.name)?,

@@ -61,6 +61,16 @@ impl Moved {
         Ok(())
     }
 
+    /// Takes the options of a capped collection out of the description: documents are copied in the order of their `_id`s, and
+    /// not in that of their inserts, which such a collection keeps. Returns what to say of it, if it is one.
+    pub(super) fn leave_order_out(&mut self) -> Result<Option<&'static str>, Failure> {
+        if !self.planned.metadata()?.options.get_bool("capped").unwrap_or(false) {
+            return Ok(None);
+        }
+        self.retain(|_| true, |name| !matches!(name, "capped" | "max" | "size"))?;
+        Ok(Some("capped: documents are copied in the order of their _ids, into an ordinary collection"))
+    }
+
     /// The options that it is made with: a validator would refuse documents that were stored before it.
     pub(super) fn options_without_validation(&self) -> Result<Document, Failure> {
         let mut options = self.planned.metadata()?.options;

@@ -26,6 +26,9 @@ impl Trial {
     /// Makes a collection or view, takes what is refused out of its description, and says so. Returns whether anything is
     /// left of it.
     pub(super) fn judge(&self, moved: &mut Moved, remarks: &mut Vec<Remark>) -> Result<bool, Failure> {
+        if let Some(what) = moved.leave_order_out()? {
+            remarks.push(Remark::unsupported(&moved.planned.source, what));
+        }
         let store = &*self.store;
         let tally = Tally::keeping();
         let made = if moved.is_view() {
@@ -109,7 +112,7 @@ mod tests {
         ];
         let options = doc! { "capped": true, "size": 4096, "validator": { "a": { "$gte": 0 } } };
         let mixed = moved(DumpedKind::Collection, "orders", options, &indexes);
-        let kept = check(mixed, true, &["capped", "size", "index words", "index places"]);
+        let kept = check(mixed, true, &["capped", "index words", "index places"]);
         let metadata = kept.planned.metadata().unwrap();
         assert_eq!(metadata.options, doc! { "validator": { "a": { "$gte": 0 } } });
         let names: Vec<&str> = metadata.indexes.iter().map(|index| index.get_str("name").unwrap()).collect();

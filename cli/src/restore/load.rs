@@ -13,7 +13,7 @@ use crate::dumped::DumpedKind;
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
-use crate::restore::plan::Plan;
+use crate::restore::plan::{Plan, Planned};
 use crate::restore::source::{Source, numbered};
 use crate::restore::tally::{Tally, refusal};
 use crate::signals::Signals;
@@ -48,6 +48,8 @@ struct Directed {
     database: String,
     name: String,
     is_of_users: bool,
+    /// Whether the documents must be stored in the order of the dump: a capped collection keeps it.
+    is_ordered: bool,
     batch: Batch,
 }
 
@@ -67,7 +69,8 @@ impl Loader<'_> {
             for _ in 0..self.jobs {
                 scope.spawn(|| self.work(&receiver));
             }
-            let mut reading = Reading { loader: self, sender, waiting: Vec::new(), bytes: 0, loaded };
+            let (waiting, capped) = (Vec::new(), Vec::new());
+            let mut reading = Reading { loader: self, sender, waiting, capped, bytes: 0, loaded };
             reading.read(source, plan, progress)
         });
         // The failure of a worker is why reading ended.
@@ -78,17 +81,21 @@ impl Loader<'_> {
         loop {
             let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(batch) = next else { return };
-            // After a failure batches are taken and dropped, so that the reader is not held up.
-            let Some(store) = self.store.filter(|_| !self.tally.is_failed()) else { continue };
-            let documents = batch.batch.documents();
-            let inserted = if batch.is_of_users {
-                self.add_users(store, &batch, &documents)
-            } else {
-                self.insert(store, &batch, &documents)
-            };
-            if let Err(failure) = inserted {
-                self.tally.fail(failure);
-            }
+            self.store(&batch);
+        }
+    }
+
+    fn store(&self, batch: &Directed) {
+        // After a failure batches are taken and dropped, so that the reader is not held up.
+        let Some(store) = self.store.filter(|_| !self.tally.is_failed()) else { return };
+        let documents = batch.batch.documents();
+        let inserted = if batch.is_of_users {
+            self.add_users(store, batch, &documents)
+        } else {
+            self.insert(store, batch, &documents)
+        };
+        if let Err(failure) = inserted {
+            self.tally.fail(failure);
         }
     }
 
@@ -164,6 +171,8 @@ struct Reading<'a, 'b> {
     sender: SyncSender<Directed>,
     /// By collection.
     waiting: Vec<Option<Directed>>,
+    /// Which collections are capped.
+    capped: Vec<bool>,
     /// How many bytes wait.
     bytes: usize,
     loaded: &'a mut Loaded,
@@ -172,6 +181,12 @@ struct Reading<'a, 'b> {
 impl Reading<'_, '_> {
     fn read(&mut self, source: &mut Source, plan: &mut Plan, progress: &mut Progress) -> Result<(), Failure> {
         self.waiting.resize_with(plan.planned.len(), || None);
+        for planned in &plan.planned {
+            let is_capped = |planned: &Planned| {
+                Ok::<_, Failure>(planned.metadata()?.options.get_bool("capped").unwrap_or(false))
+            };
+            self.capped.push(planned.as_ref().map(is_capped).transpose()?.unwrap_or(false));
+        }
         let (mut document, mut count) = (Vec::new(), 0_u64);
         while self.loader.signals.received().is_none() && !self.loader.tally.is_failed() {
             match source.next(plan, &mut document)? {
@@ -214,6 +229,7 @@ impl Reading<'_, '_> {
                 database: planned.database.clone(),
                 name: planned.name.clone(),
                 is_of_users: planned.kind == DumpedKind::Users,
+                is_ordered: self.capped.get(at).copied().unwrap_or(false),
                 batch: Batch::default(),
             };
             batch.get_or_insert_with(new).batch.push(document);
@@ -232,6 +248,10 @@ impl Reading<'_, '_> {
     fn send(&mut self, at: usize) {
         let Some(batch) = self.waiting.get_mut(at).and_then(Option::take) else { return };
         self.bytes -= batch.batch.bytes();
+        if batch.is_ordered {
+            // By this thread: workers would store batches in any order.
+            return self.loader.store(&batch);
+        }
         // Without a worker the tool has panicked already.
         let _ = self.sender.send(batch);
     }

@@ -82,6 +82,8 @@
             return this._database.getCollectionInfos({ name: this._name })[0] ?? null;
         }
 
+        convertToCapped(size) { return this.runCommand("convertToCapped", { size }); }
+
         isCapped() { return this.stats().capped === true; }
 
         // ---- reads
@@ -431,7 +433,7 @@
     }
 
     const UNSUPPORTED = [
-        "analyzeShardKey", "checkMetadataConsistency", "compactStructuredEncryptionData", "configureQueryAnalyzer", "convertToCapped",
+        "analyzeShardKey", "checkMetadataConsistency", "compactStructuredEncryptionData", "configureQueryAnalyzer",
         "createSearchIndex", "createSearchIndexes", "dropSearchIndex", "getPlanCache", "getSearchIndexes", "getShardDistribution",
         "getShardLocation", "getShardVersion", "initializeOrderedBulkOp", "initializeUnorderedBulkOp", "latencyStats", "mapReduce",
         "reIndex", "save", "updateSearchIndex", "watch", "getTimeseriesOptions",
