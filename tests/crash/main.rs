@@ -4,6 +4,7 @@
 //! `CAIRNDB_KILLS` says how often, `CAIRNDB_SEED` replays the decisions (though not the moment of a kill in the
 //! stream of writes, which is the scheduler's).
 
+mod capping;
 mod damage;
 mod expiring;
 mod kill;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "panicking is how a suite reports, as said above")]
 
+pub mod capping;
 pub mod choices;
 pub mod expiring;
 pub mod files;

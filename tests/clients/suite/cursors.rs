@@ -1,7 +1,10 @@
 //! Cursors of several batches, and cursors that somebody ends.
 
+use std::time::Duration;
+
 use cairndb_clients::cairn::Cairn;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::CursorType;
 
 use crate::{Served, refused};
 
@@ -48,6 +51,30 @@ fn a_cursor_shows_the_moment_of_its_opening() {
     let cursor = served.things.find(doc! {}).batch_size(10).run().unwrap();
     served.things.delete_many(doc! {}).run().unwrap();
     assert_eq!(cursor.map(Result::unwrap).count(), 300);
+    served.stop();
+}
+
+/// The driver asks for a batch after the other; each waits at the server until a document comes.
+#[test]
+fn a_tailable_cursor_follows_a_capped_collection() {
+    let served = Served::start();
+    let shop = served.client.database("shop");
+    shop.create_collection("log").capped(true).size(1 << 20).max(5).run().unwrap();
+    let log = shop.collection::<Document>("log");
+    log.insert_many([doc! { "_id": 3 }, doc! { "_id": 1 }]).run().unwrap();
+    let awaits = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
+    let cursor = awaits.max_await_time(Duration::from_millis(500)).run().unwrap();
+    let reader = std::thread::spawn(move || {
+        let ids = cursor.map(|one| one.unwrap().get_i32("_id").unwrap());
+        ids.take(6).collect::<Vec<_>>()
+    });
+    for id in [9, 2, 7, 5] {
+        log.insert_one(doc! { "_id": id }).run().unwrap();
+        std::thread::yield_now();
+    }
+    assert_eq!(reader.join().unwrap(), [3, 1, 9, 2, 7, 5]);
+    let left = log.find(doc! {}).run().unwrap().map(|one| one.unwrap().get_i32("_id").unwrap());
+    assert_eq!(left.collect::<Vec<_>>(), [1, 9, 2, 7, 5]);
     served.stop();
 }
 
