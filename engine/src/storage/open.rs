@@ -128,17 +128,17 @@ impl Store {
         match options.mode {
             OpenMode::ReadOnly => {
                 folder::inspect(&options.path)?;
-                // RocksDB reads the MANIFEST first and the logs after it, and does not notice if the writer deletes a
-                // log in between. So the checks and the opening are one step, which is repeated as a whole.
+                // The checks and the opening are one step, which is repeated as a whole.
                 preflight::retry_while_changing(&options.path, || {
                     let (known, found) = known(options, witness::read(&options.path))?;
-                    let passed = if options.fault == PlantedFault::PreflightOff {
-                        Passed::default()
-                    } else {
-                        preflight::inspect_for_reading(&options.path, &known)?
-                    };
                     let id = found.map(|found| found.slot.store).unwrap_or_default();
-                    Self::open_read_only(options, &tuning, passed, id)
+                    if options.fault == PlantedFault::PreflightOff {
+                        return Self::open_read_only(options, &tuning, Passed::default(), id);
+                    }
+                    preflight::open_at_one_moment(&options.path, &known, || {
+                        let passed = preflight::inspect_for_reading(&options.path, &known)?;
+                        Self::open_read_only(options, &tuning, passed, id)
+                    })
                 })
             }
             OpenMode::ReadOnlyCopy => {

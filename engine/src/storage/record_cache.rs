@@ -40,7 +40,7 @@ struct Shard {
     records: Cache<u64, Kept, ByBytes, BuildHasherDefault<Hashed>>,
     /// A mark of the key that was looked for last at each place. A record is kept when it is asked for again while its
     /// mark is there, so that a walk through all records drives out none.
-    asked: Box<[u32]>,
+    asked: Box<[u64]>,
     /// How many writes that change records of the shard have begun and not ended.
     writes: u32,
     /// How many have begun.
@@ -229,9 +229,9 @@ impl Shard {
 
     /// Whether the key with this hash was looked for before, and no other one at the same place since.
     fn is_asked_again(&mut self, hash: u64) -> bool {
-        let place = hash as usize & (self.asked.len() - 1);
+        let place = (hash >> 32) as usize & (self.asked.len() - 1);
         // Never 0, which is the mark of no key.
-        let mark = (hash >> 24) as u32 | 1;
+        let mark = hash | 1;
         let Some(asked) = self.asked.get_mut(place) else { return false };
         std::mem::replace(asked, mark) == mark
     }
@@ -352,6 +352,13 @@ mod tests {
         }
     }
 
+    fn place_of(cache: &RecordCache, key: &[u8]) -> Option<Place> {
+        match cache.look_up(key) {
+            LookedUp::Nothing(place) => place,
+            LookedUp::Record(_) => None,
+        }
+    }
+
     /// The place of a record that is asked for again.
     #[track_caller]
     fn place(cache: &RecordCache, key: &[u8]) -> Place {
@@ -371,7 +378,9 @@ mod tests {
 
     fn changes(keys: &[&[u8]]) -> Changes {
         let mut changes = Changes::default();
-        keys.iter().for_each(|key| changes.note(key));
+        for key in keys {
+            changes.note(key);
+        }
         changes
     }
 
@@ -404,7 +413,9 @@ mod tests {
     fn a_write_takes_out_what_it_changes_and_nothing_else() {
         let cache = cache();
         let keys: Vec<_> = (0..100_u32).map(u32::to_be_bytes).collect();
-        keys.iter().for_each(|key| kept(&cache, key, key));
+        for key in &keys {
+            kept(&cache, key, key);
+        }
         drop(cache.changing(&changes(&[&keys[3], &keys[7], &keys[7]])));
         let mut changes = Changes::default();
         changes.note_range(&keys[90], &keys[95]);
@@ -458,10 +469,8 @@ mod tests {
         for number in 0..50_000_u32 {
             for key in [often[number as usize % often.len()], (number + 1000).to_be_bytes()] {
                 // Twice, so that all are kept.
-                for _ in 0..2 {
-                    if let LookedUp::Nothing(Some(place)) = cache.look_up(&key) {
-                        cache.keep(&place, &key, &record);
-                    }
+                for place in [place_of(&cache, &key), place_of(&cache, &key)].iter().flatten() {
+                    cache.keep(place, &key, &record);
                 }
             }
         }
@@ -522,6 +531,15 @@ mod tests {
             }
             now
         };
+        let follow = || {
+            let mut last = 0;
+            while last < 100_000 {
+                let shown = stored.load(Ordering::SeqCst);
+                let seen = read();
+                assert!(seen >= shown && seen >= last, "{last}, {shown} and then {seen}");
+                last = seen;
+            }
+        };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..=100_000_u64 {
@@ -535,15 +553,7 @@ mod tests {
                 }
             });
             for _ in 0..2 {
-                scope.spawn(|| {
-                    let mut last = 0;
-                    while last < 100_000 {
-                        let shown = stored.load(Ordering::SeqCst);
-                        let seen = read();
-                        assert!(seen >= shown && seen >= last, "{last}, {shown} and then {seen}");
-                        last = seen;
-                    }
-                });
+                scope.spawn(follow);
             }
         });
     }

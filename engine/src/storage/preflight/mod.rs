@@ -20,7 +20,7 @@ mod synced;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::preflight::synced::damaged;
 
 pub(super) use self::aside::set_aside;
@@ -55,6 +55,30 @@ pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Files> {
     retry_while_changing(path, || Files::list(path, known))
 }
 
+/// Opens a folder that another process may write to. Fails if a log may have been deleted meanwhile that was to be replayed.
+///
+/// RocksDB reads the MANIFEST, lists the logs, and replays one after the other. If the writer puts the content of a log into a
+/// table in between and deletes the log, the reader has neither, and RocksDB does not notice: later logs are replayed all the
+/// same. The writer deletes a log only after the MANIFEST says that it is not needed any more. So if the oldest log that is needed
+/// is the same before and after, all of them were there.
+pub(super) fn open_at_one_moment<T>(
+    path: &Path,
+    known: &SyncedState,
+    open: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let oldest = || -> Result<u64> { Ok(Files::list(path, known)?.manifest.first_log_needed()) };
+    let before = oldest()?;
+    let opened = open()?;
+    if oldest()? == before {
+        return Ok(opened);
+    }
+    let path = path.display();
+    let message = format!(
+        "a log in {path} was deleted while it was opened: another process writes faster than the folder can be read"
+    );
+    Err(Error::new(ErrorKind::Storage { message }))
+}
+
 /// Runs `read` on a folder that another process may write to, and repeats it as long as it fails and the folder
 /// changes.
 pub(super) fn retry_while_changing<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
@@ -67,5 +91,39 @@ pub(super) fn retry_while_changing<T>(path: &Path, read: impl Fn() -> Result<T>)
         if done.is_ok() || started.elapsed() > RETRY_TIME_MAX || files::picture(path) == before {
             return done;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::client::Client;
+
+    #[test]
+    fn a_folder_whose_log_is_deleted_while_it_is_opened_is_opened_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let client = Client::open(&path).expect("made");
+        let things = client.database("shop").collection::<Document>("things");
+        let insert = || things.insert_one(doc! {}).run().map(drop);
+        insert().expect("inserted");
+        let open = |open: &dyn Fn() -> Result<()>| open_at_one_moment(&path, &SyncedState::default(), open);
+        open(&|| Ok(())).expect("nothing happens meanwhile");
+        open(&insert).expect("the log is longer than before");
+        let error = open(&|| insert().and_then(|()| client.flush())).expect_err("the log is gone");
+        assert!(error.to_string().contains("was deleted while it was opened"), "{error}");
+        let tries = Cell::new(0);
+        let opened = retry_while_changing(&path, || {
+            open(&|| {
+                tries.set(tries.get() + 1);
+                if tries.get() < 3 { insert().and_then(|()| client.flush()) } else { Ok(()) }
+            })
+        });
+        opened.expect("the third time nothing happens");
+        assert_eq!(tries.get(), 3);
     }
 }
