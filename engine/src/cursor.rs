@@ -240,6 +240,7 @@ impl<T> Cursor<T> {
         if !matches!((&self.source, &self.next), (Some(Source::Tail(_)), Next::First | Next::Read)) {
             return self.advance();
         }
+        // Measured like `advance`: the first call alone.
         let begin = if matches!(self.next, Next::First) { self.begin() } else { None };
         // A time that no clock can tell is one without end.
         let moment = Instant::now().checked_add(time);
@@ -320,6 +321,7 @@ impl<T> Cursor<T> {
                     return self.arrive(stepped);
                 }
             }
+            // The round gave its snapshot back, and with it the document.
             self.has_current = false;
             if moment.is_some_and(|moment| Instant::now() >= moment) {
                 return Ok(false);

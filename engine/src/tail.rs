@@ -65,6 +65,7 @@ impl Tail {
             return Err(refused(Code::BAD_VALUE, message).in_namespace(namespace));
         };
         let stands = state_in(snapshot, order)?;
+        // Not the first match: a cursor that finds none yet has something to follow.
         if stands.documents == 0 {
             return Ok(None);
         }
@@ -84,6 +85,7 @@ impl Tail {
     /// Steps to the next row. Returns `false` if there is none now.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         loop {
+            // A round is read to its end on its own snapshot, so nothing that it has can be lost.
             if self.is_reading && self.rows.advance()? {
                 return Ok(true);
             }
@@ -101,8 +103,10 @@ impl Tail {
 
     /// Opens a walk over the documents that are new. Returns `false` if there are none.
     fn begin_round(&mut self) -> Result<bool> {
+        // A walk looks only while it reads, and there may be nothing to read for hours.
         self.rows.operation().look()?;
         let Self { engine, state, .. } = self;
+        // Left before the caller waits: closing waits for all that are inside.
         let database = engine.store.enter()?;
         let ended = || {
             let message = format!(
@@ -125,6 +129,7 @@ impl Tail {
             );
             return Err(refused(Code::CAPPED_POSITION_LOST, message).in_namespace(&state.namespace));
         }
+        // The common case of a reader that was woken by another waker, or by its time.
         if stands.next <= self.next {
             return Ok(false);
         }

@@ -42,6 +42,7 @@ fn audit_one(order: &Order<'_>, watch: &mut Watch<'_>, findings: &mut Findings) 
             return Ok(());
         }
     };
+    // Both ways: a document without a position would never go, and a position without a document would end a read.
     let (documents, bytes) = audit_documents(order, watch, findings)?;
     audit_positions(order, state, watch, findings)?;
     if (state.documents, state.bytes) != (documents, bytes) {
@@ -62,6 +63,7 @@ fn audit_documents(order: &Order<'_>, watch: &mut Watch<'_>, findings: &mut Find
     let (mut documents, mut bytes) = (0, 0);
     while scan.advance()? {
         watch.pass(scan.key().len() + scan.value().len())?;
+        // Counted before they are looked at, as the state counts them.
         documents += 1;
         bytes += scan.value().len() as u64;
         if order
@@ -92,6 +94,7 @@ fn audit_positions(
     while scan.advance()? {
         watch.pass(scan.key().len() + scan.value().len())?;
         let (key, value) = (scan.key(), scan.value());
+        // What is no position in this range is a document: the state is before it.
         let problem = if let Some(position) = position_of(key) {
             let named = snapshot.get(Family::Entries, &order.id.document_key(value))?;
             if !(state.first..state.next).contains(&position) {

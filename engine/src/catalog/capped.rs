@@ -114,6 +114,7 @@ impl CappedRequest {
     /// The limits that are asked for. Returns `None` if no capped collection is.
     pub(crate) fn limits(self) -> Result<Option<CappedLimits>> {
         let Self { capped, size, max } = self;
+        // The words are those by which programs recognize the refusal of a MongoDB server.
         let invalid = |message: &str| Err(refused(Code::INVALID_OPTIONS, message));
         match (capped, size) {
             (false, None) if max.is_none() => Ok(None),
@@ -131,6 +132,7 @@ impl CappedRequest {
 
 /// A size in bytes, rounded up as MongoDB does. `field` is its name in messages.
 pub(crate) fn checked_size(field: &str, size: i64) -> Result<u64> {
+    // The words of MongoDB's parser of commands, which clients compare.
     let wrong = |code, rule: String| {
         Err(refused(code, format!("BSON field '{field}' value must be {rule}, actual value '{size}'")))
     };
@@ -193,6 +195,7 @@ impl Capped {
             let number = stored.get_i64(field).ok().and_then(|number| u64::try_from(number).ok());
             number.ok_or_else(|| format!("{field} of capped is not a number of 64 bits that is 0 or above"))
         };
+        // Stored as a wider integer, because BSON has none without a sign.
         let order = u32::try_from(number(ORDER)?).map_err(|_| "order of capped is not of 32 bits")?;
         let documents_max = stored.contains_key(MAX).then(|| number(MAX)).transpose()?;
         let limits = CappedLimits { size: number(SIZE)?, documents_max };
@@ -207,6 +210,7 @@ impl OrderState {
     }
 
     pub(crate) fn encode(&self) -> [u8; STATE_BYTES] {
+        // Big-endian, like every number in keys and fixed values.
         let mut bytes = [0; STATE_BYTES];
         let mut rest = &mut bytes[..];
         for number in [self.first, self.next, self.documents, self.bytes] {
@@ -248,7 +252,9 @@ impl InsertionOrder {
 
     /// Waits for the turn of a write. The caller holds no latch.
     pub(crate) fn turn(&self, database: &Database) -> Result<OrderTurn<'_>> {
+        // No timeout: a turn is as long as one commit.
         let mut held = self.state.lock();
+        // Read once in the life of the store, and again after a commit whose outcome is not known.
         let state = match *held {
             Some(state) => state,
             None => *held.insert(self.load(database)?),
@@ -270,6 +276,7 @@ impl InsertionOrder {
     /// Wakes the reader by `waker` after the next insert, and when the collection ends, until what is returned is dropped.
     pub(crate) fn wait(self: &Arc<Self>, waker: Waker) -> WaitingReader {
         let mut waiting = self.waiting.lock();
+        // Numbered, because two readers may have the same waker.
         waiting.last += 1;
         let number = waiting.last;
         waiting.wakers.insert(number, waker);
@@ -290,6 +297,7 @@ impl InsertionOrder {
 
     #[cold]
     fn wake_all(&self) {
+        // They stay: each reader takes its own away when it has looked.
         let wakers: Vec<Waker> = self.waiting.lock().wakers.values().cloned().collect();
         // Without the lock: a waker may run code of another crate.
         wakers.into_iter().for_each(Waker::wake);
@@ -300,6 +308,7 @@ impl Drop for WaitingReader {
     fn drop(&mut self) {
         let mut waiting = self.order.waiting.lock();
         waiting.wakers.remove(&self.number);
+        // Under the lock, so that a reader that comes now is not taken for none.
         self.order.has_waiting.store(!waiting.wakers.is_empty(), Ordering::SeqCst);
     }
 }
@@ -311,6 +320,7 @@ impl OrderTurn<'_> {
 
     /// Announces that the documents below a position are removed by the next commit.
     pub(crate) fn make_room_below(&mut self, position: u64) {
+        // The largest of all turns: a position that is below it is gone for ever.
         let before = self.order.room_made.fetch_max(position, Ordering::AcqRel);
         self.raised_from.get_or_insert(before);
     }
@@ -321,6 +331,7 @@ impl OrderTurn<'_> {
         mut batch: Batch<'b>,
         commit: impl FnOnce(Batch<'b>) -> Result<()>,
     ) -> Result<()> {
+        // In the same batch: a state that is not of its documents would be found by no reader.
         self.state.stage(&mut batch, self.order.id);
         let committed = commit(batch);
         match &committed {
@@ -328,6 +339,7 @@ impl OrderTurn<'_> {
             // It may have been made or not: the next write reads the state again.
             Err(error) => {
                 *self.held = None;
+                // Nothing was removed, so no reader is to be told that it was overtaken.
                 if let Some(before) = self.raised_from.filter(|_| !error.is_commit_unknown()) {
                     self.order.room_made.store(before, Ordering::Release);
                 }

@@ -356,8 +356,10 @@ pub(crate) fn modify_limits(
     if collection.is_retired() {
         return Ok(None);
     }
+    // Under the gate: a conversion may have made it a capped one since the caller looked.
     let limits = change(definition.capped.map(|capped| capped.limits))?;
     let capped = definition.capped.map(|capped| Capped { limits, ..capped });
+    // Nothing is removed here: the next insert does, in its turn.
     if capped != definition.capped {
         let changed = definition.with_capped(capped);
         let mut batch = Batch::new(storage.database);

@@ -100,6 +100,7 @@ impl<T> ConvertToCapped<'_, T> {
             operation.step()?;
             shared.store.refuse_closing()
         };
+        // As in MongoDB a conversion names no number of documents.
         let limits = CappedLimits { size, documents_max: None };
         loop {
             let converted = collection
@@ -111,6 +112,7 @@ impl<T> ConvertToCapped<'_, T> {
                 Converted::Capped => break,
             }
         }
+        // One after the other: each is a change of its own that holds, and the same call makes what is missing.
         let resize = |before: Option<CappedLimits>| {
             let refuse = || refused(Code::INVALID_OPTIONS, "Collection must be capped.");
             Ok(CappedLimits { size, ..before.ok_or_else(refuse)? })
@@ -158,6 +160,7 @@ impl<T> CloneAsCapped<'_, T> {
         let limits = CappedLimits { size, documents_max };
         let mut documents: Cursor<bson::RawDocumentBuf> =
             collection.clone_with_type().find(bson::Document::new()).run()?;
+        // After the snapshot of the search, so that what is copied is of one moment.
         let aside = Aside::begin_capped(shared, &target, &like, limits)?;
         aside.fill(&mut documents, &collection.begin(None))
     }

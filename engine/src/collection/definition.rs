@@ -55,6 +55,7 @@ impl LimitsChange {
     /// The limits after the change. Refuses a collection that has none.
     fn apply(self, before: Option<CappedLimits>) -> Result<CappedLimits> {
         let refuse = || refused(Code::INVALID_OPTIONS, "Collection must be capped.");
+        // As in MongoDB, even if the limits themselves are wrong.
         let before = before.ok_or_else(refuse)?;
         Ok(CappedLimits {
             size: self.size.map_or(Ok(before.size), |size| checked_size("cappedSize", size))?,
@@ -107,6 +108,7 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     let definition = existing.definition();
     let validation = Validation::default().changed(namespace, &new.validation)?;
     let present = definition.validation.as_deref().cloned().unwrap_or_default();
+    // Rounded sizes are compared: what was asked for may be another number.
     let limits = definition.capped.map(|capped| capped.limits);
     if limits == new.capped && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());

@@ -35,7 +35,8 @@ const AWAIT_TIME: Duration = Duration::from_secs(1);
 impl<T> Collection<T> {
     /// Finds the documents that match the filter, as they are when `run` is called. An empty filter matches all documents.
     ///
-    /// Without a sort the documents come in the order in which they are found: by `_id`, or by the index that is used. A
+    /// Without a sort the documents come in the order in which they are found: by `_id`, or by the index that is used; those of
+    /// a capped collection in the order of their inserts. A
     /// sort that no index has is done in memory, and beyond 100 MiB in temporary files, unless `allow_disk_use` is `false`: then
     /// the search fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
     ///
@@ -478,6 +479,7 @@ fn is_tailable(options: &FindOptions) -> bool {
 
 /// Opens a cursor that goes on after the last document.
 fn open_tailable<T>(collection: &Collection<T>, options: &FindOptions, search: Search) -> Result<Cursor<T>> {
+    // Before the store is entered, as for every search.
     tail::check(&search, options)?;
     let await_time = match options.cursor_type {
         Some(CursorType::TailableAwait) => options.max_await_time.unwrap_or(AWAIT_TIME),

@@ -111,6 +111,7 @@ impl<'a> Aside<'a> {
         let like = like.with_indexes(Vec::new()).with_capped(Some(capped));
         // As in MongoDB documents are copied as they are.
         let mut made = Self::make(shared, target, Definition::of_indexes(Vec::new()), &like, Some(true))?;
+        // In messages only: the collection aside is the same.
         made.name = "cloneCollectionAsCapped";
         Ok(made)
     }

@@ -116,6 +116,7 @@ impl Matches {
     pub(crate) fn open_from(view: ReadView, selector: Selector, first: u64) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
         let (collection, order) = (view.collection(), view.order());
+        // Without a plan: a position is what such a walk goes on from, so no index could serve it.
         let source = match (view.into_state(), order) {
             (ReadState::Snapshot(snapshot), Some(order)) => {
                 let walk = NaturalWalk::open(&snapshot, collection, order, Extent::From(first))?;

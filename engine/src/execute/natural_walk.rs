@@ -53,6 +53,7 @@ impl NaturalWalk {
             Extent::From(first) => (first, Direction::Ascending),
         };
         let (start, end) = order.positions_from(first);
+        // Up to the last position that the snapshot has, whatever the state says.
         let spans = KeySpans::between(start, end);
         Ok(Self {
             walk: KeyWalk::new(snapshot, Family::Entries, spans, direction),
@@ -67,6 +68,7 @@ impl NaturalWalk {
         if self.walk.advance()? == KeyStep::End {
             return Ok(false);
         }
+        // The prefix of the collection stays; only the `_id` differs from position to position.
         self.record_key.truncate(ID_BYTES);
         self.record_key.extend_from_slice(self.walk.value());
         if self.records.read(&self.record_key, &mut self.document)? {

@@ -198,6 +198,7 @@ impl<'a> Salvage<'a> {
             if copier.dropped > 0 {
                 catalog.notes.push(format!("{} documents of dropped collections were left", copier.dropped));
             }
+            // The records first, because positions count only if their documents are there.
             let orders = catalog.orders();
             if !orders.is_empty() {
                 source.walk(Family::Entries, &mut |found| {
@@ -228,6 +229,7 @@ fn build_indexes(
     for collection in catalog.collections.values_mut() {
         let database = shared.store.enter()?;
         let Some(state) = shared.catalog.find(&collection.namespace) else { continue };
+        // Before the indexes: the store is verified as a whole, and an order is part of its collection.
         if let Some(order) = state.order() {
             let look = || Ok(operation.look()?);
             let (storage, order) = (shared.storage(&database), order.id);

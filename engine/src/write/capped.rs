@@ -59,6 +59,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
     let Call { candidates, order, holds } = call;
+    // The turn is held already, and latches come after it: no writer waits for a turn with a latch in its hand.
     let mut insertion = Insertion::begin(target, turn)?;
     let _latched = target.store.latches.lock(&latches_of(target, candidates));
     let mut accepted: Vec<&Candidate<'_>> = Vec::with_capacity(candidates.len());
@@ -74,7 +75,7 @@ pub(super) fn commit_many<S: InsertedSet>(
                 }
             }
         }
-        // Small documents that push out many: the marks of a gapless sequence are right for all of them only.
+        // Documents that push out many others make a batch longer than they are. The marks of a gapless sequence are right for all of them only.
         if insertion.batch.bytes() > 2 * COMMIT_BYTES_MAX && !holds.is_gapless() {
             insertion.commit()?;
             accepted.iter().skip(committed).for_each(|stored| {
@@ -83,6 +84,7 @@ pub(super) fn commit_many<S: InsertedSet>(
             committed = accepted.len();
         }
     }
+    // What was refused, or is committed already, leaves no batch.
     if accepted.len() > committed {
         holds.stage(&mut insertion.batch, accepted.len());
         insertion.commit()?;
@@ -130,6 +132,7 @@ pub(super) fn stage_removal(
     key: &[u8],
     document: &[u8],
 ) -> Result<()> {
+    // Looked up: the position of a document is stored nowhere but here, and an update must not have to know it.
     let document_key = turn.id().document_key(encoded_id(key));
     let found = target.database.get(Family::Entries, &document_key)?;
     let position = found.and_then(|value| <[u8; 8]>::try_from(&*value).ok()).map(u64::from_be_bytes);
@@ -139,6 +142,7 @@ pub(super) fn stage_removal(
     })?;
     batch.delete(Family::Entries, &turn.id().position_key(position));
     batch.delete(Family::Entries, &document_key);
+    // The first position stays: it is only a bound, and the next insert that needs room moves it on.
     turn.state.documents = turn.state.documents.saturating_sub(1);
     turn.state.bytes = turn.state.bytes.saturating_sub(document.len() as u64);
     Ok(())
@@ -203,6 +207,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         let bytes = prepared.bytes.len() as u64;
         loop {
             let OrderState { documents, bytes: stored, .. } = self.turn.state;
+            // As if the document were there: it must not be among those that go.
             if documents == 0 || !self.limits.are_exceeded(documents + 1, stored.saturating_add(bytes)) {
                 break;
             }
@@ -214,6 +219,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             }
         }
         let id = encoded_id(&prepared.record_key);
+        // From here on nothing can be refused.
         let (order, position) = (self.turn.id(), self.turn.state.next);
         self.target.put_record(&mut self.batch, &prepared.record_key, prepared.bytes);
         for entry in &drawn.entries {
@@ -221,6 +227,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         }
         self.batch.put(Family::Entries, &order.position_key(position), id);
         self.batch.put(Family::Entries, &order.document_key(id), &position.to_be_bytes());
+        // Later documents of the call see the keys as they will be after the commit.
         for key in self.keys_of(prepared, &drawn.entries) {
             self.removed.remove(&key);
             self.added.insert(key);
@@ -246,6 +253,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             );
             return Ok(Some(WriteError::boxed(Code::BAD_VALUE, message)));
         }
+        // The bound covers keys that were staged, so it proves nothing of a second document with the same `_id`.
         if target.raise_key_bound(key)? == Absence::Unproven && self.is_taken(Family::Records, key)? {
             return Ok(Some(duplicate::of_id(&target.collection.namespace, &prepared.id())));
         }
@@ -275,12 +283,14 @@ impl<'a, 'b> Insertion<'a, 'b> {
     fn remove_oldest(&mut self) -> Result<()> {
         let order = self.turn.id();
         let first = self.turn.state.first;
+        // The call itself may have more documents than there is room for.
         if self.staged.front().is_some_and(|(position, _)| *position == first)
             && let Some((_, Candidate { prepared, drawn, .. })) = self.staged.pop_front()
         {
             self.stage_oldest(&prepared.record_key, prepared.bytes, &drawn.entries);
             return Ok(());
         }
+        // A look-up and no scan: before the first position lie the deletions of all earlier ones.
         let Some(id) = self.target.database.get(Family::Entries, &order.position_key(first))? else {
             // Documents were removed by hand here.
             self.turn.state.first = self.next_position(order, first)?;
@@ -291,6 +301,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             let reason = "the position of a capped collection names a document that does not exist";
             return Err(Error::corruption(Family::Entries.name(), &order.position_key(first), reason));
         };
+        // Computed from the document, as its insert computed them.
         let drawn = entries_of(self.target.indexes, stored(&key, &document)?, &id).map_err(Error::write)?;
         self.stage_oldest(&key, &document, &drawn.entries);
         Ok(())
@@ -322,6 +333,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
     /// The lowest position above `position` that a document has.
     fn next_position(&self, order: OrderId, position: u64) -> Result<u64> {
         let (start, end) = order.positions_from(position);
+        // Only where documents were removed by hand, and then one scan passes all of them.
         let snapshot = Snapshot::take(self.target.database);
         let mut scan = Scan::open(&snapshot, Family::Entries, (start, Some(end)), CacheUse::Fill);
         if scan.advance()? {
@@ -329,6 +341,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
                 || Error::corruption(Family::Entries.name(), scan.key(), "the key is not that of a position");
             return position_of(scan.key()).ok_or_else(malformed);
         }
+        // Those of the call come after all that are stored.
         let staged = self.staged.front().map(|(position, _)| *position);
         staged.ok_or_else(|| {
             let reason = "the order of a capped collection has fewer documents than its state says";
@@ -345,6 +358,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         // By the state it is seen whether a commit with an unknown outcome was made.
         let state = self.turn.state;
         let committed = self.turn.commit(batch, |batch| target.commit(batch, &arrays));
+        // What was staged is stored now, and is looked up like everything else.
         self.staged.clear();
         self.added.clear();
         self.removed.clear();
@@ -357,6 +371,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             }
         };
         if is_made {
+            // Documents that made room are not counted as deleted: no caller asked for it.
             target.collection.count.add(change);
             notes::inserted(inserted);
         }

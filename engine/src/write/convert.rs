@@ -54,6 +54,7 @@ fn convert_alone(
     capped: Capped,
     look: &dyn Fn() -> Result<()>,
 ) -> Result<Converted> {
+    // Held to the end: a document that came meanwhile would have no position.
     let mut definition = state.enter_alone();
     if state.is_retired() {
         return Ok(Converted::Gone);
@@ -64,6 +65,7 @@ fn convert_alone(
     // A build would go on with an index that the collection is to lose.
     refuse_builds(state)?;
     let build = OrderBuild { storage, collection: state.id, order: capped.order, look };
+    // What has no room gets no position, and goes with the commit.
     let kept = build.kept(capped.limits)?;
     let stands = build.run(kept.first.clone())?;
     let mut batch = Batch::new(storage.database);
@@ -71,6 +73,7 @@ fn convert_alone(
     stage_entry(&mut batch, state.id, &state.namespace, &changed)?;
     stands.stage(&mut batch, capped.order);
     batch.delete(Family::Meta, &capped.order.building_key());
+    // A range and not single keys: the lowest `_id`s are one span of records.
     let first = state.id.prefix();
     if kept.first.as_slice() > first.as_slice() {
         batch.delete_range(Family::Records, &first, &kept.first);
@@ -81,6 +84,7 @@ fn convert_alone(
     // The counter with the commit, so that an audit sees both or neither.
     let commit = || state.count.reset(kept.documents, || storage.store.commit_definition(batch));
     state.withdraw_indexes(&mut definition, Vec::new(), commit)?;
+    // Last: readers who see the order take a snapshot that has it.
     state.become_capped(&mut definition, capped);
     Ok(Converted::Done)
 }

@@ -39,6 +39,7 @@ pub(crate) struct Kept {
 impl OrderBuild<'_> {
     /// Finds the documents that have room, from the highest `_id` down.
     pub(crate) fn kept(&self, limits: CappedLimits) -> Result<Kept> {
+        // Backwards, because the newest documents stay, and the highest `_id`s are those.
         let snapshot = Snapshot::take(self.storage.database);
         let bounds = (self.collection.prefix().to_vec(), Some(self.collection.end()));
         let scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass);
@@ -48,6 +49,7 @@ impl OrderBuild<'_> {
         while scan.advance()? {
             (self.look)()?;
             bytes += scan.value().len() as u64;
+            // The first that has no room ends it: a smaller one before it is older.
             if limits.are_exceeded(documents + 1, bytes) {
                 return Ok(Kept { first, documents });
             }
@@ -59,6 +61,7 @@ impl OrderBuild<'_> {
 
     /// Stores the positions of all documents from a record key on. Returns the state, which the caller stores.
     pub(crate) fn run(&self, first: Vec<u8>) -> Result<OrderState> {
+        // First those that are known, so that all others come after them.
         let last = self.keep_positions()?;
         let Storage { store, database } = self.storage;
         let snapshot = Snapshot::take(database);
@@ -72,6 +75,7 @@ impl OrderBuild<'_> {
             state.bytes += scan.value().len() as u64;
             let id = encoded_id(scan.key());
             let document_key = self.order.document_key(id);
+            // Without a stored position there is nothing to look up.
             if last.is_some() && snapshot.get(Family::Entries, &document_key)?.is_some() {
                 continue;
             }
@@ -105,6 +109,7 @@ impl OrderBuild<'_> {
             let (key, id) = (scan.key(), scan.value());
             let document_key = self.order.document_key(id);
             let record_key = [&self.collection.prefix()[..], id].concat();
+            // Backwards again: the highest position of a document is met first.
             let is_known = placed.contains(id) || database.get(Family::Entries, &document_key)?.is_some();
             match position_of(key) {
                 Some(position) if !is_known && snapshot.get(Family::Records, &record_key)?.is_some() => {

@@ -196,6 +196,7 @@ impl CancellationToken {
     /// ```
     pub fn wake(&self, waker: Waker) -> WakeOnCancel {
         let mut waiting = self.state.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // Numbered, because two may wait with the same waker.
         waiting.last += 1;
         let number = waiting.last;
         waiting.wakers.insert(number, waker.clone());

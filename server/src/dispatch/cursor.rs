@@ -80,6 +80,7 @@ pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
         let batched = in_span(&call, begin);
         (call, batched)
     };
+    // The call goes to the pool and comes back: between two attempts it belongs to the task of its connection.
     let (mut call, mut batched) = pool.run(first).await?;
     loop {
         let mut awaiting = match batched? {
@@ -92,6 +93,7 @@ pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
             _ = stopping.wait_for(|stopping| *stopping) => awaiting.is_last = true,
             woken = timeout_at(awaiting.until, awaiting.woken.0.notified()) => awaiting.is_last = woken.is_err(),
         }
+        // In the pool again: reading may block.
         let again = move || {
             let batched = in_span(&call, |call| awaiting.read(call));
             (call, batched)
@@ -165,6 +167,7 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
         pinned.unpin()?;
         return Ok(Batched::Done(batch.finish(id, &namespace)));
     }
+    // From the first attempt on: being woken does not prolong it.
     let time = time.map_or(AWAIT_TIME, Duration::from_millis);
     let until = Instant::now().checked_add(time).unwrap_or_else(|| Instant::now() + AWAIT_TIME_MAX);
     let woken = Arc::new(Woken(Notify::new()));
@@ -184,7 +187,9 @@ impl Awaiting {
         if batch.len() == 0 && self.pinned.paged().is_to_wait() && !self.is_last {
             return Ok(Batched::Awaiting(self));
         }
-        let Self { pinned, id, namespace, .. } = *self;
+        // The wakers go first: an idle cursor wakes no task.
+        let Self { pinned, id, namespace, _wakers: wakers, .. } = *self;
+        drop(wakers);
         pinned.unpin()?;
         Ok(Batched::Done(batch.finish(id, &namespace)))
     }
