@@ -337,13 +337,15 @@ fn shuffled(mut keys: Vec<Loaded>) -> Vec<Loaded> {
 fn skewed(keys: Vec<Loaded>) -> Vec<Loaded> {
     let keys = shuffled(keys);
     let mut sum = 0.0;
-    let sums: Vec<f64> = (1..=keys.len())
-        .map(|rank| {
-            sum += (rank as f64).powf(-0.99);
+    let sums: Vec<f64> = (1..)
+        .zip(&keys)
+        .map(|(rank, _)| {
+            sum += f64::from(rank).powf(-0.99);
             sum
         })
         .collect();
-    let drawn = (0..keys.len() as u64).map(|read| mix(read) as f64 / u64::MAX as f64 * sum);
+    let drawn =
+        (0..keys.len() as u64).map(|read| f64::from((mix(read) >> 32) as u32) / f64::from(u32::MAX) * sum);
     drawn.filter_map(|at| keys.get(sums.partition_point(|upto| *upto < at)).cloned()).collect()
 }
 
