@@ -131,6 +131,11 @@ impl Manifest {
         of_families.max(self.log_number_min)
     }
 
+    /// Logs below this number may be deleted, and are kept no longer.
+    pub fn oldest_log_kept(&self) -> u64 {
+        self.log_number_min
+    }
+
     /// Logs that were synced before the next log was started, with their length at that time.
     pub fn logs_synced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.logs_synced.iter().map(|(number, bytes)| (*number, *bytes))

@@ -40,6 +40,11 @@ impl Database {
         self.raw().property_int_value(property).ok().flatten().unwrap_or(0)
     }
 
+    /// The oldest log that was kept by the MANIFEST that RocksDB read last. All before it may be deleted.
+    pub(super) fn oldest_log_kept(&self) -> u64 {
+        self.property("rocksdb.min-log-number-to-keep")
+    }
+
     /// The sum of a number over all families.
     pub(super) fn sum(&self, property: &str) -> u64 {
         Family::ALL.into_iter().map(|family| self.number_of(family, property)).sum()

@@ -135,10 +135,11 @@ impl Store {
                     if options.fault == PlantedFault::PreflightOff {
                         return Self::open_read_only(options, &tuning, Passed::default(), id);
                     }
-                    preflight::open_at_one_moment(&options.path, &known, || {
-                        let passed = preflight::inspect_for_reading(&options.path, &known)?;
-                        Self::open_read_only(options, &tuning, passed, id)
-                    })
+                    let passed = preflight::inspect_for_reading(&options.path, &known)?;
+                    let store = Self::open_read_only(options, &tuning, passed, id)?;
+                    let kept = store.enter()?.oldest_log_kept();
+                    preflight::check_logs_were_kept(&options.path, &known, kept)?;
+                    Ok(store)
                 })
             }
             OpenMode::ReadOnlyCopy => {

@@ -302,12 +302,15 @@ struct Noted {
     before_change: HashSet<Handed>,
     /// Whether it was restarted or changed at all.
     is_changed: bool,
+    /// Whether the process died since: the sequence then goes on from the end of its reserve.
+    has_crashed: bool,
 }
 
 /// What was before an operation.
 struct Before {
     seen: usize,
     version: i128,
+    era: u64,
     /// The values that the operation brings.
     brought: Vec<i64>,
 }
@@ -320,18 +323,20 @@ impl Before {
         } else if let Operation::Number(steps, _) = operation {
             brought.extend(steps.iter().flatten().map(|value| pair.value(*value)));
         }
-        Self { seen: pair.seen.len(), version: pair.reference.version, brought }
+        Self { seen: pair.seen.len(), version: pair.reference.version, era: pair.reference.era, brought }
     }
 }
 
 impl Noted {
     /// Notes what an operation did.
     fn note(&mut self, pair: &Pair, before: Before, operation: &Operation) {
-        let Before { seen, version, brought } = before;
-        let is_restart = matches!(operation, Operation::Restart(_)) || pair.reference.version != version;
-        if is_restart {
+        let Before { seen, version, era, brought } = before;
+        // A restart that was refused has changed nothing.
+        let is_restart = matches!(operation, Operation::Restart(_)) && pair.reference.era != era;
+        if is_restart || pair.reference.version != version {
             *self = Self { is_changed: true, before_change: pair.seen.clone(), ..Self::default() };
         }
+        self.has_crashed |= matches!(operation, Operation::Crash);
         self.brought.extend(brought);
         if seen < pair.seen.len() {
             let of_era =
@@ -348,7 +353,8 @@ impl Noted {
         // there: not once it has started over or ended, and a restart before the start value not at all.
         // A value after which none is left ends the sequence, which then stands at the limit, whether that is a term or not.
         let after = |brought: i64| i128::from(brought) + declared.increment;
-        let is_ended = self.brought.iter().any(|brought| declared.beyond(after(*brought), declared.limit()));
+        let is_ended = self.brought.iter().any(|brought| declared.beyond(after(*brought), declared.limit()))
+            || self.has_crashed && pair.rig.snapshot().remaining == 0;
         if self.is_changed && (is_ended || declared.cycled || declared.beyond(declared.start, value.into())) {
             return;
         }

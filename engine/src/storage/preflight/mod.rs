@@ -55,22 +55,16 @@ pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Files> {
     retry_while_changing(path, || Files::list(path, known))
 }
 
-/// Opens a folder that another process may write to. Fails if a log may have been deleted meanwhile that was to be replayed.
+/// Fails if a log may have been deleted while RocksDB opened the folder, which another process may write to. `kept` is the
+/// oldest log that was kept by the MANIFEST that RocksDB read.
 ///
 /// RocksDB reads the MANIFEST, lists the logs, and replays one after the other. If the writer puts the content of a log into a
 /// table in between and deletes the log, the reader has neither, and RocksDB does not notice: later logs are replayed all the
-/// same. The writer deletes a log only after the MANIFEST says that it is not needed any more. So if the oldest log that is needed
-/// is the same before and after, all of them were there.
-pub(super) fn open_at_one_moment<T>(
-    path: &Path,
-    known: &SyncedState,
-    open: impl FnOnce() -> Result<T>,
-) -> Result<T> {
-    let oldest = || -> Result<u64> { Ok(Files::list(path, known)?.manifest.first_log_needed()) };
-    let before = oldest()?;
-    let opened = open()?;
-    if oldest()? == before {
-        return Ok(opened);
+/// same. The writer deletes a log only after the MANIFEST says that it is kept no longer. So if the oldest log that is kept is
+/// still the same, all of them were there.
+pub(super) fn check_logs_were_kept(path: &Path, known: &SyncedState, kept: u64) -> Result<()> {
+    if Files::list(path, known)?.manifest.oldest_log_kept() == kept {
+        return Ok(());
     }
     let path = path.display();
     let message = format!(
@@ -102,6 +96,8 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
+    use crate::options::{Compression, Durability, PlantedFault};
+    use crate::storage::{OpenMode, SpillOptions, Store, StoreOptions};
 
     #[test]
     fn a_folder_whose_log_is_deleted_while_it_is_opened_is_opened_again() {
@@ -110,20 +106,56 @@ mod tests {
         let client = Client::open(&path).expect("made");
         let things = client.database("shop").collection::<Document>("things");
         let insert = || things.insert_one(doc! {}).run().map(drop);
+        let flush = || insert().and_then(|()| client.flush());
+        let known = SyncedState::default();
+        let kept = || Files::list(&path, &known).expect("whole").manifest.oldest_log_kept();
+        flush().expect("flushed");
+        let before = kept();
+        check_logs_were_kept(&path, &known, before).expect("nothing happens meanwhile");
         insert().expect("inserted");
-        let open = |open: &dyn Fn() -> Result<()>| open_at_one_moment(&path, &SyncedState::default(), open);
-        open(&|| Ok(())).expect("nothing happens meanwhile");
-        open(&insert).expect("the log is longer than before");
-        let error = open(&|| insert().and_then(|()| client.flush())).expect_err("the log is gone");
+        check_logs_were_kept(&path, &known, before).expect("the log is longer than before");
+        flush().expect("flushed");
+        let error = check_logs_were_kept(&path, &known, before).expect_err("the log is gone");
         assert!(error.to_string().contains("was deleted while it was opened"), "{error}");
         let tries = Cell::new(0);
         let opened = retry_while_changing(&path, || {
-            open(&|| {
-                tries.set(tries.get() + 1);
-                if tries.get() < 3 { insert().and_then(|()| client.flush()) } else { Ok(()) }
-            })
+            let before = kept();
+            tries.set(tries.get() + 1);
+            if tries.get() < 3 {
+                flush()?;
+            }
+            check_logs_were_kept(&path, &known, before)
         });
         opened.expect("the third time nothing happens");
         assert_eq!(tries.get(), 3);
+    }
+
+    /// A reader's RocksDB tells the log that its MANIFEST kept.
+    #[test]
+    fn rocksdb_tells_what_the_manifest_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let client = Client::open(&path).expect("made");
+        let things = client.database("shop").collection::<Document>("things");
+        for _ in 0..3 {
+            things.insert_one(doc! {}).run().expect("inserted");
+            client.flush().expect("flushed");
+            let kept = Files::list(&path, &SyncedState::default()).expect("whole").manifest.oldest_log_kept();
+            let options = StoreOptions {
+                path: path.clone(),
+                mode: OpenMode::ReadOnly,
+                memory_budget: 16 << 20,
+                compression: Compression::None,
+                disk_quota: None,
+                index_build_memory: 1 << 20,
+                spilling: SpillOptions::default(),
+                durability: Durability::default(),
+                witness: true,
+                fault: PlantedFault::None,
+            };
+            let store = Store::open(&options).expect("opened");
+            assert!(kept > 0);
+            assert_eq!(store.enter().expect("open").oldest_log_kept(), kept);
+        }
     }
 }
