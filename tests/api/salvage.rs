@@ -157,6 +157,8 @@ fn a_manifest_that_is_older_than_the_tables_costs_nothing() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small().durability(Durability::Journaled));
     fill(&client);
+    // No compaction is under way then, whose tables the copy could have with a MANIFEST that does not name them.
+    client.compact().run().expect("compacted");
     let early = scratch.killed();
     let tables: Vec<String> = contents(&early.path()).into_keys().filter(|name| is_table(name)).collect();
     let people = client.database("app").collection::<Document>("people");

@@ -56,6 +56,7 @@ fn deletes_that_do_not_look_again_are_found() {
 
 #[test]
 fn copies_that_are_older_than_a_write_are_found() {
+    // Whatever is found: an old copy of a document can break each of the promises.
     is_found(PlantedFault::CopiesKeptLate, &[""]);
 }
 

@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 use crate::rounds::{insert_batches, raw_orders};
 
 /// Documents of a round.
-const DOCUMENTS: u64 = 500_000;
+const DOCUMENTS: u64 = 200_000;
 /// Documents that a script reads.
 const READ_BY_SCRIPT: u64 = 100_000;
 const ROUNDS: usize = 5;
