@@ -322,12 +322,12 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
             let client = &client;
             move || {
                 let mut id = 10;
-                while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                // A reader that finds no moment between two flushes in ten seconds is refused.
+                let pause = std::time::Duration::from_millis(50);
+                while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     insert(client, id..id + 200);
                     client.flush().expect("flushed");
                     id += 200;
-                    // A reader that finds no moment between two flushes in ten seconds is refused.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
                 }
             }
         });
