@@ -7,17 +7,15 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb_tests::capping::{self, CONVERTED};
-use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
 use cairndb_tests::journal::Record;
-use cairndb_tests::race::on_lanes;
 
-use crate::kill::{Audited, kill_repeatedly};
+use crate::kill::{Audited, fault_of_early_answers, kill_in_folders};
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 200;
 /// One kill of so many falls to these.
 const KILLS_PER_CAPPING: u64 = 5;
-const KILLS_PER_FOLDER: u64 = 8;
 
 /// What must be there, and what killing came to.
 #[derive(Default)]
@@ -77,11 +75,7 @@ fn the_newest_documents_are_there_in_their_order_when_the_process_is_killed() {
     let kills = number_from_environment("CAIRNDB_KILLS", KILLS_DEFAULT).div_ceil(KILLS_PER_CAPPING);
     let seed = seed();
     let started = Instant::now();
-    let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
-        let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly::<Numbered>(part(seed.rotate_left(32), folder), kills, "none")
-            .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
-    });
+    let oracles = kill_in_folders::<Numbered>(seed, 32, kills);
     let sum = |part: fn(&Numbered) -> u64| oracles.iter().map(part).sum::<u64>();
     let (acknowledged, in_conversions) =
         (sum(|oracle| oracle.acknowledged), sum(|oracle| oracle.kills_in_conversions));
@@ -95,10 +89,6 @@ fn the_newest_documents_are_there_in_their_order_when_the_process_is_killed() {
 
 #[test]
 fn an_insert_that_is_acknowledged_before_it_is_done_is_found_out() {
-    let seed = seed();
-    let work_on = |folder: u64| {
-        kill_repeatedly::<Numbered>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
-    };
-    let fault = (0..8).find_map(work_on).expect("an older number was the last one");
+    let fault = fault_of_early_answers::<Numbered>(seed()).expect("an older number was the last one");
     assert!(fault.contains("was acknowledged"), "{fault}");
 }

@@ -8,13 +8,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cairndb::Client;
-use cairndb_tests::choices::Choices;
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, part};
 use cairndb_tests::journal::Record;
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
 /// No child takes so long to open a folder, busy machine or not.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
+/// Kills of one folder, before the next one begins.
+const KILLS_PER_FOLDER: u64 = 8;
 
 /// What children do, and what must be there after it.
 pub(crate) trait Audited: Default {
@@ -28,8 +31,25 @@ pub(crate) trait Audited: Default {
     fn audit(&mut self, client: &Client) -> Result<(), String>;
 }
 
+/// Kills processes that work on folders, several folders at a time, and gives what is known of each folder. A fault ends the
+/// test. `turn` tells suites of one seed apart.
+pub(crate) fn kill_in_folders<O: Audited + Send>(seed: u64, turn: u32, kills: u64) -> Vec<O> {
+    on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
+        let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
+        kill_repeatedly(part(seed.rotate_left(turn), folder), kills, "none")
+            .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
+    })
+}
+
+/// What is found of processes that acknowledge what they have not done, in one of a few folders.
+pub(crate) fn fault_of_early_answers<O: Audited>(seed: u64) -> Option<String> {
+    (0..8).find_map(|folder| {
+        kill_repeatedly::<O>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
+    })
+}
+
 /// Kills children that work in one folder, and audits it after each.
-pub(crate) fn kill_repeatedly<O: Audited>(seed: u64, kills: u64, flaw: &str) -> Result<O, String> {
+fn kill_repeatedly<O: Audited>(seed: u64, kills: u64, flaw: &str) -> Result<O, String> {
     let mut choices = Choices::seeded(seed);
     let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
     let mut oracle = O::default();

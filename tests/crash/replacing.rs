@@ -7,18 +7,16 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
-use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
 use cairndb_tests::journal::Record;
-use cairndb_tests::race::on_lanes;
 use cairndb_tests::replacing::{self, PLACED};
 
-use crate::kill::{Audited, kill_repeatedly};
+use crate::kill::{Audited, fault_of_early_answers, kill_in_folders};
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 200;
 /// One kill of so many falls to these.
 const KILLS_PER_REPLACEMENT: u64 = 8;
-const KILLS_PER_FOLDER: u64 = 8;
 
 /// What must be there, and what killing came to.
 #[derive(Default)]
@@ -133,11 +131,7 @@ fn a_collection_is_replaced_as_a_whole_when_the_process_is_killed() {
     let kills = number_from_environment("CAIRNDB_KILLS", KILLS_DEFAULT).div_ceil(KILLS_PER_REPLACEMENT);
     let seed = seed();
     let started = Instant::now();
-    let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
-        let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly::<Replaced>(part(seed.rotate_left(24), folder), kills, "none")
-            .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
-    });
+    let oracles = kill_in_folders::<Replaced>(seed, 24, kills);
     let sum = |part: fn(&Replaced) -> u64| oracles.iter().map(part).sum::<u64>();
     let in_out = sum(|oracle| oracle.kills_in_out);
     let acknowledged = sum(|oracle| oracle.placings + oracle.mergings);
@@ -151,10 +145,6 @@ fn a_collection_is_replaced_as_a_whole_when_the_process_is_killed() {
 
 #[test]
 fn a_replacement_that_is_acknowledged_before_it_is_done_is_found_out() {
-    let seed = seed();
-    let work_on = |folder: u64| {
-        kill_repeatedly::<Replaced>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
-    };
-    let fault = (0..8).find_map(work_on).expect("an older generation was there");
+    let fault = fault_of_early_answers::<Replaced>(seed()).expect("an older generation was there");
     assert!(fault.contains("was acknowledged"), "{fault}");
 }

@@ -6,19 +6,16 @@ use std::time::{Duration, Instant};
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
-use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
 use cairndb_tests::journal::Record;
-use cairndb_tests::race::on_lanes;
 use cairndb_tests::uploading;
 
-use crate::kill::{Audited, kill_repeatedly};
+use crate::kill::{Audited, fault_of_early_answers, kill_in_folders};
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 200;
 /// Files are large, so only one kill of so many falls to them.
 const KILLS_PER_UPLOAD: u64 = 5;
-/// A folder is left after so many kills, because a proof of everything takes longer the more there is.
-const KILLS_PER_FOLDER: u64 = 8;
 
 /// What must be in the bucket, and what killing came to.
 #[derive(Default)]
@@ -107,11 +104,7 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
     let kills = number_from_environment("CAIRNDB_KILLS", KILLS_DEFAULT).div_ceil(KILLS_PER_UPLOAD);
     let seed = seed();
     let started = Instant::now();
-    let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
-        let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly::<Uploaded>(part(seed.rotate_left(16), folder), kills, "none")
-            .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
-    });
+    let oracles = kill_in_folders::<Uploaded>(seed, 16, kills);
     let sum = |part: fn(&Uploaded) -> u64| oracles.iter().map(part).sum::<u64>();
     let (in_uploads, acknowledged) =
         (sum(|oracle| oracle.kills_in_uploads), sum(|oracle| oracle.acknowledged));
@@ -125,11 +118,7 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
 
 #[test]
 fn an_upload_that_is_acknowledged_before_it_ends_is_found_out() {
-    let seed = seed();
-    let work_on = |folder: u64| {
-        kill_repeatedly::<Uploaded>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
-    };
-    let fault = (0..8).find_map(work_on).expect("files were missing");
+    let fault = fault_of_early_answers::<Uploaded>(seed()).expect("files were missing");
     assert!(
         fault.contains("is version 0, one of {1} was acknowledged") || fault.contains("named as orphans"),
         "{fault}"
