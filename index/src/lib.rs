@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod collation;
 pub mod element;
 pub mod entry_document;
 pub mod error;

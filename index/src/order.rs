@@ -1,8 +1,8 @@
 //! The one definition of how BSON values compare: type classes first, then the rule of the class.
 //!
 //! The order is total, and it is MongoDB's binary comparison (`BSONElement::compareElements` and
-//! `canonicalizeBSONType` in its sources), without collations. This module knows neither key bytes, which
-//! must sort the same way, nor the looser equality of query operators.
+//! `canonicalizeBSONType` in its sources). How two texts compare can be given from outside: see `collation`. This module
+//! knows neither key bytes, which must sort the same way, nor the looser equality of query operators.
 //!
 //! Values are walked with a stack on the heap, so that no nesting overflows the thread's stack.
 //! A malformed nested element ends its container; it never panics.
@@ -100,9 +100,19 @@ pub fn type_class(value: RawBsonRef<'_>) -> TypeClass {
 /// assert_eq!(compare(RawBsonRef::Int64(9), RawBsonRef::String("9")), Ordering::Less);
 /// ```
 pub fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
-    match compare_values(left, right) {
+    compare_by_texts(left, right, &ByBytes)
+}
+
+/// Compares two values, their texts by an order of its own.
+#[inline]
+pub(crate) fn compare_by_texts(
+    left: RawBsonRef<'_>,
+    right: RawBsonRef<'_>,
+    texts: &impl TextOrder,
+) -> Ordering {
+    match compare_values(left, right, texts) {
         Step::Decided(ordering) => ordering,
-        Step::Descend(left, right) => compare_containers(left, right),
+        Step::Descend(left, right) => compare_containers(left, right, texts),
     }
 }
 
@@ -118,7 +128,22 @@ pub fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
 /// assert!(compare_documents(&rawdoc! { "a": 9 }, &rawdoc! { "a": 9, "b": 1 }).is_lt());
 /// ```
 pub fn compare_documents(left: &RawDocument, right: &RawDocument) -> Ordering {
-    compare_containers(Container::document(left), Container::document(right))
+    compare_containers(Container::document(left), Container::document(right), &ByBytes)
+}
+
+/// How two texts compare.
+pub(crate) trait TextOrder {
+    fn compare(&self, left: &str, right: &str) -> Ordering;
+}
+
+/// The order of texts by their bytes.
+struct ByBytes;
+
+impl TextOrder for ByBytes {
+    #[inline]
+    fn compare(&self, left: &str, right: &str) -> Ordering {
+        left.cmp(right)
+    }
 }
 
 /// One value of a container.
@@ -174,7 +199,7 @@ enum Step<'l, 'r> {
     Descend(Container<'l>, Container<'r>),
 }
 
-fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
+fn compare_containers(left: Container<'_>, right: Container<'_>, texts: &impl TextOrder) -> Ordering {
     let mut open = Vec::with_capacity(4);
     open.push((left, right));
     while let Some((left, right)) = open.last_mut() {
@@ -187,7 +212,7 @@ fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
             }
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some(left), Some(right)) => compare_elements(left, right),
+            (Some(left), Some(right)) => compare_elements(left, right, texts),
         };
         match step {
             Step::Decided(Ordering::Equal) => {}
@@ -198,17 +223,21 @@ fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
     Ordering::Equal
 }
 
-fn compare_elements<'l, 'r>(left: Member<'l>, right: Member<'r>) -> Step<'l, 'r> {
+fn compare_elements<'l, 'r>(left: Member<'l>, right: Member<'r>, texts: &impl TextOrder) -> Step<'l, 'r> {
     // MongoDB's order within documents: the class, then the name, and the value last.
     let by_class = type_class(left.value).cmp(&type_class(right.value));
     match by_class.then_with(|| left.name.cmp(&right.name)) {
-        Ordering::Equal => compare_values(left.value, right.value),
+        Ordering::Equal => compare_values(left.value, right.value, texts),
         ordering @ (Ordering::Less | Ordering::Greater) => Step::Decided(ordering),
     }
 }
 
 #[inline]
-fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'l, 'r> {
+fn compare_values<'l, 'r>(
+    left: RawBsonRef<'l>,
+    right: RawBsonRef<'r>,
+    texts: &impl TextOrder,
+) -> Step<'l, 'r> {
     // Values of different classes are never compared further: every string is above every number.
     let by_class = type_class(left).cmp(&type_class(right));
     if by_class != Ordering::Equal {
@@ -223,9 +252,8 @@ fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'
         RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) | RawBsonRef::Decimal128(_) => {
             Some(number::compare(left, right))
         }
-        // Byte order, not the order of a language: collations are not supported.
         RawBsonRef::String(left) | RawBsonRef::Symbol(left) => {
-            right.as_str().or(right.as_symbol()).map(|right| left.cmp(right))
+            right.as_str().or(right.as_symbol()).map(|right| texts.compare(left, right))
         }
         RawBsonRef::Binary(left) => right.as_binary().map(|right| compare_binary(left, right)),
         RawBsonRef::ObjectId(left) => right.as_object_id().map(|right| left.bytes().cmp(&right.bytes())),

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::collation::Collation;
 use crate::error::Error;
 use crate::key::Direction;
 use crate::order::{self, TypeClass};
@@ -111,6 +112,7 @@ pub struct IndexSpec {
     options: SpecOptions,
     keys: RawDocumentBuf,
     wildcard: Option<Wildcard>,
+    collation: Collation,
 }
 
 /// What only a wildcard index has.
@@ -122,7 +124,10 @@ struct Wildcard {
 
 impl PartialEq for IndexSpec {
     fn eq(&self, other: &Self) -> bool {
-        self.fields == other.fields && self.options == other.options && self.wildcard() == other.wildcard()
+        self.fields == other.fields
+            && self.options == other.options
+            && self.wildcard() == other.wildcard()
+            && self.collation == other.collation
     }
 }
 
@@ -167,7 +172,7 @@ impl IndexSpec {
             }
             fields.push(field);
         }
-        Ok(Self { fields, options, keys: keys.to_owned(), wildcard: None })
+        Ok(Self { fields, options, keys: keys.to_owned(), wildcard: None, collation: Collation::simple() })
     }
 
     fn parse_wildcard(
@@ -200,7 +205,7 @@ impl IndexSpec {
             IndexField { path: FieldPath::parse(name)?, direction },
         ];
         let wildcard = Some(Wildcard { paths, projection: None });
-        Ok(Self { fields, options, keys: keys.to_owned(), wildcard })
+        Ok(Self { fields, options, keys: keys.to_owned(), wildcard, collation: Collation::simple() })
     }
 
     /// The same wildcard index on the paths that a `wildcardProjection` says.
@@ -226,6 +231,31 @@ impl IndexSpec {
         }
         let paths = WildcardPaths::projected(projection)?;
         Ok(Self { wildcard: Some(Wildcard { paths, projection: Some(projection.to_owned()) }), ..self })
+    }
+
+    /// The same index, with texts in the order of a collation. Its keys have the key forms of values, so they do not tell
+    /// the texts of a document.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::collation::Collation;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    /// let spec = IndexSpec::parse(&rawdoc! { "email": 1 }, SpecOptions::default())?.with_collation(english);
+    /// assert!(!spec.collation().is_simple());
+    /// # }
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
+    pub fn with_collation(self, collation: Collation) -> Self {
+        Self { collation, ..self }
+    }
+
+    /// How the index compares texts.
+    #[inline]
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// The paths of a wildcard index. Returns `None` for every other index.

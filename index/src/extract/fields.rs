@@ -58,7 +58,7 @@ fn append_without_arrays(
             }
             Found::Array { .. } => return None,
         };
-        keys.append(value, field);
+        keys.append(value, field, spec.collation());
     }
     Some(missing)
 }
@@ -297,7 +297,7 @@ fn append_slots(spec: &IndexSpec, keys: &mut ExtractedKeys, slots: &[Slot<'_>]) 
             // No slot is open here: `advance` found no array, so it closed them all.
             Slot::Missing | Slot::Open { .. } => RawBsonRef::Null,
         };
-        keys.append(value, field);
+        keys.append(value, field, spec.collation());
     }
     keys.finish()
 }

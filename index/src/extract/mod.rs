@@ -12,6 +12,7 @@ mod wildcard;
 
 use bson::{RawBsonRef, RawDocument};
 
+use crate::collation::Collation;
 use crate::error::Error;
 use crate::key;
 use crate::multikey::ArrayComponents;
@@ -151,8 +152,14 @@ impl ExtractedKeys {
         self.types.truncate(start.types.0);
     }
 
-    fn append(&mut self, value: RawBsonRef<'_>, field: &IndexField) {
-        key::encode_with_types(value, field.direction, &mut self.bytes, &mut self.types);
+    #[inline]
+    fn append(&mut self, value: RawBsonRef<'_>, field: &IndexField, collation: &Collation) {
+        if collation.is_simple() {
+            key::encode_with_types(value, field.direction, &mut self.bytes, &mut self.types);
+        } else {
+            let form = collation.key_form(value);
+            key::encode_with_types(form.value(), field.direction, &mut self.bytes, &mut self.types);
+        }
     }
 
     /// Ends the key that was written. A key equal to the one before it is dropped.

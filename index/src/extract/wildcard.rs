@@ -3,6 +3,7 @@
 use bson::{RawBsonRef, RawDocument};
 
 use super::{ExtractedKeys, KeyExtractor};
+use crate::collation::Collation;
 use crate::error::Error;
 use crate::multikey::ArrayComponents;
 use crate::spec::IndexSpec;
@@ -19,8 +20,9 @@ impl KeyExtractor for WildcardKeys<'_> {
         let [path_field, value_field] = self.spec.fields() else { return Ok(()) };
         let mut has_arrays = false;
         self.paths.visit(document, &mut || has_arrays = true, &mut |path, value| {
-            keys.append(RawBsonRef::String(path), path_field);
-            keys.append(value, value_field);
+            // Paths are names of fields, which are no texts.
+            keys.append(RawBsonRef::String(path), path_field, &Collation::simple());
+            keys.append(value, value_field, self.spec.collation());
             keys.finish()
         })?;
         keys.sort();

@@ -1,0 +1,251 @@
+//! How texts compare: by their bytes, or by the rules of a language.
+//!
+//! [`Collation`] is a cheap handle that is made once of a document such as `{locale: "de", strength: 1}`. What compares
+//! values takes one ([`compare`](Collation::compare)), and what sorts bytes takes the **key form** of a value: the
+//! same value with the sort key of each text in the text's place. Key forms compare by their bytes as the values compare by
+//! the collation, so keys, intervals and ranges need no other rule.
+//!
+//! Names of fields are no texts here: they are always compared by their bytes.
+//!
+//! The invariant: `compare_texts(a, b)` is the order of the bytes of `key_text(a)` and `key_text(b)`.
+
+pub mod error;
+mod key_form;
+mod locale;
+mod parse;
+#[cfg(feature = "collation")]
+mod rules;
+#[cfg(not(feature = "collation"))]
+mod without_rules;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::collation::error::Error;
+use crate::collation::key_form::SortKeys;
+pub use crate::collation::key_form::{KeyForm, has_text, key_bytes};
+#[cfg(feature = "collation")]
+use crate::collation::rules::Rules;
+#[cfg(not(feature = "collation"))]
+use crate::collation::without_rules::Rules;
+use crate::key::{self, Direction};
+use crate::order::{TextOrder, compare, compare_by_texts};
+
+/// The version of the rules that sort keys are made by. Keys of another version do not sort with these, so it must change
+/// with every change of a sort key; a test watches some of them.
+pub const RULES_VERSION: &str = "icu4x-2.4.0";
+
+/// How texts compare. By default by their bytes, which costs nothing.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::collation::Collation;
+///
+/// # #[cfg(feature = "collation")] {
+/// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 })?;
+/// assert!(english.compare_texts("ADA", "ada").is_eq());
+/// # }
+/// assert!(Collation::simple().compare_texts("ADA", "ada").is_lt());
+/// # Ok::<(), cairndb_index::collation::error::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Collation {
+    /// Absent for the simple collation.
+    language: Option<Arc<Language>>,
+}
+
+/// The rules of a language, with the document that names them in full.
+#[derive(Debug)]
+struct Language {
+    rules: Rules,
+    document: RawDocumentBuf,
+}
+
+/// Two collations are equal if they have the same rules, given or by default.
+impl PartialEq for Collation {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.language, &other.language) {
+            (None, None) => true,
+            // Most collations that are compared are clones of one.
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other) || own.document == other.document,
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+}
+
+impl Eq for Collation {}
+
+impl Collation {
+    /// The collation that compares texts by their bytes.
+    ///
+    /// ```
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// assert!(Collation::simple().is_simple());
+    /// assert_eq!(Collation::simple(), Collation::default());
+    /// ```
+    pub const fn simple() -> Self {
+        Self { language: None }
+    }
+
+    /// Parses a collation's document, checks it and loads the rules.
+    ///
+    /// # Errors
+    /// What is wrong with the document: its fields, their values, a language that is not known or not here.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// assert!(Collation::parse(&rawdoc! { "locale": "simple" })?.is_simple());
+    /// assert!(Collation::parse(&rawdoc! { "locale": "elvish" }).is_err());
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    pub fn parse(document: &RawDocument) -> Result<Self, Error> {
+        // Checked before any rules are loaded: what is wrong is the same in a build without them.
+        let Some(wanted) = parse::parse(document)? else { return Ok(Self::simple()) };
+        let (rules, document) = Rules::load(&wanted)?;
+        Ok(Self { language: Some(Arc::new(Language { rules, document })) })
+    }
+
+    /// Whether texts compare by their bytes.
+    #[inline]
+    pub fn is_simple(&self) -> bool {
+        self.language.is_none()
+    }
+
+    /// The document with every field, as MongoDB lists it. Returns `None` for the simple collation.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let french = Collation::parse(&rawdoc! { "locale": "fr_CA" })?;
+    /// assert!(french.document().unwrap().get_bool("backwards").unwrap());
+    /// # }
+    /// assert_eq!(Collation::simple().document(), None);
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    pub fn document(&self) -> Option<&RawDocument> {
+        self.language.as_ref().map(|language| &*language.document)
+    }
+
+    /// Compares two texts.
+    #[inline]
+    pub fn compare_texts(&self, left: &str, right: &str) -> Ordering {
+        // One branch that always goes the same way: the simple collation costs nothing else.
+        match &self.language {
+            None => left.cmp(right),
+            Some(language) => language.rules.compare(left, right),
+        }
+    }
+
+    /// Compares two values: [`order::compare`](compare) with this collation's order of texts, within objects and arrays too.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let numeric = Collation::parse(&rawdoc! { "locale": "en", "numericOrdering": true })?;
+    /// let (two, ten) = (rawdoc! { "at": ["2"] }, rawdoc! { "at": ["10"] });
+    /// assert!(numeric.compare(RawBsonRef::Document(&two), RawBsonRef::Document(&ten)).is_lt());
+    /// # }
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    #[inline]
+    pub fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+        match &self.language {
+            None => compare(left, right),
+            Some(language) => compare_by_texts(left, right, &language.rules),
+        }
+    }
+
+    /// The text that stands for `text` where bytes are sorted.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 1 })?;
+    /// assert_eq!(english.key_text("Zoe"), english.key_text("zoë"));
+    /// assert!(english.key_text("Zoe") > english.key_text("abc"));
+    /// # }
+    /// assert_eq!(Collation::simple().key_text("Zoe"), "Zoe");
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    pub fn key_text(&self, text: &str) -> String {
+        match &self.language {
+            None => text.to_owned(),
+            Some(language) => language.rules.key_text(text),
+        }
+    }
+
+    /// Appends the key bytes of a value, which sort as the collation orders values: [`key::encode`] of the key form.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_index::collation::Collation;
+    /// use cairndb_index::key::Direction;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 })?;
+    /// let (mut small, mut large) = (Vec::new(), Vec::new());
+    /// english.encode(RawBsonRef::String("ada"), Direction::Ascending, &mut small);
+    /// english.encode(RawBsonRef::String("ADA"), Direction::Ascending, &mut large);
+    /// assert_eq!(small, large);
+    /// # }
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    #[inline]
+    pub fn encode(&self, value: RawBsonRef<'_>, direction: Direction, key: &mut Vec<u8>) {
+        match &self.language {
+            None => key::encode(value, direction, key),
+            // A copy is made only of values with texts.
+            Some(language) => key::encode(key_form::of(value, &language.rules).value(), direction, key),
+        }
+    }
+
+    /// The key form of a value. It borrows the value where that has no text, or the collation is simple.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 })?;
+    /// assert_eq!(english.key_form(RawBsonRef::Int32(1)).value(), RawBsonRef::Int32(1));
+    /// let (small, large) = (english.key_form(RawBsonRef::String("a")), english.key_form(RawBsonRef::String("A")));
+    /// assert_eq!(small.value(), large.value());
+    /// # }
+    /// # Ok::<(), cairndb_index::collation::error::Error>(())
+    /// ```
+    #[inline]
+    pub fn key_form<'a>(&self, value: RawBsonRef<'a>) -> KeyForm<'a> {
+        match &self.language {
+            None => KeyForm::Same(value),
+            Some(language) => key_form::of(value, &language.rules),
+        }
+    }
+}
+
+impl SortKeys for Rules {
+    #[inline]
+    fn key_text(&self, text: &str) -> String {
+        Rules::key_text(self, text)
+    }
+}
+
+impl TextOrder for Rules {
+    #[inline]
+    fn compare(&self, left: &str, right: &str) -> Ordering {
+        Rules::compare(self, left, right)
+    }
+}
+
+#[cfg(all(test, feature = "collation"))]
+mod tests;
