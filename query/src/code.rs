@@ -133,6 +133,7 @@ codes! {
     READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET = 134, "ReadConcernMajorityNotAvailableYet";
     CAPPED_POSITION_LOST = 136, "CappedPositionLost";
     EXCEEDED_MEMORY_LIMIT = 146, "ExceededMemoryLimit";
+    INCOMPATIBLE_COLLATION_VERSION = 161, "IncompatibleCollationVersion";
     VIEW_DEPTH_LIMIT_EXCEEDED = 165, "ViewDepthLimitExceeded";
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166, "CommandNotSupportedOnView";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167, "OptionNotSupportedOnView";

@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
-use index::key::{Direction, encode};
+use index::collation::Collation;
+use index::key::Direction;
 use index::path::{FieldPath, leaves};
 use index::validate::DOCUMENT_BYTES_MAX;
 
@@ -78,6 +79,7 @@ pub struct Distinct {
 
 #[derive(Clone, Debug, Default)]
 struct DistinctValues {
+    collation: Collation,
     keys: HashSet<Box<[u8]>>,
     values: Vec<RawBson>,
     /// The key of the value that is being added. Most values are there already, so the buffer is used again.
@@ -99,6 +101,28 @@ impl Distinct {
     pub fn new(path: &str) -> Result<Self, Error> {
         let parsed = parse_path(path).map_err(|refusal| Error::Path { field: path.to_owned(), refusal })?;
         Ok(Self { path: parsed, seen: DistinctValues::default() })
+    }
+
+    /// The same values, where texts are the same if a collation says so.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::distinct::Distinct;
+    /// use index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    /// let mut names = Distinct::new("name")?.with_collation(english);
+    /// for name in ["Ada", "ADA", "Bob"] {
+    ///     names.add(&rawdoc! { "name": name })?;
+    /// }
+    /// assert_eq!(names.into_values().len(), 2);
+    /// # }
+    /// # Ok::<(), cairndb_query::distinct::Error>(())
+    /// ```
+    pub fn with_collation(mut self, collation: Collation) -> Self {
+        self.seen.collation = collation;
+        self
     }
 
     /// Adds the values that the path reaches in a document. A document without the field adds none.
@@ -156,7 +180,7 @@ impl DistinctValues {
         self.key.clear();
         // Keys of equal values are equal bytes, so a set of keys finds duplicates without comparing values
         // pairwise.
-        encode(value, Direction::Ascending, &mut self.key);
+        self.collation.encode(value, Direction::Ascending, &mut self.key);
         // Before the key is boxed: most values are there already and cost no allocation.
         if self.keys.contains(self.key.as_slice()) {
             return;

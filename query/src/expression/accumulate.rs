@@ -34,13 +34,17 @@ pub(super) fn average<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 pub(super) fn greatest<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let values = operands(arguments)?.into_iter().filter(|value| !value.is_nullish());
     // Of equal values the first is kept, whatever their types are.
-    let first = values.reduce(|kept, next| if compare_values(&next, &kept).is_gt() { next } else { kept });
+    let is_better =
+        |next: &Value<'_>, kept: &Value<'_>| compare_values(next, kept, arguments.collation()).is_gt();
+    let first = values.reduce(|kept, next| if is_better(&next, &kept) { next } else { kept });
     Ok(first.unwrap_or(Value::NULL))
 }
 
 pub(super) fn least<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let values = operands(arguments)?.into_iter().filter(|value| !value.is_nullish());
-    let first = values.reduce(|kept, next| if compare_values(&next, &kept).is_lt() { next } else { kept });
+    let is_better =
+        |next: &Value<'_>, kept: &Value<'_>| compare_values(next, kept, arguments.collation()).is_lt();
+    let first = values.reduce(|kept, next| if is_better(&next, &kept) { next } else { kept });
     Ok(first.unwrap_or(Value::NULL))
 }
 

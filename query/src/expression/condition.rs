@@ -6,7 +6,8 @@
 use std::cmp::Ordering;
 
 use bson::RawBsonRef;
-use index::order::{TypeClass, compare, type_class};
+use index::collation::Collation;
+use index::order::{TypeClass, type_class};
 
 use crate::code::Code;
 use crate::expression::error::Error;
@@ -48,7 +49,7 @@ pub(super) fn less_or_equal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
 }
 
 pub(super) fn compare_three_ways<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    Ok(Value::int(match compare_values(&arguments.value(0)?, &arguments.value(1)?) {
+    Ok(Value::int(match compare_values(&arguments.value(0)?, &arguments.value(1)?, arguments.collation()) {
         Ordering::Less => -1,
         Ordering::Equal => 0,
         Ordering::Greater => 1,
@@ -123,15 +124,17 @@ pub(super) fn if_null<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 }
 
 fn compared<'d>(arguments: &Arguments<'_, 'd>, holds: fn(Ordering) -> bool) -> Result<Value<'d>, Error> {
-    Ok(Value::boolean(holds(compare_values(&arguments.value(0)?, &arguments.value(1)?))))
+    let (left, right) = (arguments.value(0)?, arguments.value(1)?);
+    Ok(Value::boolean(holds(compare_values(&left, &right, arguments.collation()))))
 }
 
 /// Compares two values. A missing one comes after `MinKey` and before every other value.
-pub(super) fn compare_values(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+#[inline]
+pub(super) fn compare_values(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Ordering {
     // The `index` crate orders values, and a missing one is none. MongoDB puts it where undefined is.
     let is_least = |value| type_class(value) == TypeClass::MinKey;
     match (left.get(), right.get()) {
-        (Some(left), Some(right)) => compare(left, right),
+        (Some(left), Some(right)) => collation.compare(left, right),
         (None, None) => Ordering::Equal,
         (None, Some(right)) => {
             if is_least(right) {

@@ -7,6 +7,7 @@
 
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::path::FieldPath;
 
 use crate::expression::error::Error;
@@ -113,6 +114,12 @@ impl<'f, 'd> Scope<'f, 'd> {
         // The lifetime of the scope shrinks to that of the frame; the values keep theirs, and may leave the
         // operator.
         Scope { root: self.root, variables: self.variables, frame: Some(frame) }
+    }
+
+    /// How texts compare.
+    #[inline]
+    pub(super) fn collation(&self) -> &'d Collation {
+        self.variables.collation()
     }
 
     /// The limits of the operation that evaluates.
@@ -248,6 +255,12 @@ pub(super) struct Arguments<'e, 'd> {
 impl<'e, 'd> Arguments<'e, 'd> {
     pub(super) fn new(operator: &'static str, nodes: &'e [Option<Node>], scope: Scope<'e, 'd>) -> Self {
         Self { operator, nodes, scope }
+    }
+
+    /// How texts compare.
+    #[inline]
+    pub(super) fn collation(&self) -> &'d Collation {
+        self.scope.collation()
     }
 }
 

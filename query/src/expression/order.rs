@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 
 use bson::{RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::key::Direction;
-use index::order::compare;
 use index::path::{FieldPath, value_at};
 
 use crate::code::Code;
@@ -44,11 +44,11 @@ const BEST: Signature = Signature {
 const BEST_ONE: Signature = Signature { names: &["sortBy", "input"], required: 2, ..BEST };
 
 pub(super) fn greatest_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    extreme(arguments, |left, right| compare_values(right, left))
+    extreme(arguments, |left, right| compare_values(right, left, arguments.collation()))
 }
 
 pub(super) fn least_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    extreme(arguments, compare_values)
+    extreme(arguments, |left, right| compare_values(left, right, arguments.collation()))
 }
 
 /// The arguments of `$firstN`, `$lastN`, `$maxN` and `$minN`: how many elements are wanted, and the elements.
@@ -220,13 +220,14 @@ fn sorted_and_wanted<'d>(
 fn sorted<'d>(arguments: &Arguments<'_, 'd>, input: &Value<'d>, code: Code) -> Result<Vec<Value<'d>>, Error> {
     let mut elements = arguments.elements(code, "input", input)?;
     let pattern = arguments.value(1)?;
+    let collation = arguments.collation();
     if let Some(pattern) = pattern.or_null().as_document() {
         // The pattern was checked while parsing, so no path is lost here.
         let keys = paths(pattern);
         // The sort is stable: elements that compare as equal keep their order.
-        elements.sort_by(|left, right| compare_by(&keys, left.or_null(), right.or_null()));
+        elements.sort_by(|left, right| compare_by(&keys, left.or_null(), right.or_null(), collation));
     } else if let Some(direction) = direction(pattern.or_null()) {
-        elements.sort_by(|left, right| directed(direction, compare_values(left, right)));
+        elements.sort_by(|left, right| directed(direction, compare_values(left, right, collation)));
     }
     Ok(elements)
 }
@@ -240,9 +241,14 @@ fn paths(pattern: &RawDocument) -> Vec<(FieldPath, Direction)> {
 
 /// Compares elements by fields. A field that is missing counts as null, and a value that is not an object has
 /// no fields.
-fn compare_by(keys: &[(FieldPath, Direction)], left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+fn compare_by(
+    keys: &[(FieldPath, Direction)],
+    left: RawBsonRef<'_>,
+    right: RawBsonRef<'_>,
+    collation: &Collation,
+) -> Ordering {
     keys.iter()
-        .map(|(path, direction)| directed(*direction, compare(key(left, path), key(right, path))))
+        .map(|(path, direction)| directed(*direction, collation.compare(key(left, path), key(right, path))))
         .find(|ordering| ordering.is_ne())
         .unwrap_or(Ordering::Equal)
 }
@@ -254,7 +260,7 @@ fn key<'v>(element: RawBsonRef<'v>, path: &FieldPath) -> RawBsonRef<'v> {
 /// The first elements of an array in `order`; null and missing ones are left out.
 fn extreme<'d>(
     arguments: &Arguments<'_, 'd>,
-    order: fn(&Value<'_>, &Value<'_>) -> Ordering,
+    order: impl Fn(&Value<'_>, &Value<'_>) -> Ordering,
 ) -> Result<Value<'d>, Error> {
     let (wanted, mut elements) = count_wanted(arguments)?;
     // Like `$max` and `$min`, these operators have no place for null.

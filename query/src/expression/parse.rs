@@ -6,6 +6,7 @@
 
 use bson::raw::CString;
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
@@ -52,7 +53,7 @@ impl Parser<'_> {
 
     fn array(self, array: &RawArray) -> Result<Node, Error> {
         let members = array.into_iter().map(|member| self.operand(member.map_err(invalid)?));
-        Ok(folded(Node::Array(members.collect::<Result<_, _>>()?)))
+        Ok(folded(Node::Array(members.collect::<Result<_, _>>()?), self.variables().collation()))
     }
 
     /// Parses an operator, or an object of computed fields.
@@ -79,7 +80,7 @@ impl Parser<'_> {
             }
             computed.push((name.to_owned(), self.operand(value)?));
         }
-        Ok(folded(Node::Object(computed)))
+        Ok(folded(Node::Object(computed), self.variables().collation()))
     }
 
     fn operator(self, name: &str, operand: RawBsonRef<'_>) -> Result<Node, Error> {
@@ -93,7 +94,10 @@ impl Parser<'_> {
         let (evaluate, arguments) = match form {
             // An operator with a form of its own reads its operand itself, before any of it is taken for an
             // expression.
-            Form::Special(parse) => return parse(self, operator, operand).map(folded),
+            Form::Special(parse) => {
+                let node = parse(self, operator, operand)?;
+                return Ok(folded(node, self.variables().collation()));
+            }
             Form::List { count, evaluate } => {
                 let arguments = self.list(operand)?;
                 count.check(operator, arguments.len())?;
@@ -101,14 +105,14 @@ impl Parser<'_> {
             }
             Form::Named { names, evaluate } => (evaluate, names.parse(self, operator, operand)?),
         };
-        Ok(folded(Node::Call { operator, evaluate, arguments }))
+        Ok(folded(Node::Call { operator, evaluate, arguments }, self.variables().collation()))
     }
 }
 
 /// Replaces a node whose parts are all constant by its value.
 ///
 /// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated.
-fn folded(node: Node) -> Node {
+fn folded(node: Node, collation: &Collation) -> Node {
     let parts = match &node {
         // `$rand` and `$createObjectId` have no parts and are no constants: each evaluation gives another value.
         Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => return node,
@@ -125,8 +129,9 @@ fn folded(node: Node) -> Node {
     if !parts.into_iter().all(|part| part.constant().is_some()) {
         return node;
     }
-    // Nothing constant reads the document or the variables, so empty ones do.
-    let (document, variables) = (RawDocumentBuf::new(), Variables::default());
+    // Nothing constant reads the document or the variables, so empty ones do; constants are compared, though.
+    let (document, variables) =
+        (RawDocumentBuf::new(), Variables::default().with_collation(collation.clone()));
     let value = node.evaluate(Scope::new(&document, &variables)).map(Value::into_static);
     match value {
         // A small expression can make a large value, `$range` for one. Kept in the tree it would take memory

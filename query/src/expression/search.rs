@@ -1,7 +1,5 @@
 //! Searches: `$in`, and the positions of elements in arrays and of parts in texts.
 
-use index::order::compare;
-
 use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::Arguments;
@@ -15,7 +13,7 @@ pub(super) fn contains<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         .ok_or_else(|| arguments.wrong_type(Code::IN_ARRAY_TYPE, "the second argument", "an array", &list))?;
     // A missing value equals no element: an array holds none.
     let Some(value) = value.get() else { return Ok(Value::FALSE) };
-    Ok(Value::boolean(elements(array).any(|element| compare(element, value).is_eq())))
+    Ok(Value::boolean(elements(array).any(|element| arguments.collation().compare(element, value).is_eq())))
 }
 
 pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -32,7 +30,9 @@ pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
     let Some(wanted) = wanted.get() else { return Ok(Value::int(-1)) };
     // The end comes first: `take` after `skip` would count from the start.
     let mut within = elements(array).enumerate().take(end).skip(start);
-    Ok(found(within.find(|(_, element)| compare(*element, wanted).is_eq()).map(|(at, _)| at)))
+    Ok(found(
+        within.find(|(_, element)| arguments.collation().compare(*element, wanted).is_eq()).map(|(at, _)| at),
+    ))
 }
 
 pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {

@@ -4,6 +4,8 @@
 
 use std::cmp::Ordering;
 
+use index::collation::Collation;
+
 use crate::code::Code;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
@@ -19,22 +21,24 @@ pub(super) fn union<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         }
         all.extend(arguments.elements(Code::SET_UNION_TYPE, "an argument", &value)?);
     }
-    arguments.array(sorted(all))
+    arguments.array(sorted(all, arguments.collation()))
 }
 
 pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let collation = arguments.collation();
     let mut shared: Option<Vec<Value<'d>>> = None;
     for value in arguments.values() {
         let value = value?;
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
-        let next = sorted(arguments.elements(Code::SET_INTERSECTION_TYPE, "an argument", &value)?);
+        let next = arguments.elements(Code::SET_INTERSECTION_TYPE, "an argument", &value)?;
+        let next = sorted(next, collation);
         shared = Some(match shared {
             None => next,
             Some(mut kept) => {
                 // The set that is kept is sorted, so what remains of it is.
-                kept.retain(|element| holds(&next, element));
+                kept.retain(|element| holds(&next, element, collation));
                 kept
             }
         });
@@ -49,27 +53,31 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
         return Ok(Value::NULL);
     }
     let left = arguments.elements(Code::SET_DIFFERENCE_FIRST_TYPE, "the first argument", &left)?;
-    let right =
-        sorted(arguments.elements(Code::SET_DIFFERENCE_SECOND_TYPE, "the second argument", &right)?);
+    let collation = arguments.collation();
+    let right = arguments.elements(Code::SET_DIFFERENCE_SECOND_TYPE, "the second argument", &right)?;
+    let right = sorted(right, collation);
     // The positions are sorted by value to find repetitions, and back by position afterwards: the order of
     // the first array is kept without comparing each element with each.
     let mut positions = left.iter().enumerate().collect::<Vec<_>>();
-    positions.sort_by(|(_, left), (_, right)| compare_values(left, right));
-    positions.dedup_by(|(_, later), (_, earlier)| compare_values(later, earlier).is_eq());
-    positions.retain(|(_, element)| !holds(&right, element));
+    positions.sort_by(|(_, left), (_, right)| compare_values(left, right, collation));
+    positions.dedup_by(|(_, later), (_, earlier)| compare_values(later, earlier, collation).is_eq());
+    positions.retain(|(_, element)| !holds(&right, element, collation));
     let mut kept = positions.into_iter().map(|(position, _)| position).collect::<Vec<_>>();
     kept.sort_unstable();
     arguments.array(kept.into_iter().filter_map(|position| left.get(position).cloned()))
 }
 
 pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let collation = arguments.collation();
     let mut first: Option<Vec<Value<'d>>> = None;
     for value in arguments.values() {
-        let set = sorted(arguments.elements(Code::SET_EQUALS_TYPE, "an argument", &value?)?);
+        let set = arguments.elements(Code::SET_EQUALS_TYPE, "an argument", &value?)?;
+        let set = sorted(set, collation);
         match &first {
             None => first = Some(set),
             Some(first) => {
-                let is_equal = |(left, right): (&Value<'_>, &Value<'_>)| compare_values(left, right).is_eq();
+                let is_equal =
+                    |(left, right): (&Value<'_>, &Value<'_>)| compare_values(left, right, collation).is_eq();
                 if first.len() != set.len() || !first.iter().zip(&set).all(is_equal) {
                     return Ok(Value::FALSE);
                 }
@@ -82,12 +90,11 @@ pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
 pub(super) fn is_subset<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let left =
         arguments.elements(Code::SET_IS_SUBSET_FIRST_TYPE, "the first argument", &arguments.value(0)?)?;
-    let right = sorted(arguments.elements(
-        Code::SET_IS_SUBSET_SECOND_TYPE,
-        "the second argument",
-        &arguments.value(1)?,
-    )?);
-    Ok(Value::boolean(left.iter().all(|element| holds(&right, element))))
+    let right =
+        arguments.elements(Code::SET_IS_SUBSET_SECOND_TYPE, "the second argument", &arguments.value(1)?)?;
+    let collation = arguments.collation();
+    let right = sorted(right, collation);
+    Ok(Value::boolean(left.iter().all(|element| holds(&right, element, collation))))
 }
 
 pub(super) fn all_elements_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -101,16 +108,16 @@ pub(super) fn any_element_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Valu
 }
 
 /// The values in ascending order. Of equal ones only the first is kept.
-fn sorted(mut values: Vec<Value<'_>>) -> Vec<Value<'_>> {
+fn sorted<'d>(mut values: Vec<Value<'d>>, collation: &Collation) -> Vec<Value<'d>> {
     // The sort is stable, so that the first of equal values is the one that came first.
-    values.sort_by(compare_values);
-    values.dedup_by(|later, earlier| compare_values(later, earlier) == Ordering::Equal);
+    values.sort_by(|left, right| compare_values(left, right, collation));
+    values.dedup_by(|later, earlier| compare_values(later, earlier, collation) == Ordering::Equal);
     values
 }
 
 /// Whether a sorted list has an equal value.
-fn holds(sorted: &[Value<'_>], value: &Value<'_>) -> bool {
-    sorted.binary_search_by(|element| compare_values(element, value)).is_ok()
+fn holds(sorted: &[Value<'_>], value: &Value<'_>, collation: &Collation) -> bool {
+    sorted.binary_search_by(|element| compare_values(element, value, collation)).is_ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bson::{DateTime, RawBson, RawBsonRef};
+use index::collation::Collation;
 
 use crate::expression::error::Error;
 use crate::expression::value::Value;
@@ -32,6 +33,7 @@ pub struct Variables {
     /// The memory that the compiled patterns of the request may take together.
     room: Room,
     operation: OperationContext,
+    collation: Collation,
 }
 
 impl Default for Variables {
@@ -55,7 +57,8 @@ impl Variables {
     /// ```
     pub fn new(now: DateTime) -> Self {
         let operation = OperationContext::default();
-        Self { now, defined: Arc::default(), room: Room::default(), operation }
+        let (defined, room, collation) = (Arc::default(), Room::default(), Collation::simple());
+        Self { now, defined, room, operation, collation }
     }
 
     /// Puts the variables into an operation: what is evaluated with them keeps to its limits.
@@ -72,6 +75,31 @@ impl Variables {
     /// ```
     pub fn within(self, operation: OperationContext) -> Self {
         Self { operation, ..self }
+    }
+
+    /// Sets how texts compare, in whatever is parsed and evaluated with the variables.
+    ///
+    /// ```
+    /// # use bson::{RawBson, RawBsonRef, rawdoc};
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// # use index::collation::Collation;
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    /// let variables = Variables::default().with_collation(english);
+    /// let same = rawdoc! { "same": { "$eq": ["$name", "ada"] } };
+    /// let same = Expression::parse(same.get("same").unwrap().unwrap(), &variables)?;
+    /// assert_eq!(same.evaluate(&rawdoc! { "name": "ADA" }, &variables)?, Some(RawBson::Boolean(true)));
+    /// # }
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
+    pub fn with_collation(self, collation: Collation) -> Self {
+        Self { collation, ..self }
+    }
+
+    /// How texts compare: by their bytes, unless [`with_collation`](Self::with_collation) said otherwise.
+    #[inline]
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// The operation that the variables belong to: one without limits unless they were put

@@ -30,7 +30,11 @@ pub enum Arrays {
 /// Returns `None` if the test says nothing about the values in an index.
 pub(super) fn superset(test: &Test, arrays: Arrays) -> Option<Intervals> {
     match test {
+        // Entries are in the order of bytes, which is another one.
+        Test::Compare(comparison) if comparison.is_collated() => collated(comparison, arrays),
         Test::Compare(comparison) => compared(comparison, arrays),
+        // Some members are texts, so no set of theirs is one of bytes.
+        Test::In(membership) if membership.is_collated() => None,
         Test::In(membership) => Some(members(membership, arrays)),
         Test::Type(types) => typed(types.types(), arrays),
         Test::Mod(_) => Some(Interval::class(TypeClass::Number).into()),
@@ -48,6 +52,9 @@ pub(super) fn superset(test: &Test, arrays: Arrays) -> Option<Intervals> {
 /// A subset of the values that meet `test`: a document that does not meet the test has none of them.
 pub(super) fn subset(test: &Test) -> Intervals {
     match test {
+        // Which texts are equal to another one, is for the language to say.
+        Test::Compare(comparison) if comparison.is_collated() => Intervals::none(),
+        Test::In(membership) if membership.is_collated() => Intervals::none(),
         // For values of one class that are no arrays, these sets are exact.
         Test::Compare(comparison) => compared(comparison, Arrays::Absent).unwrap_or_default(),
         Test::In(membership) => {
@@ -135,6 +142,15 @@ fn compared(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
         Relation::Gt | Relation::Gte => Interval::above(operand.clone(), limit),
         Relation::Lt | Relation::Lte | Relation::Eq => Interval::below(operand.clone(), limit),
     }))
+}
+
+/// The values of the class that a comparison by the rules of a language is about. Entries are in the order of bytes, so they
+/// have no narrower bounds.
+fn collated(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
+    let class = type_class(comparison.operand().as_raw_bson_ref());
+    // Of an array a multikey index has the elements, of any class.
+    let is_array = class == TypeClass::Array && arrays == Arrays::Possible;
+    (!is_array).then(|| Interval::class(class).into())
 }
 
 /// What an index has for a value equal to `operand`: that value, or, for an array, one entry that it surely

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
+use index::collation::{Collation, has_text};
 use index::order::{TypeClass, compare, type_class};
 
 use crate::pattern::{Pattern, Watch};
@@ -29,12 +30,23 @@ pub(super) struct Comparison {
     // Both are properties of the operand. They are kept, because every value that is tested needs them.
     class: TypeClass,
     is_nan: bool,
+    /// Simple wherever the operand has no text.
+    collation: Collation,
 }
 
 impl Comparison {
-    pub(super) fn new(relation: Relation, operand: RawBsonRef<'_>) -> Self {
+    pub(super) fn new(relation: Relation, operand: RawBsonRef<'_>, collation: &Collation) -> Self {
         let (class, is_nan) = (type_class(operand), is_nan(operand));
-        Self { relation, operand: operand.into(), class, is_nan }
+        // A text is compared by rules only with another text, so without one in the operand they decide nothing.
+        let is_plain = collation.is_simple() || !has_text(operand);
+        let collation = if is_plain { Collation::simple() } else { collation.clone() };
+        Self { relation, operand: operand.into(), class, is_nan, collation }
+    }
+
+    /// Whether the rules of a language decide what meets the comparison.
+    pub(super) fn is_collated(&self) -> bool {
+        // It was left out where the operand has no text.
+        !self.collation.is_simple()
     }
 
     pub(super) fn relation(&self) -> Relation {
@@ -54,7 +66,7 @@ impl Comparison {
         if class != self.class {
             return self.matches_class(class);
         }
-        match compare(value, self.operand.as_raw_bson_ref()) {
+        match self.collation.compare(value, self.operand.as_raw_bson_ref()) {
             // NaN is equal to NaN, so this branch needs no check for it.
             Ordering::Equal => self.includes_equal(),
             Ordering::Greater => {
@@ -98,19 +110,35 @@ pub(super) struct Membership {
     values: Vec<RawBson>,
     has_null: bool,
     patterns: Vec<Pattern>,
+    /// Simple if no value has a text.
+    collation: Collation,
 }
 
 impl Membership {
     /// A set of `values` in any order, which may hold duplicates and null, and of `patterns`.
-    pub(super) fn new<'v>(values: impl IntoIterator<Item = RawBsonRef<'v>>, patterns: Vec<Pattern>) -> Self {
+    pub(super) fn new<'v>(
+        values: impl IntoIterator<Item = RawBsonRef<'v>>,
+        patterns: Vec<Pattern>,
+        collation: &Collation,
+    ) -> Self {
         // Null is kept apart, because undefined and a missing field are equal to it and `compare` tells them
         // apart.
         let (nulls, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|value| type_class(*value) == TypeClass::Null);
         let mut values = others.into_iter().map(RawBson::from).collect::<Vec<_>>();
-        values.sort_by(|left, right| compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()));
-        values.dedup_by(|left, right| compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()).is_eq());
-        Self { values, has_null: !nulls.is_empty(), patterns }
+        // The search compares members with texts that are none of them, so the order must be that of the collation.
+        let is_plain = collation.is_simple() || !values.iter().any(|value| has_text(value.as_raw_bson_ref()));
+        let collation = if is_plain { Collation::simple() } else { collation.clone() };
+        values.sort_by(|left, right| collation.compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()));
+        values.dedup_by(|left, right| {
+            collation.compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()).is_eq()
+        });
+        Self { values, has_null: !nulls.is_empty(), patterns, collation }
+    }
+
+    /// Whether the rules of a language decide what is a member.
+    pub(super) fn is_collated(&self) -> bool {
+        !self.collation.is_simple()
     }
 
     /// The values in ascending order, without null.
@@ -134,7 +162,7 @@ impl Membership {
             return self.has_null;
         }
         // The search costs less than matching a pattern, so it comes first.
-        self.values.binary_search_by(|member| compare(member.as_raw_bson_ref(), value)).is_ok()
+        self.values.binary_search_by(|member| self.collation.compare(member.as_raw_bson_ref(), value)).is_ok()
             || self.patterns.iter().any(|pattern| pattern.matches(value, watch))
     }
 }

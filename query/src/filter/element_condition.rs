@@ -4,6 +4,7 @@
 use bson::raw::{CString, cstr};
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 
 use crate::error::Error;
 use crate::filter::Filter;
@@ -44,13 +45,17 @@ impl ElementCondition {
     /// Parses the operand of `$pull`. Returns `None` for a plain value, which elements must equal.
     ///
     /// An object of fields is a filter of objects. Operators and regular expressions apply to each element.
-    pub(crate) fn parse(operand: RawBsonRef<'_>, room: &Room) -> Result<Option<Self>, Error> {
+    pub(crate) fn parse(
+        operand: RawBsonRef<'_>,
+        room: &Room,
+        collation: &Collation,
+    ) -> Result<Option<Self>, Error> {
         // A filter needs a field, so operators get one with an empty name.
         let on_element = |operand: RawBsonRef<'_>| {
             let name = cstr!("").to_owned();
             let mut filter = RawDocumentBuf::new();
             filter.append(&name, operand);
-            let filter = Filter::parse_plain(&filter, room)?;
+            let filter = Filter::parse_plain(&filter, room, collation)?;
             Ok(Some(Self { filter, subject: Subject::Field(name) }))
         };
         let Some(document) = operand.as_document() else {
@@ -61,7 +66,7 @@ impl ElementCondition {
         if is_operators(document) && !is_clause {
             return on_element(operand);
         }
-        Ok(Some(Self { filter: Filter::parse_plain(document, room)?, subject: Subject::Object }))
+        Ok(Some(Self { filter: Filter::parse_plain(document, room, collation)?, subject: Subject::Object }))
     }
 
     /// A condition from a filter that names the element as `name`.

@@ -25,6 +25,7 @@ pub mod residual;
 mod schema;
 
 use bson::RawDocument;
+use index::collation::Collation;
 use index::interval::Intervals;
 use index::multikey::ArrayComponents;
 use index::path::FieldPath;
@@ -97,8 +98,12 @@ impl Filter {
 
     /// Parses a filter of array elements, or one inside of an update. Expressions and schemas are not allowed
     /// there.
-    pub(crate) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Self, Error> {
-        Ok(Self { root: parse::parse_plain(filter, room)?, has_expression: false })
+    pub(crate) fn parse_plain(
+        filter: &RawDocument,
+        room: &Room,
+        collation: &Collation,
+    ) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_plain(filter, room, collation)?, has_expression: false })
     }
 
     /// Whether a document matches.

@@ -4,6 +4,7 @@
 //! that later walks the tree.
 
 use bson::{RawBsonRef, RawDocument, rawdoc};
+use index::collation::Collation;
 use index::path::FieldPath;
 
 use crate::error::{Error, Fault};
@@ -27,12 +28,15 @@ pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Resu
     // own limit.
     let own = Room::default();
     let room = variables.map_or(&own, Variables::room);
-    ParseContext { path: "", depth: 0, expressions, room }.document(filter)
+    let simple = Collation::simple();
+    let collation = variables.map_or(&simple, Variables::collation);
+    ParseContext { path: "", depth: 0, expressions, room, collation }.document(filter)
 }
 
 /// Parses a filter inside of another command's argument, where `$expr` and `$jsonSchema` are not allowed.
-pub(super) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Node, Error> {
-    ParseContext { path: "", depth: 0, expressions: Expressions::Forbidden, room }.document(filter)
+pub(super) fn parse_plain(filter: &RawDocument, room: &Room, collation: &Collation) -> Result<Node, Error> {
+    let expressions = Expressions::Forbidden;
+    ParseContext { path: "", depth: 0, expressions, room, collation }.document(filter)
 }
 
 /// Whether `$expr` and `$jsonSchema` are allowed in a part of a filter.
@@ -61,6 +65,8 @@ struct ParseContext<'p> {
     expressions: Expressions<'p>,
     /// The memory that compiled patterns may take.
     room: &'p Room,
+    /// How texts compare.
+    collation: &'p Collation,
 }
 
 /// An operator with its operand, below a field or at the level of fields.
@@ -260,7 +266,7 @@ impl<'c> OperatorCall<'c> {
         if self.operand == RawBsonRef::Undefined {
             return Err(self.malformed(Fault::Undefined));
         }
-        Ok(Condition::Test(Test::Compare(Comparison::new(relation, self.operand))))
+        Ok(Condition::Test(Test::Compare(Comparison::new(relation, self.operand, self.context.collation))))
     }
 
     fn comparison_without_regex(self, relation: Relation) -> Result<Condition, Error> {
@@ -270,7 +276,7 @@ impl<'c> OperatorCall<'c> {
         if self.operand == RawBsonRef::Undefined {
             return Err(self.malformed(Fault::Undefined));
         }
-        Ok(Condition::Test(Test::Compare(Comparison::new(relation, self.operand))))
+        Ok(Condition::Test(Test::Compare(Comparison::new(relation, self.operand, self.context.collation))))
     }
 
     /// Parses an operand without an operator: a regular expression is matched, any other value is compared.
@@ -301,7 +307,7 @@ impl<'c> OperatorCall<'c> {
                 values.push(member);
             }
         }
-        Ok(Condition::Test(Test::In(Membership::new(values, patterns))))
+        Ok(Condition::Test(Test::In(Membership::new(values, patterns, self.context.collation))))
     }
 
     /// Parses the operand of `$not`, before it is negated.

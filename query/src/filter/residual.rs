@@ -120,9 +120,9 @@ fn exact_field(node: &Node, fields: &[IndexedField<'_>]) -> Option<usize> {
 /// Whether the set of a test has exactly the values that meet it, as long as none of them is an array.
 fn is_exact(test: &Test) -> bool {
     match test {
-        Test::Compare(_) => true,
+        Test::Compare(comparison) => !comparison.is_collated(),
         // The texts that match a pattern form no interval.
-        Test::In(membership) => membership.patterns().is_empty(),
+        Test::In(membership) => membership.patterns().is_empty() && !membership.is_collated(),
         Test::Exists
         | Test::Type(_)
         | Test::Mod(_)

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use bson::raw::CString;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
-use index::order::compare;
+use index::collation::Collation;
+use index::key::Direction;
 use index::path::FieldPath;
 
 use crate::code::Code;
@@ -40,6 +40,8 @@ pub(super) struct Accumulator {
     sort: Option<Sort>,
     /// What is asked of `$percentile` and `$median`.
     percentiles: Option<PercentileRequest>,
+    /// How values with texts compare.
+    collation: Collation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +127,8 @@ pub(super) enum GroupState {
     Set {
         keys: HashSet<Box<[u8]>>,
         values: RawArrayBuf,
+        /// Which texts are equal.
+        collation: Collation,
     },
     Merged(MergedObject),
     Ranked(Ranked, RankedResult),
@@ -242,12 +246,13 @@ impl Accumulator {
             | Kind::Union
             | Kind::Sum => {
                 let argument = Expression::parse(operand, variables)?;
-                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles: None })
+                let collation = variables.collation().clone();
+                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles: None, collation })
             }
             Kind::Percentile => {
                 let (argument, request) = Expression::parse_percentile(operator, operand, variables)?;
-                let percentiles = Some(request);
-                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles })
+                let (percentiles, collation) = (Some(request), variables.collation().clone());
+                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles, collation })
             }
         }
     }
@@ -270,7 +275,8 @@ impl Accumulator {
         let input = given(operator, "input", input, Code::N_OPERATOR_INPUT_MISSING)?;
         let argument = Expression::parse(input, variables)?;
         let wanted = Some(Expression::parse(wanted, variables)?);
-        Self { operator, kind, argument, wanted, sort: None, percentiles: None }.checked()
+        let collation = variables.collation().clone();
+        Self { operator, kind, argument, wanted, sort: None, percentiles: None, collation }.checked()
     }
 
     /// Parses `$top`, `$bottom`, `$topN` or `$bottomN`.
@@ -303,9 +309,10 @@ impl Accumulator {
         };
         let output = given(operator, "output", output, Code::TOP_OUTPUT_MISSING)?;
         let sort = given(operator, "sortBy", sort, Code::TOP_SORT_BY_MISSING)?;
-        let sort = Sort::parse(object(operator, sort, Code::TOP_SORT_BY_TYPE)?)?;
+        let collation = variables.collation().clone();
+        let sort = Sort::parse(object(operator, sort, Code::TOP_SORT_BY_TYPE)?)?.with_collation(&collation);
         let argument = Expression::parse(output, variables)?;
-        Self { operator, kind, argument, wanted, sort: Some(sort), percentiles: None }.checked()
+        Self { operator, kind, argument, wanted, sort: Some(sort), percentiles: None, collation }.checked()
     }
 
     /// Checks `n` if it is constant. Otherwise it is checked with the key of each group.
@@ -332,7 +339,8 @@ impl Accumulator {
             // Only a `$percentile` has a request, and so its state above.
             Kind::Push | Kind::Concatenate | Kind::Percentile => GroupState::Array(RawArrayBuf::new()),
             Kind::AddToSet | Kind::Union => {
-                GroupState::Set { keys: HashSet::new(), values: RawArrayBuf::new() }
+                let (keys, values) = (HashSet::new(), RawArrayBuf::new());
+                GroupState::Set { keys, values, collation: self.collation.clone() }
             }
             Kind::MergeObjects => GroupState::Merged(MergedObject::default()),
             Kind::Some(end) | Kind::BestSome(end) => {
@@ -342,6 +350,11 @@ impl Accumulator {
             Kind::Extremes(_) => GroupState::Ranked(Ranked::new(wanted, End::First), RankedResult::Array),
             Kind::Best(end) => GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Only),
         })
+    }
+
+    /// How values with texts compare.
+    pub(super) fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// How many values are wanted.
@@ -416,7 +429,9 @@ impl Accumulator {
     ) -> Result<(), Fault> {
         let is_better = match (self.kind, &*kept) {
             (Kind::Extreme(_), _) if is_nullish(value) => false,
-            (Kind::Extreme(wanted), Some(kept)) => compare(value, kept.as_raw_bson_ref()) == wanted,
+            (Kind::Extreme(wanted), Some(kept)) => {
+                self.collation.compare(value, kept.as_raw_bson_ref()) == wanted
+            }
             // For `$first` this is the first value: `add` has returned early for the later ones.
             (_, _) => true,
         };
@@ -443,7 +458,7 @@ impl Accumulator {
         if is_nullish(value) {
             return Ok(());
         }
-        ranked.add(&encoded(value, direction), value, memory)
+        ranked.add(&encoded(value, direction, &self.collation), value, memory)
     }
 }
 
@@ -494,8 +509,8 @@ fn keep(
     if let GroupState::Array(array) = state {
         memory.grow(content_bytes(value))?;
         array.push(value);
-    } else if let GroupState::Set { keys, values } = state {
-        let key = encoded(value, Direction::Ascending);
+    } else if let GroupState::Set { keys, values, collation } = state {
+        let key = encoded(value, Direction::Ascending, collation);
         if keys.contains(key.as_slice()) {
             return Ok(());
         }
@@ -584,9 +599,9 @@ pub(super) fn is_nullish(value: RawBsonRef<'_>) -> bool {
 }
 
 /// The bytes of a value that sort as the values do.
-pub(super) fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
+pub(super) fn encoded(value: RawBsonRef<'_>, direction: Direction, collation: &Collation) -> Vec<u8> {
     let mut key = Vec::new();
-    encode(value, direction, &mut key);
+    collation.encode(value, direction, &mut key);
     key
 }
 

@@ -3,7 +3,7 @@
 
 use bson::raw::cstr;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use index::order::{compare, type_class};
+use index::order::type_class;
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
@@ -56,7 +56,7 @@ fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec
         if type_class(lower) != type_class(upper) {
             return Err(wrong("boundaries of one type", upper, Code::BUCKET_BOUNDARIES_MIXED_TYPES));
         }
-        if compare(lower, upper).is_ge() {
+        if variables.collation().compare(lower, upper).is_ge() {
             return Err(wrong("ascending boundaries", upper, Code::BUCKET_BOUNDARIES_ORDER));
         }
     }
@@ -72,7 +72,9 @@ fn read_default(
     let default = constant(operand, variables)?;
     let default =
         default.ok_or_else(|| wrong("a constant 'default'", operand, Code::BUCKET_DEFAULT_NOT_CONSTANT))?;
-    let below = |boundary: &RawBson| compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
+    let collation = variables.collation();
+    let below =
+        |boundary: &RawBson| collation.compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
     // The last boundary is exclusive, so it may be the default.
     if boundaries.first().is_some_and(|first| !below(first)) && boundaries.last().is_some_and(below) {
         return Err(wrong("a 'default' outside of the boundaries", operand, Code::BUCKET_DEFAULT_IN_RANGE));

@@ -5,7 +5,7 @@
 
 use bson::raw::cstr;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use index::key::{Direction, encode};
+use index::key::Direction;
 use index::order::compare;
 use index::path::FieldPath;
 
@@ -205,7 +205,7 @@ impl BucketingAuto {
             return self.take();
         }
         // Documents with equal values are never divided, so the bucket may become larger than the others.
-        let is_equal = compare(next.value(), taken.last.as_raw_bson_ref()).is_eq();
+        let is_equal = self.variables.collation().compare(next.value(), taken.last.as_raw_bson_ref()).is_eq();
         if is_equal { self.take() } else { Ok(None) }
     }
 
@@ -254,7 +254,7 @@ impl Collector for BucketingAuto {
         // A missing value is null, as in a `$group`.
         let value = value.unwrap_or(RawBson::Null);
         let mut key = Vec::new();
-        encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
+        self.variables.collation().encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
         // Number and value go along, so that neither is computed again.
         let entry = Entry::new(self.pushed, value.as_raw_bson_ref(), document);
         self.pushed += 1;

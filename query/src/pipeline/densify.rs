@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use index::key::{Direction, encode};
+use index::key::Direction;
 use index::order::compare;
 use index::validate::validate;
 
@@ -392,7 +392,7 @@ impl Gaps {
             let field = field.evaluate(document, &self.variables)?;
             // A missing field is another partition than null: generated documents do not have it.
             let value = field.as_ref().map_or(RawBsonRef::Undefined, RawBson::as_raw_bson_ref);
-            encode(value, Direction::Ascending, &mut key);
+            self.variables.collation().encode(value, Direction::Ascending, &mut key);
             bytes += content_bytes(value);
             fields.push(field);
         }

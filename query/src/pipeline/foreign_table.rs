@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
+use index::collation::Collation;
+use index::key::Direction;
 use index::path::{FieldPath, leaves};
 
 use crate::operation::Reservation;
@@ -25,12 +26,14 @@ pub(super) struct ForeignTable {
     /// Indexes into `documents`, ascending.
     indexes: HashMap<Box<[u8]>, Vec<usize>>,
     memory: StageMemory,
+    /// Which texts are equal.
+    collation: Collation,
 }
 
 impl ForeignTable {
     /// An empty table, which charges what it holds to `memory`.
-    pub(super) fn new(memory: StageMemory) -> Self {
-        Self { documents: Vec::new(), indexes: HashMap::new(), memory }
+    pub(super) fn new(memory: StageMemory, collation: Collation) -> Self {
+        Self { documents: Vec::new(), indexes: HashMap::new(), memory, collation }
     }
 
     /// Adds a document under all values that a filter would find it by.
@@ -62,7 +65,7 @@ impl ForeignTable {
         for value in values {
             room.operation().step()?;
             key.clear();
-            encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
+            self.collation.encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
             let with_value = self.indexes.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
             room.operation().steps(with_value.len() as u64)?;
             room.grow_by_steps((indexes.len() + with_value.len()) * 2 * size_of::<usize>())?;
@@ -79,7 +82,7 @@ impl ForeignTable {
         let mut key = Vec::new();
         // A missing field and undefined match null.
         let value = value.filter(|value| *value != RawBsonRef::Undefined).unwrap_or(RawBsonRef::Null);
-        encode(value, Direction::Ascending, &mut key);
+        self.collation.encode(value, Direction::Ascending, &mut key);
         if let Some(indexes) = self.indexes.get_mut(key.as_slice()) {
             // An array can have a value twice.
             if indexes.last() != Some(&index) {

@@ -304,7 +304,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
         }
         // Values that compare as equal have the same bytes, whatever their types.
         let mut key = Vec::new();
-        encode(value, Direction::Ascending, &mut key);
+        self.variables.collation().encode(value, Direction::Ascending, &mut key);
         if !reached.asked.contains(key.as_slice()) {
             self.memory.grow(2 * key.len() + size_of::<Box<[u8]>>() + size_of::<RawBson>())?;
             reached.asked.insert(key.into_boxed_slice());
@@ -372,7 +372,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     fn build(&self) -> Result<ForeignTable, E> {
         let at = at::<E>(self.position);
         let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = ForeignTable::new(memory);
+        let mut table = ForeignTable::new(memory, self.variables.collation().clone());
         // Where an index answers the restriction, only what matches is read. Everything needs no index.
         let restriction = self.graph.restriction.as_ref().filter(|restriction| !restriction.given.is_empty());
         let found = match restriction {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
+use index::key::Direction;
 
 use crate::expression::Variables;
 use crate::pipeline::collect::Collector;
@@ -50,7 +50,7 @@ impl Collector for Grouping {
         // The key is encoded into one buffer for all documents: only a new group keeps a copy.
         key.clear();
         grouper.group.id().with_value(document, &grouper.variables, |id| {
-            encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
+            grouper.variables.collation().encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
         })?;
         // Documents are numbered, not groups: the first document of a group may be in a file when its group is made.
         let number = *pushed;

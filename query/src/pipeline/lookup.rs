@@ -407,7 +407,7 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
     /// Reads the other collection into a table.
     fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
         let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = ForeignTable::new(memory);
+        let mut table = ForeignTable::new(memory, self.variables.collation().clone());
         let mut documents = self.scan(&self.variables)?;
         while documents.advance()? == Step::Document {
             let added = table.add(documents.current(), field);

@@ -63,10 +63,10 @@ impl GroupState {
                 memory.grow(saved.as_bytes().len())?;
                 *array = saved.to_owned();
             }
-            Self::Set { keys, values: set } => {
+            Self::Set { keys, values: set, collation } => {
                 let Some(saved) = values.next().and_then(RawBsonRef::as_array) else { return Ok(None) };
                 for value in saved.into_iter().map_while(Result::ok) {
-                    let key = encoded(value, Direction::Ascending);
+                    let key = encoded(value, Direction::Ascending, collation);
                     memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
                     keys.insert(key.into());
                 }

@@ -1,7 +1,7 @@
 //! `$sort`: sorts all documents, or keeps only the first ones, in bounded memory and beyond it in temporary files.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
+use index::key::Direction;
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
@@ -76,7 +76,9 @@ impl Sorting {
     pub(super) fn new(order: SortOrder, variables: Variables) -> Self {
         // A limit beyond the address space keeps all documents that fit into memory.
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-        let sorter = SpillingSorter::new(order.sort, kept, STAGE_BYTES_MAX, variables.operation());
+        // Only now: a sort that the search takes over is collated there.
+        let sort = order.sort.with_collation(variables.collation());
+        let sorter = SpillingSorter::new(sort, kept, STAGE_BYTES_MAX, variables.operation());
         Self { sorter: Some(sorter), partition: order.partition, variables, sorted: None }
     }
 }
@@ -91,7 +93,8 @@ impl Collector for Sorting {
         };
         let mut prefix = Vec::new();
         partition.with_value(document, &self.variables, |value| {
-            encode(value.unwrap_or(RawBsonRef::Null), Direction::Ascending, &mut prefix);
+            let value = value.unwrap_or(RawBsonRef::Null);
+            self.variables.collation().encode(value, Direction::Ascending, &mut prefix);
         })?;
         Ok(sorter.push_after(&prefix, document, || document.to_owned())?)
     }

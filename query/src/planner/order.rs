@@ -42,9 +42,12 @@ pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], is_unique: 
             if is_unique {
                 break;
             }
-            return (path.as_str() == ID).then(|| agreed(walk, Direction::Ascending, wanted)).flatten();
+            return (path.as_str() == ID && sort.collation().is_simple())
+                .then(|| agreed(walk, Direction::Ascending, wanted))
+                .flatten();
         };
-        if field.path != path || field.has_arrays {
+        // Entries are in the order of bytes.
+        if field.path != path || field.has_arrays || !sort.collation().is_simple() {
             return None;
         }
         walk = Some(agreed(walk, field.direction, wanted)?);

@@ -255,7 +255,7 @@ impl<'p> Parser<'p> {
         let name = bson::raw::CString::try_from(path).map_err(|_| Error::InvalidDocument)?;
         let mut filter = RawDocumentBuf::new();
         filter.append(&name, condition);
-        let filter = Filter::parse_plain(&filter, self.variables.room())?;
+        let filter = Filter::parse_plain(&filter, self.variables.room(), self.variables.collation())?;
         self.has_elem_match = true;
         self.insert(path, Action::ElemMatch(Box::new(filter)))
     }

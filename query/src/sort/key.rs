@@ -5,6 +5,7 @@
 //! keys that an index on the same fields has, and the lowest one is the sort key.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::element::field;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{Direction, encode};
@@ -34,6 +35,7 @@ pub(super) struct Field {
     /// The components of the path, split once for all documents.
     names: Vec<String>,
     direction: Direction,
+    collation: Collation,
 }
 
 /// Encodes sort keys into buffers that it uses again for each document.
@@ -46,7 +48,7 @@ pub(super) struct KeyEncoder {
 impl Field {
     pub(super) fn new(path: FieldPath, direction: Direction) -> Self {
         let names = path.components().map(str::to_owned).collect();
-        Self { path, names, direction }
+        Self { path, names, direction, collation: Collation::simple() }
     }
 
     pub(super) fn path(&self) -> &FieldPath {
@@ -86,11 +88,39 @@ impl Field {
             Some(RawBsonRef::Array(_)) if *has_array => return false,
             Some(RawBsonRef::Array(array)) => {
                 *has_array = true;
-                encode_first(array, self.direction, key);
+                self.encode_first(array, key);
             }
-            Some(value) => encode(value, self.direction, key),
+            Some(value) => self.collation.encode(value, self.direction, key),
         }
         true
+    }
+
+    /// Appends the element of an array that comes first in the direction of the field, or undefined for an empty array.
+    fn encode_first(&self, array: &RawArray, key: &mut Vec<u8>) {
+        let start = key.len();
+        for element in elements(array) {
+            // Each element is encoded after the best one so far, and whichever comes later in the order is cut
+            // away.
+            let best = key.len();
+            self.collation.encode(element, self.direction, key);
+            let (before, candidate) = key.split_at(best);
+            if best == start {
+                continue;
+            }
+            if candidate < before.get(start..).unwrap_or_default() {
+                key.drain(start..best);
+            } else {
+                key.truncate(best);
+            }
+        }
+        if key.len() == start {
+            encode(RawBsonRef::Undefined, self.direction, key);
+        }
+    }
+
+    /// Orders texts by a collation.
+    pub(super) fn with_collation(&mut self, collation: &Collation) {
+        self.collation = collation.clone();
     }
 }
 
@@ -160,28 +190,5 @@ impl KeyEncoder {
         let first = self.extracted.iter().next();
         self.key.extend_from_slice(first.map(|(key, _)| key).unwrap_or_default());
         Ok(())
-    }
-}
-
-/// Appends the element of an array that comes first in a direction, or undefined for an empty array.
-fn encode_first(array: &RawArray, direction: Direction, key: &mut Vec<u8>) {
-    let start = key.len();
-    for element in elements(array) {
-        // Each element is encoded after the best one so far, and whichever comes later in the order is cut
-        // away.
-        let best = key.len();
-        encode(element, direction, key);
-        let (before, candidate) = key.split_at(best);
-        if best == start {
-            continue;
-        }
-        if candidate < before.get(start..).unwrap_or_default() {
-            key.drain(start..best);
-        } else {
-            key.truncate(best);
-        }
-    }
-    if key.len() == start {
-        encode(RawBsonRef::Undefined, direction, key);
     }
 }

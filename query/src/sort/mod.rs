@@ -14,6 +14,7 @@ mod key;
 pub mod spilling;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 use index::key::Direction;
 use index::path::FieldPath;
 use index::spec::{IndexSpec, SpecOptions};
@@ -44,6 +45,7 @@ const NATURAL: &str = "$natural";
 #[derive(Clone, Debug)]
 pub struct Sort {
     order: Order,
+    collation: Collation,
 }
 
 /// The position of a document in a sort. Keys of the same sort compare as the documents do.
@@ -95,7 +97,7 @@ impl Sort {
             }
             let direction = direction(*value);
             let direction = direction.ok_or_else(|| Error::NaturalDirection { found: describe(*value) })?;
-            return Ok(Self { order: Order::Natural(direction) });
+            return Ok(Self { order: Order::Natural(direction), collation: Collation::simple() });
         }
         if parts.len() > SORT_FIELDS_MAX {
             return Err(Error::TooManyFields { count: parts.len(), limit: SORT_FIELDS_MAX });
@@ -109,7 +111,7 @@ impl Sort {
             fields.push(Field::new(path, direction));
         }
         let spec = if fields.is_empty() { None } else { Some(index_spec(&fields)?) };
-        Ok(Self { order: Order::Fields { fields, spec } })
+        Ok(Self { order: Order::Fields { fields, spec }, collation: Collation::simple() })
     }
 
     /// The direction of `$natural`, or `None` for a sort by fields.
@@ -162,6 +164,39 @@ impl Sort {
         self.fields().len() == 0
     }
 
+    /// The same order, with texts by a collation.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    /// use index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en" }).unwrap();
+    /// let sort = Sort::parse(&rawdoc! { "name": 1 })?.with_collation(&english);
+    /// assert!(sort.key(&rawdoc! { "name": "ada" })? < sort.key(&rawdoc! { "name": "Bob" })?);
+    /// # }
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
+    pub fn with_collation(mut self, collation: &Collation) -> Self {
+        // Both ways to a key: the direct one, and that of documents with several arrays.
+        if let Order::Fields { fields, spec } = &mut self.order
+            && !collation.is_simple()
+        {
+            for field in fields {
+                field.with_collation(collation);
+            }
+            *spec = spec.take().map(|spec| spec.with_collation(collation.clone()));
+            self.collation = collation.clone();
+        }
+        self
+    }
+
+    /// How the order compares texts.
+    pub(crate) fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
     /// The same order for documents of which no two share the value at `unique`: what comes after that field decides
     /// nothing, and is left out.
     ///
@@ -186,7 +221,7 @@ impl Sort {
             && place + 1 < fields.len()
         {
             fields.truncate(place + 1);
-            *spec = Some(index_spec(fields)?);
+            *spec = Some(index_spec(fields)?.with_collation(self.collation.clone()));
         }
         Ok(self)
     }

@@ -8,6 +8,8 @@ use std::cmp::min;
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use index::collation::Collation;
+
 use crate::operation::{OperationContext, SpillFailure};
 use crate::sort::Sort;
 use crate::sort::collect::{Payload, Sorted, Sorter};
@@ -120,7 +122,8 @@ impl<P: StoredPayload> SpillingSorter<P> {
 
     /// A sorter by nothing but what [`push_after`](Self::push_after) is given as prefix.
     pub(crate) fn by_prefix(memory_bytes_max: usize, operation: &OperationContext) -> Self {
-        let sort = Sort { order: Order::Fields { fields: Vec::new(), spec: None } };
+        let order = Order::Fields { fields: Vec::new(), spec: None };
+        let sort = Sort { order, collation: Collation::simple() };
         Self::new(sort, None, memory_bytes_max, operation)
     }
 

@@ -1,5 +1,7 @@
 //! What an operator does to one field. An action holds its argument already parsed, and knows no path.
 
+use index::collation::Collation;
+
 use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
 use crate::raw::Operand;
@@ -18,7 +20,7 @@ pub(super) enum Action {
     Arithmetic(Arithmetic, Numeric),
     Bits(BitOperations),
     /// `$min` and `$max`.
-    Extreme(Extreme, Operand),
+    Extreme(Extreme, Operand, Collation),
     CurrentDate(CurrentDate),
     /// Removes the field that a rename takes its value from.
     RenameFrom,
@@ -83,8 +85,8 @@ impl Action {
             Self::Unset => "$unset",
             Self::Arithmetic(operation, _) => operation.operator(),
             Self::Bits(_) => "$bit",
-            Self::Extreme(Extreme::Min, _) => "$min",
-            Self::Extreme(Extreme::Max, _) => "$max",
+            Self::Extreme(Extreme::Min, ..) => "$min",
+            Self::Extreme(Extreme::Max, ..) => "$max",
             Self::CurrentDate(_) => "$currentDate",
             Self::RenameFrom | Self::RenameTo(_) => "$rename",
             Self::Push(_) => "$push",
@@ -102,7 +104,7 @@ impl Action {
             Self::Set(_)
             | Self::Arithmetic(_, _)
             | Self::Bits(_)
-            | Self::Extreme(_, _)
+            | Self::Extreme(..)
             | Self::CurrentDate(_)
             | Self::Push(_)
             | Self::AddToSet(_) => IfMissing::Created,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::RawDocumentBuf;
 use bson::raw::CString;
+use index::collation::Collation;
 use index::validate::validate;
 
 use crate::filter::Filter;
@@ -23,13 +24,17 @@ pub(super) struct ArrayFilters {
 }
 
 impl ArrayFilters {
-    pub(super) fn parse(filters: &[RawDocumentBuf], room: &Room) -> Result<Self, Error> {
+    pub(super) fn parse(
+        filters: &[RawDocumentBuf],
+        room: &Room,
+        collation: &Collation,
+    ) -> Result<Self, Error> {
         let mut parsed = BTreeMap::new();
         for (position, filter) in filters.iter().enumerate() {
             // Everything after this reads the bytes unchecked.
             validate(filter.as_bytes()).map_err(|error| Error::malformed(&error))?;
             let (identifier, condition) =
-                parse_one(filter, room).map_err(|fault| Error::ArrayFilter { position, fault })?;
+                parse_one(filter, room, collation).map_err(|fault| Error::ArrayFilter { position, fault })?;
             if parsed.contains_key(&identifier) {
                 return Err(Error::ArrayFilter { position, fault: ArrayFilterFault::Twice { identifier } });
             }
@@ -69,9 +74,13 @@ impl ArrayFilters {
 }
 
 /// Parses one filter into its identifier and its condition.
-fn parse_one(filter: &RawDocumentBuf, room: &Room) -> Result<(String, ElementCondition), ArrayFilterFault> {
-    let filter =
-        Filter::parse_plain(filter, room).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
+fn parse_one(
+    filter: &RawDocumentBuf,
+    room: &Room,
+    collation: &Collation,
+) -> Result<(String, ElementCondition), ArrayFilterFault> {
+    let filter = Filter::parse_plain(filter, room, collation)
+        .map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
     let identifier = match filter.only_field() {
         Ok(name) => name.to_owned(),
         Err(NameFault::None) => return Err(ArrayFilterFault::Empty),

@@ -2,10 +2,6 @@
 //!
 //! Nothing here goes deeper into the document: the walk finds the field and calls `change` or `create_value`.
 
-use bson::RawDocument;
-use bson::spec::ElementType;
-use index::order::compare;
-
 use crate::numeric::Numeric;
 use crate::operation::OperationContext;
 use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
@@ -16,6 +12,8 @@ use crate::update::context::{Context, Phase};
 use crate::update::error::Error;
 use crate::update::walk::{ParentKind, Trail, UpdateWalk};
 use crate::value::describe;
+use bson::RawDocument;
+use bson::spec::ElementType;
 
 impl UpdateWalk<'_> {
     /// Writes an existing field with its new value, or leaves it out if the action removes it.
@@ -49,8 +47,8 @@ impl UpdateWalk<'_> {
                 let result = Numeric::of(value).and_then(|value| operations.apply(value));
                 self.number(name, result.ok_or_else(|| mismatch(action, trail, &describe(value)))?);
             }
-            Action::Extreme(bound, operand) => {
-                let ordering = compare(field.value()?, operand.value());
+            Action::Extreme(bound, operand, collation) => {
+                let ordering = collation.compare(field.value()?, operand.value());
                 let is_replaced = match bound {
                     Extreme::Min => ordering.is_gt(),
                     Extreme::Max => ordering.is_lt(),
@@ -81,7 +79,7 @@ impl UpdateWalk<'_> {
     /// Writes a field that was missing. Actions that create nothing write nothing.
     pub(super) fn create_value(&mut self, action: &Action, name: &str) -> Result<(), Error> {
         match action {
-            Action::Set(operand) | Action::SetOnInsert(operand) | Action::Extreme(_, operand) => {
+            Action::Set(operand) | Action::SetOnInsert(operand) | Action::Extreme(_, operand, _) => {
                 self.writer.operand(name, operand);
             }
             Action::Arithmetic(operation, operand) => self.number(name, operation.start(*operand)),
@@ -139,7 +137,7 @@ impl Action {
     pub(super) fn levels(&self) -> usize {
         let in_array = |values: &[Operand]| 1 + values.iter().map(Operand::levels).max().unwrap_or(0);
         match self {
-            Self::Set(operand) | Self::SetOnInsert(operand) | Self::Extreme(_, operand) => operand.levels(),
+            Self::Set(operand) | Self::SetOnInsert(operand) | Self::Extreme(_, operand, _) => operand.levels(),
             Self::Push(push) => in_array(push.values()),
             Self::AddToSet(members) => in_array(members.values()),
             Self::Unset
@@ -175,7 +173,7 @@ fn change_array(
         | Action::Unset
         | Action::Arithmetic(_, _)
         | Action::Bits(_)
-        | Action::Extreme(_, _)
+        | Action::Extreme(..)
         | Action::CurrentDate(_)
         | Action::RenameFrom
         | Action::RenameTo(_) => {

@@ -3,7 +3,7 @@
 //! Two values are the same member if they compare as equal, so `1` and `1.0` are.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
-use index::order::compare;
+use index::collation::Collation;
 
 use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::update::error::{Error, Fault};
@@ -16,16 +16,17 @@ pub(super) struct Members {
     values: Vec<Operand>,
     /// Indexes into `values`, ascending by value, for binary search.
     ascending: Vec<usize>,
+    collation: Collation,
 }
 
 impl Members {
     /// The set of a single value.
-    pub(super) fn of_value(value: RawBsonRef<'_>) -> Self {
-        Self { values: vec![Operand::new(value)], ascending: vec![0] }
+    pub(super) fn of_value(value: RawBsonRef<'_>, collation: &Collation) -> Self {
+        Self { values: vec![Operand::new(value)], ascending: vec![0], collation: collation.clone() }
     }
 
     /// The set of the elements of an array.
-    pub(super) fn of_array(array: &RawArray) -> Result<Self, Error> {
+    pub(super) fn of_array(array: &RawArray, collation: &Collation) -> Result<Self, Error> {
         let mut values = Vec::new();
         for value in array {
             let value = value.map_err(|error| Error::InvalidBson { reason: error.to_string() })?;
@@ -33,27 +34,30 @@ impl Members {
         }
         let mut ascending = (0..values.len()).collect::<Vec<_>>();
         // The sort is stable, so of equal values the first is kept: `1` of `[1, 1.0]`.
-        ascending.sort_by(|left, right| compare(value_at(&values, *left), value_at(&values, *right)));
         ascending
-            .dedup_by(|later, first| compare(value_at(&values, *later), value_at(&values, *first)).is_eq());
+            .sort_by(|left, right| collation.compare(value_at(&values, *left), value_at(&values, *right)));
+        ascending.dedup_by(|later, first| {
+            collation.compare(value_at(&values, *later), value_at(&values, *first)).is_eq()
+        });
         // What remains goes back into the given order, in which `$addToSet` appends.
         let mut kept = ascending.clone();
         kept.sort_unstable();
         let ascending = ascending.iter().filter_map(|index| kept.binary_search(index).ok()).collect();
         let values = kept.into_iter().filter_map(|index| values.get(index).cloned()).collect();
-        Ok(Self { values, ascending })
+        Ok(Self { values, ascending, collation: collation.clone() })
     }
 
     /// Parses the operand of `$addToSet`: a value, or the values of `$each`.
     pub(super) fn parse_additions(
         operand: RawBsonRef<'_>,
+        collation: &Collation,
         malformed: impl Fn(Fault) -> Error,
     ) -> Result<Self, Error> {
-        let Some(document) = operand.as_document() else { return Ok(Self::of_value(operand)) };
+        let Some(document) = operand.as_document() else { return Ok(Self::of_value(operand, collation)) };
         let mut fields = Fields::of(document);
         // Only as the first field is `$each` a modifier, here as in MongoDB; `$push` finds it anywhere.
         let Some(each) = fields.next().transpose()?.filter(|first| first.name() == "$each") else {
-            return Ok(Self::of_value(operand));
+            return Ok(Self::of_value(operand, collation));
         };
         let value = each.value()?;
         // A single value is not taken for a list of one.
@@ -62,7 +66,7 @@ impl Members {
         };
         match fields.next().transpose()? {
             Some(extra) => Err(malformed(Fault::UnknownClause { clause: extra.name().to_owned() })),
-            None => Self::of_array(list),
+            None => Self::of_array(list, collation),
         }
     }
 
@@ -73,7 +77,9 @@ impl Members {
 
     /// Whether a value is a member.
     pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
-        self.ascending.binary_search_by(|index| compare(value_at(&self.values, *index), value)).is_ok()
+        self.ascending
+            .binary_search_by(|index| self.collation.compare(value_at(&self.values, *index), value))
+            .is_ok()
     }
 
     /// Writes an array with all its elements, followed by the members that are not among them.
@@ -84,8 +90,9 @@ impl Members {
         // The array may hold repetitions already. They stay: only what is added is a set.
         for field in Fields::of(array) {
             let value = field?.value()?;
-            let found =
-                self.ascending.binary_search_by(|index| compare(value_at(&self.values, *index), value));
+            let found = self
+                .ascending
+                .binary_search_by(|index| self.collation.compare(value_at(&self.values, *index), value));
             let index = found.ok().and_then(|found| self.ascending.get(found));
             if let Some(has) = index.and_then(|index| has.get_mut(*index)) {
                 *has = true;
@@ -118,7 +125,7 @@ mod tests {
 
     fn members(values: &Bson) -> Members {
         let document = bson::RawDocumentBuf::try_from(&doc! { "v": values }).unwrap();
-        Members::of_array(document.get_array("v").unwrap()).unwrap()
+        Members::of_array(document.get_array("v").unwrap(), &Collation::simple()).unwrap()
     }
 
     #[track_caller]

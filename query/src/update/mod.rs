@@ -28,6 +28,8 @@ mod walk;
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use index::collation::Collation;
+
 use crate::expression::Variables;
 use crate::update::error::Error;
 use crate::update::parse::Operators;
@@ -79,7 +81,35 @@ impl Update {
     /// If an operator, a path, an argument or an array filter is malformed; [`Error::Replacement`] if the document has
     /// no operators.
     pub fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
-        Ok(Self { body: UpdateBody::Operators(Operators::parse(update, array_filters)?) })
+        Self::parse_collated(update, array_filters, &Collation::simple())
+    }
+
+    /// Parses an update as [`parse`](Self::parse) does, with texts compared by a collation: by array filters, `$pull`,
+    /// `$pullAll`, `$addToSet`, `$min`, `$max` and the `$sort` of `$push`.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    ///
+    /// ```
+    /// use bson::{DateTime, Timestamp, rawdoc};
+    /// use cairndb_query::update::{Context, Phase, Update};
+    /// use index::collation::Collation;
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    /// let update = Update::parse_collated(&rawdoc! { "$pull": { "tags": "RED" } }, &[], &english)?;
+    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), Timestamp { time: 0, increment: 1 });
+    /// let changed = update.apply(&rawdoc! { "tags": ["red", "blue"] }, &context)?;
+    /// assert_eq!(changed, Some(rawdoc! { "tags": ["blue"] }));
+    /// # }
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
+    pub fn parse_collated(
+        update: &RawDocument,
+        array_filters: &[RawDocumentBuf],
+        collation: &Collation,
+    ) -> Result<Self, Error> {
+        Ok(Self { body: UpdateBody::Operators(Operators::parse(update, array_filters, collation)?) })
     }
 
     /// Parses an update that is a pipeline. Its stages are `$set`, `$unset`, `$project` and `$replaceWith`, or their

@@ -2,6 +2,8 @@
 
 use bson::{RawBsonRef, RawDocument};
 
+use index::collation::Collation;
+
 use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
 use crate::pattern::Room;
@@ -62,6 +64,8 @@ pub(super) struct OperatorCall<'c> {
     pub(super) operand: RawBsonRef<'c>,
     /// The memory that compiled patterns may take, shared by the whole update.
     pub(super) room: &'c Room,
+    /// How texts compare.
+    pub(super) collation: &'c Collation,
 }
 
 /// The operator with a name, and the name as a constant. Returns `None` if there is no such operator.
@@ -80,12 +84,17 @@ impl OperatorCall<'_> {
             Operator::Unset => Action::Unset,
             Operator::Inc => Action::Arithmetic(Arithmetic::Add, self.number()?),
             Operator::Mul => Action::Arithmetic(Arithmetic::Multiply, self.number()?),
-            Operator::Min => Action::Extreme(Extreme::Min, Operand::new(operand)),
-            Operator::Max => Action::Extreme(Extreme::Max, Operand::new(operand)),
+            Operator::Min => Action::Extreme(Extreme::Min, Operand::new(operand), self.collation.clone()),
+            Operator::Max => Action::Extreme(Extreme::Max, Operand::new(operand), self.collation.clone()),
             Operator::CurrentDate => Action::CurrentDate(self.clock()?),
-            Operator::Push => Action::Push(Push::parse(operand, |fault| self.malformed(fault))?),
+            Operator::Push => {
+                // Only a `$sort` compares.
+                let push = Push::parse(operand, |fault| self.malformed(fault))?;
+                Action::Push(push.with_collation(self.collation))
+            }
             Operator::AddToSet => {
-                Action::AddToSet(Members::parse_additions(operand, |fault| self.malformed(fault))?)
+                let malformed = |fault| self.malformed(fault);
+                Action::AddToSet(Members::parse_additions(operand, self.collation, malformed)?)
             }
             Operator::Pop => Action::Pop(self.end()?),
             Operator::Pull => Action::Pull(self.pull()?),
@@ -150,21 +159,22 @@ impl OperatorCall<'_> {
 
     fn pull(self) -> Result<Pull, Error> {
         // An object is a condition on elements, as is a regular expression; any other value is compared with them.
-        let parsed = ElementCondition::parse(self.operand, self.room).map_err(|source| Error::Condition {
+        let parsed = ElementCondition::parse(self.operand, self.room, self.collation);
+        let parsed = parsed.map_err(|source| Error::Condition {
             operator: self.operator,
             path: self.path.to_owned(),
             source: Box::new(source),
         })?;
         Ok(match parsed {
             Some(condition) => Pull::Matching(condition),
-            None => Pull::Equal(Members::of_value(self.operand)),
+            None => Pull::Equal(Members::of_value(self.operand, self.collation)),
         })
     }
 
     fn pull_all(self) -> Result<Pull, Error> {
         // Unlike `$pull`, it takes values only: an object in the list is compared, not evaluated.
         match self.operand.as_array() {
-            Some(list) => Ok(Pull::EqualAny(Members::of_array(list)?)),
+            Some(list) => Ok(Pull::EqualAny(Members::of_array(list, self.collation)?)),
             None => Err(self.wrong_type("an array")),
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 use index::validate::{NESTING_MAX, validate};
 
 use crate::pattern::Room;
@@ -42,14 +43,19 @@ pub(super) struct Operators {
 
 impl Operators {
     /// Parses an update document and its array filters.
-    pub(super) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
+    pub(super) fn parse(
+        update: &RawDocument,
+        array_filters: &[RawDocumentBuf],
+        collation: &Collation,
+    ) -> Result<Self, Error> {
         validate(update.as_bytes()).map_err(|error| Error::malformed(&error))?;
         if is_replacement(update)? {
             return Err(Error::Replacement);
         }
         // Filters come first: paths are checked against their identifiers.
         let room = Room::default();
-        let mut operators = Self::empty(ArrayFilters::parse(array_filters, &room)?);
+        // They compare texts as the update does.
+        let mut operators = Self::empty(ArrayFilters::parse(array_filters, &room, collation)?);
         operators.bytes = update.as_bytes().len();
         for field in Fields::of(update) {
             let field = field?;
@@ -64,7 +70,8 @@ impl Operators {
                 let field = field?;
                 let operand = field.value()?;
                 // All patterns of an update share one limit of memory.
-                let call = OperatorCall { operator: name, path: field.name(), operand, room: &room };
+                let call =
+                    OperatorCall { operator: name, path: field.name(), operand, room: &room, collation };
                 operators.read(call, operator)?;
             }
         }

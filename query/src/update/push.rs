@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::key::Direction;
-use index::order::compare;
 
 use crate::code::Code;
 use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
@@ -24,6 +24,8 @@ pub(super) struct Push {
     sort: Option<ElementOrder>,
     /// How many of the first elements are kept, or of the last if negative. Absent for all.
     slice: Option<i64>,
+    /// How `$sort` compares texts.
+    collation: Collation,
 }
 
 /// The order of `$sort`.
@@ -47,7 +49,8 @@ impl Push {
     /// Parses the operand: a value, or an object with `$each` and other modifiers. `malformed` adds the name of the field
     /// to a fault.
     pub(super) fn parse(operand: RawBsonRef<'_>, malformed: impl Fn(Fault) -> Error) -> Result<Self, Error> {
-        let mut push = Self { values: Vec::new(), position: None, sort: None, slice: None };
+        let collation = Collation::simple();
+        let mut push = Self { values: Vec::new(), position: None, sort: None, slice: None, collation };
         let has_each = |document: &RawDocument| {
             Fields::of(document).map_while(Result::ok).any(|field| field.name() == "$each")
         };
@@ -74,6 +77,11 @@ impl Push {
             seen.push(field.name());
         }
         Ok(push)
+    }
+
+    /// Makes `$sort` order texts by a collation.
+    pub(super) fn with_collation(self, collation: &Collation) -> Self {
+        Self { collation: collation.clone(), ..self }
     }
 
     /// The values that are pushed.
@@ -103,7 +111,7 @@ impl Push {
         elements.splice(at..at, pushed);
         if let Some(sort) = &self.sort {
             // The sort is stable: equal elements keep their order.
-            elements.sort_by(|left, right| sort.compare(left.value, right.value));
+            elements.sort_by(|left, right| sort.compare(left.value, right.value, &self.collation));
         }
         let mark = writer.open();
         for (index, element) in self.kept(&elements).iter().enumerate() {
@@ -184,12 +192,12 @@ impl ElementOrder {
     }
 
     /// Compares two elements.
-    fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+    fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>, collation: &Collation) -> Ordering {
         match self {
-            Self::Whole(direction) => directed(compare(left, right), *direction),
+            Self::Whole(direction) => directed(collation.compare(left, right), *direction),
             Self::Fields(fields) => {
                 let by_field = |(path, direction): &(Vec<String>, Direction)| {
-                    directed(compare(part(left, path), part(right, path)), *direction)
+                    directed(collation.compare(part(left, path), part(right, path)), *direction)
                 };
                 fields.iter().map(by_field).find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bson::{DateTime, RawDocumentBuf, Timestamp};
+use index::collation::Collation;
 use index::validate::{NESTING_MAX, validate};
 
 use crate::filter::Filter;
@@ -100,7 +101,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     // All actions are `$set`, which does not use the clock.
     let clock = Timestamp { time: 0, increment: 0 };
     let context = Context::new(Phase::Insert, DateTime::from_millis(0), clock);
-    let filters = ArrayFilters::parse(&[], &Room::default())?;
+    let filters = ArrayFilters::parse(&[], &Room::default(), &Collation::simple())?;
     let mut walk = UpdateWalk::new(&context, &filters, Vec::new(), 0);
     walk.document(&tree, &document, None)?;
     let bytes = walk.into_bytes();

@@ -18,6 +18,7 @@ use crate::filter::schema::tree::{Demand, Dependency, Items, Limit, Properties, 
 use crate::pattern::{Pattern, Room};
 use crate::registry::Registry;
 use crate::value::{describe, integer};
+use index::collation::Collation;
 
 const OPERATOR: &str = "$jsonSchema";
 
@@ -338,7 +339,7 @@ impl<'s> Keywords<'s> {
             return Err(self.context.refuse(end.exclusive, fault));
         };
         let relation = if is_exclusive == Some(true) { end.exclusion } else { end.inclusion };
-        Ok(Some(Rule::Compare(Comparison::new(relation, operand))))
+        Ok(Some(Rule::Compare(Comparison::new(relation, operand, &Collation::simple()))))
     }
 
     fn string_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {

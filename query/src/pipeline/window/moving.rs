@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef};
+use index::collation::Collation;
 use index::key::Direction;
-use index::order::compare;
 
 use crate::expression::accumulate::{Spread, Sum};
 use crate::expression::covariance::Covariance;
@@ -119,13 +119,14 @@ pub(super) struct Extreme {
     wanted: Ordering,
     /// Whether values leave. Otherwise only the extreme itself is kept.
     moves: bool,
+    collation: Collation,
     /// Values that may become the extreme, with their numbers: each beats all after it.
     candidates: VecDeque<(u64, RawBson)>,
 }
 
 impl Extreme {
-    pub(super) fn new(wanted: Ordering, moves: bool) -> Self {
-        Self { wanted, moves, candidates: VecDeque::new() }
+    pub(super) fn new(wanted: Ordering, moves: bool, collation: &Collation) -> Self {
+        Self { wanted, moves, collation: collation.clone(), candidates: VecDeque::new() }
     }
 
     /// Adds a value with its number. Null is no candidate.
@@ -139,7 +140,8 @@ impl Extreme {
             return Ok(());
         }
         // Equal values stay: of these the first is the extreme.
-        let is_beaten = |(_, last): &(u64, RawBson)| compare(value, last.as_raw_bson_ref()) == self.wanted;
+        let is_beaten =
+            |(_, last): &(u64, RawBson)| self.collation.compare(value, last.as_raw_bson_ref()) == self.wanted;
         // Each value is removed at most once, so this is one step for each on average.
         while self.candidates.back().is_some_and(is_beaten) {
             release(self.candidates.pop_back().map(|(_, value)| value).as_ref(), memory);
@@ -229,12 +231,17 @@ impl Values {
 /// The different values of a window, in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distinct {
+    collation: Collation,
     keys: VecDeque<Option<Box<[u8]>>>,
     /// The values by key, with how often they occur.
     values: BTreeMap<Box<[u8]>, (usize, RawBson)>,
 }
 
 impl Distinct {
+    pub(super) fn new(collation: &Collation) -> Self {
+        Self { collation: collation.clone(), ..Self::default() }
+    }
+
     pub(super) fn push(
         &mut self,
         value: Option<RawBsonRef<'_>>,
@@ -245,7 +252,7 @@ impl Distinct {
             return memory.grow(size_of::<Option<Box<[u8]>>>());
         };
         // Values that compare as equal have one key, and the first of them is shown.
-        let key = encoded(value, Direction::Ascending).into_boxed_slice();
+        let key = encoded(value, Direction::Ascending, &self.collation).into_boxed_slice();
         memory.grow(key.len() + size_of::<Option<Box<[u8]>>>())?;
         if let Some((count, _)) = self.values.get_mut(&key) {
             *count += 1;
@@ -286,6 +293,10 @@ pub(super) struct DistinctElements {
 }
 
 impl DistinctElements {
+    pub(super) fn new(collation: &Collation) -> Self {
+        Self { distinct: Distinct::new(collation), ..Self::default() }
+    }
+
     /// Adds the elements of a document.
     pub(super) fn push<'v>(
         &mut self,

@@ -61,6 +61,8 @@ impl WindowFields {
         let sort_by = sort_by.map(|sort_by| object(STAGE, sort_by, Code::TYPE_MISMATCH)).transpose()?;
         // Operators look at the order while they are parsed, so it comes before them.
         let sort = sort_by.map(Sort::parse).transpose()?;
+        // Ranks ask it which documents are equal.
+        let sort = sort.map(|sort| sort.with_collation(variables.collation()));
         let partition =
             partition.map(|partition| parse_partition(partition, variables)).transpose()?.flatten();
         let (mut outputs, mut paths) = (Vec::new(), Vec::new());

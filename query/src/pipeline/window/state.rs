@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 
+use index::collation::Collation;
+
 use crate::code::Code;
 use crate::expression::Variables;
 use crate::expression::accumulate::{Spread, Sum};
@@ -103,7 +105,8 @@ impl State {
             }
             Function::Shift { default, .. } => Self::Shifted(Values::default(), default.clone()),
             Function::MinMaxScaler { range, .. } => {
-                let extremes = [Ordering::Less, Ordering::Greater].map(|wanted| Extreme::new(wanted, moves));
+                let extremes = [Ordering::Less, Ordering::Greater]
+                    .map(|wanted| Extreme::new(wanted, moves, &Collation::simple()));
                 Self::Scaler(extremes, range.clone())
             }
             // These look at the documents one by one, and have no window.
@@ -122,14 +125,14 @@ impl State {
             Kind::Average => Self::Average(Parts::new()),
             Kind::Deviation(population) => Self::Spread(Parts::new(), population),
             Kind::Count => Self::Count(0),
-            Kind::Extreme(wanted) => Self::Extreme(Extreme::new(wanted, true)),
+            Kind::Extreme(wanted) => Self::Extreme(Extreme::new(wanted, true, accumulator.collation())),
             Kind::First => Self::Values(Values::default(), Pick::One(End::First)),
             Kind::Last => Self::Values(Values::default(), Pick::One(End::Last)),
             Kind::Some(end) => Self::Values(Values::default(), Pick::Some(end, wanted)),
             Kind::Push => Self::Values(Values::default(), Pick::All),
-            Kind::AddToSet => Self::Distinct(Distinct::default()),
+            Kind::AddToSet => Self::Distinct(Distinct::new(accumulator.collation())),
             Kind::Concatenate => Self::Elements(Values::default()),
-            Kind::Union => Self::Union(DistinctElements::default()),
+            Kind::Union => Self::Union(DistinctElements::new(accumulator.collation())),
             Kind::Extremes(_) => Self::Ordered(Ordered::default(), End::First, Some(wanted)),
             Kind::BestSome(end) => Self::Ordered(Ordered::default(), end, Some(wanted)),
             Kind::Best(end) => Self::Ordered(Ordered::default(), end, None),
@@ -281,7 +284,7 @@ fn ordered_key(
         return Ok(Some(sort.key(document)?.as_bytes().to_vec()));
     }
     let Kind::Extremes(direction) = accumulator.kind() else { return Ok(None) };
-    Ok((!is_nullish(value)).then(|| encoded(value, direction)))
+    Ok((!is_nullish(value)).then(|| encoded(value, direction, accumulator.collation())))
 }
 
 fn push<P: Part>(

@@ -1,7 +1,7 @@
 //! The stream of `$setWindowFields`: reads sorted documents as far as windows reach ahead, and adds the computed fields.
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
+use index::key::Direction;
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::expression::Variables;
@@ -145,7 +145,7 @@ impl Windows {
                 if value.as_array().is_some() {
                     return Err(array_partition(value));
                 }
-                encode(value, Direction::Ascending, &mut key);
+                self.variables.collation().encode(value, Direction::Ascending, &mut key);
                 Ok(())
             })??;
         }
