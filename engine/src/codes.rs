@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::iter;
 
+use index::collation::error::Error as RefusedCollation;
 use query::code::Code;
 use query::operation::SpillFailure;
 
@@ -42,6 +43,23 @@ fn spilled(failure: &SpillFailure) -> Error {
 impl From<query::operation::Interruption> for Error {
     fn from(reason: query::operation::Interruption) -> Self {
         refused(reason.code(), reason)
+    }
+}
+
+impl From<RefusedCollation> for Error {
+    fn from(error: RefusedCollation) -> Self {
+        let code = match &error {
+            RefusedCollation::LocaleMissing => Code::IDL_FAILED_TO_PARSE,
+            RefusedCollation::UnknownField { .. } => Code::IDL_UNKNOWN_FIELD,
+            RefusedCollation::WrongType { .. } => Code::TYPE_MISMATCH,
+            RefusedCollation::SimpleWithOptions { .. } => Code::FAILED_TO_PARSE,
+            RefusedCollation::Version { .. } => Code::INCOMPATIBLE_COLLATION_VERSION,
+            RefusedCollation::Unsupported { .. } => Code::NOT_IMPLEMENTED,
+            RefusedCollation::Value { .. }
+            | RefusedCollation::UnknownLocale { .. }
+            | RefusedCollation::Combination { .. } => Code::BAD_VALUE,
+        };
+        refused(code, error)
     }
 }
 

@@ -10,6 +10,7 @@ mod cancellation;
 mod capped;
 mod clock;
 mod close;
+mod collation;
 mod collections;
 mod commands;
 mod compaction;

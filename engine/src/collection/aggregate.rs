@@ -14,7 +14,7 @@ use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::views::{Resolved, is_a_view};
 use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Viewed};
-use crate::collection::others::Others;
+use crate::collection::others::{Others, refuse_override};
 use crate::collection::size::storage_stats;
 use crate::collection::write_results::Written;
 use crate::cursor::Cursor;
@@ -31,7 +31,7 @@ use crate::metrics::watch::{CursorRequest, Watch};
 use crate::names::validate_database;
 use crate::namespace::Namespace;
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
-use crate::plan::order::{check_collation, check_hint};
+use crate::plan::order::check_hint;
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::shared::{Caller, Shared};
 
@@ -150,7 +150,7 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).bypass_document_validation(true).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).collation(Collation::simple()).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
@@ -359,10 +359,10 @@ impl<'a, T> Aggregate<'a, T> {
             let Some(Resolved { base, mut stages }) = views.resolve(collection.name())? else {
                 return read(collection, own, &self.pipeline);
             };
+            refuse_override(own.variables())?;
             stages.extend(self.pipeline.iter().cloned());
             let done = read(&collection.beside(&base), self.parse(&stages)?, &stages)?;
-            // The snapshot was taken in between. If a view was changed meanwhile, its old definition may have read what only the
-            // new one explains, and all is done again.
+            // The snapshot was taken in between. The old definition may have read what only a new one explains.
             let now = collection.views()?;
             if now.as_ref().is_some_and(|now| now.is_same(&views)) {
                 return Ok(done);
@@ -374,7 +374,7 @@ impl<'a, T> Aggregate<'a, T> {
     }
 
     fn parse(&self, stages: &[Document]) -> Result<Pipeline> {
-        check_collation(self.options.collation.as_ref())?;
+        let collation = Collation::rules(self.options.collation.as_ref())?;
         let operation = match &self.target {
             Target::Collection(collection) => collection.begin(self.options.max_time),
             Target::Database { shared, caller, .. } => shared.operation(caller, self.options.max_time),
@@ -382,7 +382,7 @@ impl<'a, T> Aggregate<'a, T> {
         if self.options.allow_disk_use == Some(false) {
             operation.keep_off_disk();
         }
-        let moment = Moment { now: DateTime::now(), operation };
+        let moment = Moment { now: DateTime::now(), operation, collation };
         // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
         let stages = stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));

@@ -20,7 +20,7 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::access::Needed;
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::storage::latch::LatchSet;
@@ -99,7 +99,7 @@ pub struct EstimatedDocumentCount<'a, T> {
 }
 
 setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         "assert_eq!(people.count_documents(doc! {}).collation(Collation::simple()).run()?, 2);",
     ],
@@ -169,14 +169,16 @@ impl<T> CountDocuments<'_, T> {
         if self.options.limit == Some(0) {
             return Err(refused(Code::LIMIT_NOT_POSITIVE, "the limit must be positive, got 0"));
         }
-        check_collation(self.options.collation.as_ref())?;
+        // Before the operation begins: a language that does not exist ends the call.
+        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let operation = self.collection.begin(self.options.max_time);
         Ok(Search {
             skip: self.options.skip.unwrap_or(0),
             limit: self.options.limit,
             order: Order::of(None, self.options.hint.as_ref())?,
             // To count a document nothing of it is needed.
             needs: Needed::Fields(Vec::new()),
-            ..Search::of(Selector::parse(&self.filter, None, self.collection.begin(self.options.max_time))?)
+            ..Search::of(Selector::parse(&self.filter, None, operation, collation)?)
         })
     }
 }

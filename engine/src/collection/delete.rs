@@ -12,7 +12,7 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::{Moment, Selector};
 use crate::results::{DeleteResult, number};
 use crate::write::delete;
@@ -95,7 +95,7 @@ enum Extent {
 }
 
 setters!(Delete<'a, T>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
         "assert_eq!(deleting.collation(Collation::simple()).run()?.deleted_count, 1);",
@@ -186,10 +186,10 @@ impl<T> Delete<'_, T> {
     }
 
     fn parse(&self) -> Result<(Selector, Order)> {
-        check_collation(self.options.collation.as_ref())?;
+        let collation = Collation::rules(self.options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(self.options.max_time) };
+        let moment = Moment { now, operation: self.collection.begin(self.options.max_time), collation };
         let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), moment)?;
         // MongoDB's deletes have no sort. A hint is an order too: `$natural` has a direction.
         Ok((selector, Order::of(None, self.options.hint.as_ref())?))

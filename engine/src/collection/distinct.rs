@@ -15,7 +15,7 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{Collation, DistinctOptions, Hint};
 use crate::plan::access::Needed;
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 
 impl<T> Collection<T> {
@@ -65,7 +65,7 @@ pub struct Distinct<'a, T> {
 }
 
 setters!(Distinct<'a, T>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let names = people.distinct("name", doc! {}).collation(Collation::simple()).run()?;"#,
         r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
@@ -97,7 +97,9 @@ impl<T> Distinct<'_, T> {
 
     fn distinct(&self) -> Result<Vec<Bson>> {
         let search = self.search()?;
-        let mut values = Values::new(&self.field)?;
+        let collation = Collation::rules(self.options.collation.as_ref())?;
+        // The index may give texts that are one value to the language.
+        let mut values = Values::new(&self.field)?.with_collation(collation);
         let selector = search.selector.clone();
         let read = self.collection.search(&selector, |view| {
             check_hint(self.options.hint.as_ref(), view.indexes())?;
@@ -127,7 +129,7 @@ impl<T> Distinct<'_, T> {
     }
 
     fn search(&self) -> Result<Search> {
-        check_collation(self.options.collation.as_ref())?;
+        let collation = Collation::rules(self.options.collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
         // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;
@@ -138,7 +140,7 @@ impl<T> Distinct<'_, T> {
             order,
             needs,
             one_of_each,
-            ..Search::of(Selector::parse(&self.filter, None, operation)?)
+            ..Search::of(Selector::parse(&self.filter, None, operation, collation)?)
         })
     }
 }

@@ -24,7 +24,7 @@ use crate::metrics::watch::CursorRequest;
 use crate::options::{Collation, CursorType, FindOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::tail::{self, Tail};
@@ -132,7 +132,7 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
     ],
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     batch_size: u32 = ["assert_eq!(people.find(doc! {}).batch_size(100).run()?.count(), 2);"],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         "assert_eq!(people.find(doc! {}).collation(Collation::simple()).run()?.count(), 2);",
     ],
@@ -220,7 +220,7 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
 });
 
 setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let found = people.find_one(doc! { "name": "Ada" }).collation(Collation::simple()).run()?;"#,
         "assert_eq!(found, Some(ada));",
@@ -416,16 +416,16 @@ fn search(
     limit: Option<u64>,
     operation: OperationContext,
 ) -> Result<Search> {
-    check_collation(options.collation.as_ref())?;
+    let collation = Collation::rules(options.collation.as_ref())?;
     if options.allow_disk_use == Some(false) {
         operation.keep_off_disk();
     }
-    let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+    let order = Order::collated(options.sort.as_ref(), options.hint.as_ref(), &collation)?;
     let order = order.within(options.min.as_ref(), options.max.as_ref())?;
     // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range; and it cannot go on.
     let parse =
         if order.has_range() || is_tailable(options) { Selector::parse_planned } else { Selector::parse };
-    let selector = parse(filter, options.let_vars.as_ref(), operation)?;
+    let selector = parse(filter, options.let_vars.as_ref(), operation, collation)?;
     let projection = parse_projection(options.projection.as_ref(), &selector)?;
     let extras = RowExtras {
         keys: options.return_key.unwrap_or(false),

@@ -25,7 +25,7 @@ use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
 };
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::write::change::Change;
@@ -236,7 +236,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
         r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
         "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
         "assert_eq!(update.collation(Collation::simple()).run()?, Some(ada));",
@@ -303,7 +303,7 @@ setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, r#"people.find_o
         r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.collation(Collation::simple()).run()?, Some(ada));",
@@ -350,7 +350,7 @@ setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_an
         r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
         "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
         "assert_eq!(deleting.collation(Collation::simple()).run()?, Some(ada));",
@@ -410,9 +410,10 @@ impl<T> FindOneAndUpdate<'_, T> {
     }
 
     fn parse(&self) -> Result<(Selector, Change<'static>)> {
-        let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
-        let selector =
-            Selector::parse(&self.filter, let_vars.as_ref(), self.collection.begin(self.options.max_time))?;
+        let FindOneAndUpdateOptions { array_filters, let_vars, collation, .. } = &self.options;
+        let collation = Collation::rules(collation.as_ref())?;
+        let operation = self.collection.begin(self.options.max_time);
+        let selector = Selector::parse(&self.filter, let_vars.as_ref(), operation, collation)?;
         // After the selector, because the stages of a pipeline use its variables and its clock.
         let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
         Ok((selector, change))
@@ -460,7 +461,8 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
 
     fn parse_filter(&self) -> Result<Selector> {
         let operation = self.collection.begin(self.options.max_time);
-        Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)
+        let collation = Collation::rules(self.options.collation.as_ref())?;
+        Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation, collation)
     }
 }
 
@@ -516,12 +518,13 @@ impl<T> FindOneAndDelete<'_, T> {
 
     fn parse(&self) -> Result<ParsedDelete> {
         let options = &self.options;
-        check_collation(options.collation.as_ref())?;
+        let collation = Collation::rules(options.collation.as_ref())?;
         let operation = self.collection.begin(options.max_time);
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation)?;
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation, collation)?;
         // After the selector: a positional `$` is what the filter matched, and both share one `$$NOW`.
         let projection = parse_projection(options.projection.as_ref(), &selector)?;
-        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        let collation = selector.variables().collation();
+        let order = Order::collated(options.sort.as_ref(), options.hint.as_ref(), collation)?;
         Ok(ParsedDelete { selector, order, projection })
     }
 }
@@ -558,7 +561,6 @@ struct ModifyOptions<'a> {
     image: Image,
     sort: Option<&'a Document>,
     hint: Option<&'a Hint>,
-    collation: Option<&'a Collation>,
     write_concern: Option<&'a WriteConcern>,
     bypass: Option<bool>,
 }
@@ -590,7 +592,6 @@ impl<'a> ModifyOptions<'a> {
             image: image(options.return_document),
             sort: options.sort.as_ref(),
             hint: options.hint.as_ref(),
-            collation: options.collation.as_ref(),
             write_concern: options.write_concern.as_ref(),
             bypass: options.bypass_document_validation,
         }
@@ -603,7 +604,6 @@ impl<'a> ModifyOptions<'a> {
             image: image(options.return_document),
             sort: options.sort.as_ref(),
             hint: options.hint.as_ref(),
-            collation: options.collation.as_ref(),
             write_concern: options.write_concern.as_ref(),
             bypass: options.bypass_document_validation,
         }
@@ -613,9 +613,8 @@ impl<'a> ModifyOptions<'a> {
 impl<T> Collection<T> {
     fn find_and_change(&self, request: &ModifyRequest<'_>) -> Result<Modified> {
         let ModifyRequest { filter, selector, change, options } = request;
-        check_collation(options.collation)?;
         let projection = options.projection(selector)?;
-        let order = Order::of(options.sort, options.hint)?;
+        let order = Order::collated(options.sort, options.hint, selector.variables().collation())?;
         let search = DocumentSearch { selector, order: &order };
         // The projection runs before the commit: if it fails, nothing is written.
         let show = |bytes: &[u8]| projected(bytes, projection.as_ref(), selector);
@@ -649,9 +648,8 @@ impl<T> Collection<T> {
 
     fn explain_find_and_change(&self, request: &ModifyRequest<'_>, depth: Depth) -> Result<Explained> {
         let ModifyRequest { filter, selector, change, options } = request;
-        check_collation(options.collation)?;
         let projection = options.projection(selector)?;
-        let order = Order::of(options.sort, options.hint)?;
+        let order = Order::collated(options.sort, options.hint, selector.variables().collation())?;
         let search = DocumentSearch { selector, order: &order };
         // One document at most is changed, so the search may end at its first match.
         let write = ExplainedWrite { filter, search, options: options.change_options(), limit: Some(1) };

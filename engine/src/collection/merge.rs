@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::operation::OperationContext;
@@ -140,7 +141,12 @@ impl<'a> Merging<'a> {
     /// Changes the document that is found, or inserts one. Returns whether one of both was done.
     fn change(&self, filter: &Document, change: &Change<'_>) -> Result<bool> {
         let operation = self.variables.operation();
-        let moment = Moment { now: self.variables.clock(), operation: operation.clone() };
+        let moment = Moment {
+            now: self.variables.clock(),
+            operation: operation.clone(),
+            // The fields of `on` are looked for by their bytes, as the unique index has them.
+            collation: Collation::simple(),
+        };
         let selector = Selector::parse_at(filter, None, moment)?;
         let search = DocumentSearch { selector: &selector, order: &self.order };
         // Where nothing is inserted, a collection that does not exist is not made either.

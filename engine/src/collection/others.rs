@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::Pipeline;
 
 use crate::catalog::names::Catalog;
 use crate::catalog::views::ViewSet;
+use crate::codes::refused;
 use crate::error::Result;
 use crate::execute::foreign::{Derived, ForeignViews};
 use crate::execute::read_view::{FoundCollection, ReadView};
@@ -29,7 +31,9 @@ type Own<'a> = Option<(FoundCollection<'a>, ReadView)>;
 impl<'p> Others<'p> {
     pub(super) fn of(pipeline: &'p Pipeline) -> Self {
         let variables = pipeline.variables();
-        let own = Variables::new(variables.clock()).within(variables.operation().clone());
+        let own = Variables::new(variables.clock())
+            .within(variables.operation().clone())
+            .with_collation(variables.collation().clone());
         Self { names: pipeline.foreign_collections(), variables: own }
     }
 
@@ -86,10 +90,21 @@ impl<'p> Others<'p> {
         for name in views.names() {
             // Each is parsed once for the whole pipeline, however often a stage reads it.
             let Some(resolved) = views.resolve(name)? else { continue };
+            refuse_override(&self.variables)?;
             let stages = resolved.stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
             let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &self.variables)?;
             derived.insert(name.to_owned(), Derived::new(resolved.base, pipeline));
         }
         Ok(derived)
     }
+}
+
+/// Refuses a collation of a language where a view is read: a view compares texts by the collation that it was made with,
+/// which is the simple one.
+pub(super) fn refuse_override(variables: &Variables) -> Result<()> {
+    // As in MongoDB: the documents of a view do not depend on who reads it.
+    if variables.collation().is_simple() {
+        return Ok(());
+    }
+    Err(refused(Code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation"))
 }

@@ -14,7 +14,7 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
-use crate::plan::order::{Order, check_collation};
+use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::Target;
@@ -86,7 +86,7 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, r#"people.replace_one(doc! { "_id
         r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
         r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.collation(Collation::simple()).run()?.modified_count, 1);",
@@ -187,15 +187,16 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
 
     fn parse<'b>(&self, replacement: &'b [u8]) -> Result<ParsedChange<'b>> {
         let options = &self.options;
-        check_collation(options.collation.as_ref())?;
+        let collation = Collation::rules(options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(options.max_time) };
+        let moment = Moment { now, operation: self.collection.begin(options.max_time), collation };
+        let order = Order::collated(options.sort.as_ref(), options.hint.as_ref(), &moment.collation)?;
         Ok(ParsedChange {
             // Unlike an update, a replacement has no expressions that need the selector's variables.
             change: Change::of_replacement(replacement)?,
             selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?,
-            order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
+            order,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
-use crate::plan::order::{Order, check_collation};
+use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::Target;
@@ -130,7 +130,7 @@ setters!(Update<'a, T>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, d
         r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
         r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
     ],
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
         "assert_eq!(update.collation(Collation::simple()).run()?.modified_count, 1);",
@@ -231,19 +231,20 @@ impl<T> Update<'_, T> {
 
     fn parse(&self) -> Result<ParsedChange<'static>> {
         let options = &self.options;
-        check_collation(options.collation.as_ref())?;
+        let collation = Collation::rules(options.collation.as_ref())?;
         // As in MongoDB: the order in which many documents are changed is not the caller's choice.
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));
         }
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(options.max_time) };
+        let moment = Moment { now, operation: self.collection.begin(options.max_time), collation };
         let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
         let array_filters = options.array_filters.as_deref();
         // The selector comes first, because the update's expressions use its variables.
         let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
-        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        let order =
+            Order::collated(options.sort.as_ref(), options.hint.as_ref(), selector.variables().collation())?;
         Ok(ParsedChange { selector, change, order })
     }
 

@@ -253,13 +253,7 @@ impl<'a> Arguments<'a> {
         let Some(collation) = self.document("collation")?.filter(|collation| !collation.is_empty()) else {
             return Ok(None);
         };
-        let locale = collation.get_str("locale");
-        locale.map(|locale| Some(Collation::with_locale(locale))).map_err(|_| {
-            refused(
-                Code::IDL_FAILED_TO_PARSE,
-                "BSON field 'collation.locale' is missing but a required field",
-            )
-        })
+        Collation::from_document(collation).map(Some)
     }
 
     /// The limit of time of the whole command.
@@ -341,6 +335,20 @@ impl<'a> Arguments<'a> {
             Code::TYPE_MISMATCH,
             format!("BSON field '{name}.{field}' is the wrong type: {} instead of {expected}", shown(found)),
         )
+    }
+}
+
+/// Refuses a collation of `what` that compares texts otherwise than by their bytes.
+pub(super) fn refuse_collation(what: &str, collation: Option<&Collation>) -> Result<()> {
+    match collation {
+        // What is wrong with it is told first.
+        Some(collation) if !Collation::rules(Some(collation))?.is_simple() => {
+            let locale = &collation.locale;
+            Err(not_supported(format!(
+                "the collation of {what} with locale '{locale}' is not supported, only 'simple' is"
+            )))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
+use index::collation::Collation;
 use query::code::Code;
 
 use crate::catalog::capped::CappedRequest;
@@ -14,7 +15,7 @@ use crate::catalog::view_change::ViewChange;
 use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
 use crate::collection::definition::{self, Declaration};
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, refuse_collation};
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::{check_images, validation, view};
@@ -25,7 +26,6 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
-use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
 use crate::results::number;
 
@@ -50,7 +50,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     arguments.allow(&KNOWN)?;
     // All fields are read before the store is entered: `close` waits for every operation inside.
     check_images(arguments)?;
-    check_collation(arguments.collation()?.as_ref())?;
+    refuse_collation("a collection", arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
@@ -174,7 +174,7 @@ fn namespace(text: &str) -> Result<Namespace> {
 pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"])?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let selector = Selector::parse(&filter, None, context.operation())?;
+    let selector = Selector::parse(&filter, None, context.operation(), Collation::simple())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let names = collection_names(context.shared, context.db)?;
     let identity = context.shared.store.enter()?.identity()?;

@@ -1,6 +1,7 @@
 //! `listDatabases`, `dropDatabase`, and the sizes of `dbStats` and `collStats`.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use index::collation::Collation;
 use query::code::Code;
 
 use crate::codes::refused;
@@ -21,7 +22,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         return Err(refused(Code::UNAUTHORIZED, "listDatabases may only be run against the admin database."));
     }
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let selector = Selector::parse(&filter, None, context.operation())?;
+    let selector = Selector::parse(&filter, None, context.operation(), Collation::simple())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let mut databases = Vec::new();
     let mut total = 0;

@@ -8,14 +8,13 @@ use crate::catalog::indexes::are_same_keys;
 use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, refuse_collation};
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::expiry;
 use crate::command::unsupported::is_option;
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
-use crate::plan::order::check_collation;
 use crate::write::index_definition;
 
 /// The name of an index's description in messages.
@@ -76,8 +75,8 @@ fn model(spec: &Document) -> Result<IndexModel> {
     // First: MongoDB has an error of its own for the index on `_id`, also for options that others may have.
     index_definition::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN)?;
-    // Only checked: an index keeps no collation, because texts are compared by bytes.
-    check_collation(fields.collation()?.as_ref())?;
+    // Only checked: keys of indexes are in the order of bytes.
+    refuse_collation("an index", fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {

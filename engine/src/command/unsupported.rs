@@ -149,7 +149,7 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
 const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
     "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
-const COLLATION: &str = "texts are compared by bytes";
+const COLLATION: &str = "keys of indexes are in the order of bytes";
 const ENCRYPTION: &str = "no encryption of fields";
 const EXPIRY: &str = "documents expire by TTL indexes only";
 const GEOMETRY: &str = "no geometry";

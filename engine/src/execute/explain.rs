@@ -29,6 +29,8 @@ pub(crate) enum Depth {
 /// The explanation of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Explained {
+    /// How texts compare, if not by their bytes.
+    collation: Option<Document>,
     filter: Document,
     /// The stages of the plan. The one that reads comes first.
     stages: Vec<PlanStage>,
@@ -103,7 +105,10 @@ impl Explained {
             let is_covered = winning.as_ref().is_some_and(|plan| plan.access.is_covered());
             add(&mut stages, if is_covered { "PROJECTION_COVERED" } else { "PROJECTION_DEFAULT" }, doc! {});
         }
-        Ok(Self { filter: shown(filter), stages, rejected, counted, execution: None })
+        // As MongoDB shows it: with every option, and not at all if it is simple.
+        let collation = search.selector.variables().collation().document();
+        let collation = collation.map(Document::try_from).transpose()?;
+        Ok(Self { filter: shown(filter), collation, stages, rejected, counted, execution: None })
     }
 
     /// Explains an operation that reads nothing: there is no collection, or no need to read it. `name` is its only stage.
@@ -115,7 +120,7 @@ impl Explained {
             Execution::default()
         });
         let (rejected, counted) = (Vec::new(), Vec::new());
-        Self { filter: shown(filter), stages: vec![stage], rejected, counted, execution }
+        Self { filter: shown(filter), collation: None, stages: vec![stage], rejected, counted, execution }
     }
 
     /// Removes the limit. A write stops by itself after its documents, so MongoDB shows no such stage for it.
@@ -174,12 +179,13 @@ impl Explained {
     /// The `queryPlanner` of a reply.
     pub(crate) fn planner(&self, namespace: &str) -> Document {
         let about = |stage: &PlanStage| stage.about.clone();
-        doc! {
-            "namespace": namespace,
-            "parsedQuery": self.filter.clone(),
+        let mut told = doc! { "namespace": namespace, "parsedQuery": self.filter.clone() };
+        told.extend(self.collation.clone().map(|collation| ("collation".to_owned(), collation.into())));
+        told.extend(doc! {
             "winningPlan": nested(&self.stages, &about),
             "rejectedPlans": self.rejected.iter().map(|stages| nested(stages, &about)).collect::<Vec<_>>(),
-        }
+        });
+        told
     }
 
     /// The `executionStats` of a reply. Returns `None` if the search was not run.

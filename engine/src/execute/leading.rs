@@ -18,7 +18,7 @@ pub(crate) fn leading(pipeline: &mut Pipeline, hint: Option<&Hint>) -> Result<(S
     let search = Search {
         // The pipeline's own variables: `$expr` in the filter and the stages have one `let` and one clock.
         selector: Selector::with_variables(&filter, pipeline.variables().clone())?,
-        order: Order::of(sort.as_ref(), hint)?,
+        order: Order::collated(sort.as_ref(), hint, pipeline.variables().collation())?,
         skip: leading.skip,
         limit: leading.limit,
         // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bson::{Bson, Document};
 
 use crate::namespace::Namespace;
+use crate::options::collation::Collation;
 use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
-use crate::options::reads::Collation;
 use crate::options::writes::UpdateModifications;
 
 /// Options of [`bulk_write`](crate::Collection::bulk_write), to set with `with_options`.
@@ -230,7 +230,7 @@ model!(
     {
         /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
-        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+        /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
         /// The index to use, by its keys or its name.
         hint: Hint,
@@ -256,7 +256,7 @@ model!(
     {
         /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
-        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+        /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
         /// The index to use, by its keys or its name.
         hint: Hint,
@@ -278,7 +278,7 @@ model!(
         replacement: Document,
     },
     {
-        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+        /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
         /// The index to use, by its keys or its name.
         hint: Hint,
@@ -297,7 +297,7 @@ model!(
         filter: Document,
     },
     {
-        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+        /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
         /// The index to use, by its keys or its name.
         hint: Hint,
@@ -312,7 +312,7 @@ model!(
         filter: Document,
     },
     {
-        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+        /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
         /// The index to use, by its keys or its name.
         hint: Hint,

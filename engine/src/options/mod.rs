@@ -4,6 +4,7 @@
 //! A value that is not supported is refused when the call runs.
 
 mod bulk;
+mod collation;
 mod durability;
 mod gridfs;
 mod indexes;
@@ -16,13 +17,16 @@ pub use self::bulk::{
     InsertOneModel, InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
+pub use self::collation::{
+    Collation, CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength,
+};
 pub use self::durability::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};
 pub use self::gridfs::{
     GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
     GridFsFindOptions, GridFsUploadOptions,
 };
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
-pub use self::reads::{AggregateOptions, Collation, CountOptions, CursorType, DistinctOptions, FindOptions};
+pub use self::reads::{AggregateOptions, CountOptions, CursorType, DistinctOptions, FindOptions};
 pub use self::validation::{ValidationAction, ValidationLevel};
 pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,

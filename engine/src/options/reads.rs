@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 
+use crate::options::collation::Collation;
 use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
 
@@ -32,7 +33,7 @@ pub struct FindOptions {
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -94,7 +95,7 @@ pub struct AggregateOptions {
     pub batch_size: Option<u32>,
     /// With `true`, the documents that `$out` and `$merge` write are not checked by the validator of their target.
     pub bypass_document_validation: Option<bool>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -129,7 +130,7 @@ pub struct AggregateOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CountOptions {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -163,7 +164,7 @@ pub struct CountOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DistinctOptions {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -206,56 +207,4 @@ pub enum CursorType {
     Tailable,
     /// It stays open. `next_if_any` waits for the next document, for a while.
     TailableAwait,
-}
-
-/// The rules by which strings are compared. Only the simple collation is supported; it compares the bytes.
-///
-/// ```
-/// use cairndb::Collation;
-///
-/// assert_eq!(Collation::simple().locale, "simple");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Collation {
-    /// The language whose rules apply. A call with any other than `simple` fails with code 238 (`NotImplemented`).
-    pub locale: String,
-}
-
-impl Collation {
-    pub(crate) const SIMPLE: &'static str = "simple";
-
-    /// Returns the simple collation, which compares bytes.
-    ///
-    /// ```
-    /// # use cairndb::{Client, Collation, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// # let people = client.database("app").collection::<Document>("people");
-    /// let collation = Collation::simple();
-    /// assert_eq!(people.find(doc! {}).collation(collation).run()?.count(), 0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn simple() -> Self {
-        Self::with_locale(Self::SIMPLE)
-    }
-
-    /// Returns the collation of a language. Calls refuse it unless it is `simple`.
-    ///
-    /// ```
-    /// # use cairndb::{Client, Collation, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// # let people = client.database("app").collection::<Document>("people");
-    /// let french = Collation::with_locale("fr");
-    /// assert_eq!(people.find(doc! {}).collation(french).run().unwrap_err().code(), Some(238));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_locale(locale: impl Into<String>) -> Self {
-        Self { locale: locale.into() }
-    }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 
+use crate::options::collation::Collation;
 use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
-use crate::options::reads::Collation;
 
 /// Options of [`insert_one`](crate::Collection::insert_one), to set with `with_options`.
 ///
@@ -91,7 +91,7 @@ pub struct InsertManyOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DeleteOptions {
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
@@ -129,7 +129,7 @@ pub struct ReplaceOptions {
     pub bypass_document_validation: Option<bool>,
     /// With `true`, the replacement is inserted when no document matches.
     pub upsert: Option<bool>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
@@ -171,7 +171,7 @@ pub struct UpdateOptions {
     pub bypass_document_validation: Option<bool>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
@@ -224,7 +224,7 @@ pub struct FindOneAndUpdateOptions {
     pub upsert: Option<bool>,
     /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
@@ -269,7 +269,7 @@ pub struct FindOneAndReplaceOptions {
     pub upsert: Option<bool>,
     /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
@@ -307,7 +307,7 @@ pub struct FindOneAndDeleteOptions {
     pub sort: Option<Document>,
     /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
     /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,

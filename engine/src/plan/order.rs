@@ -5,6 +5,7 @@
 //! keys that the hint names.
 
 use bson::{Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
@@ -15,7 +16,7 @@ use query::sort::Sort;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::refused;
 use crate::error::Result;
-use crate::options::{Collation, Hint};
+use crate::options::Hint;
 use crate::plan::bounds::ID_FIELD;
 
 /// The requested order and plan of a search. By default it requests nothing.
@@ -34,8 +35,21 @@ pub(crate) struct Order {
 impl Order {
     /// The order that a sort and a hint request.
     pub(crate) fn of(sort: Option<&Document>, hint: Option<&Hint>) -> Result<Self> {
-        let parse =
-            |sort| Ok::<_, crate::error::Error>(Sort::parse(&RawDocumentBuf::try_from(sort)?)?.up_to("_id")?);
+        Self::collated(sort, hint, &Collation::simple())
+    }
+
+    /// The order that a sort and a hint request, with texts by a collation.
+    pub(crate) fn collated(
+        sort: Option<&Document>,
+        hint: Option<&Hint>,
+        collation: &Collation,
+    ) -> Result<Self> {
+        let parse = |sort| {
+            let sort = Sort::parse(&RawDocumentBuf::try_from(sort)?)?;
+            // Two `_id`s are never the same bytes, and may still be the same to a language.
+            let sort = if collation.is_simple() { sort.up_to("_id")? } else { sort };
+            Ok::<_, crate::error::Error>(sort.with_collation(collation))
+        };
         let sort = sort.map(parse).transpose()?;
         let hinted = hint.and_then(|hint| match hint {
             Hint::Keys(keys) => natural(keys),
@@ -155,19 +169,6 @@ pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
     hint.map_or(Ok(()), |hint| resolve(hint, indexes).map(|_| ()))
 }
 
-/// Refuses every collation but `simple`, which compares texts by their bytes.
-pub(crate) fn check_collation(collation: Option<&Collation>) -> Result<()> {
-    match collation {
-        Some(collation) if collation.locale != Collation::SIMPLE => {
-            let locale = &collation.locale;
-            Err(crate::codes::unsupported(format!(
-                "the collation with locale '{locale}' is not supported, only 'simple' is"
-            )))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
 /// The plan that a hint requests: an index by its name or its keys, or the records.
 fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
     let found = match hint {
@@ -247,12 +248,5 @@ mod tests {
             assert_eq!(check_hint(Some(&hint), &[]).expect_err("refused").code(), Some(2));
         }
         assert!(check_hint(Some(&Hint::Name("_id_".to_owned())), &[]).is_ok());
-    }
-
-    #[test]
-    fn only_the_simple_collation_is_there() {
-        assert!(check_collation(Some(&Collation::simple())).is_ok());
-        let refused = check_collation(Some(&Collation::with_locale("de"))).expect_err("refused");
-        assert_eq!(refused.code(), Some(238));
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bson::{DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::{Collation, has_text};
 use index::key::{self, Direction};
 use index::order::compare;
 use query::expression::Variables;
@@ -29,11 +30,13 @@ pub(crate) struct Point<'a>(&'a [u8]);
 pub(crate) struct Moment {
     pub(crate) now: DateTime,
     pub(crate) operation: OperationContext,
+    /// How texts compare.
+    pub(crate) collation: Collation,
 }
 
 impl Moment {
     fn variables(self) -> Variables {
-        Variables::new(self.now).within(self.operation)
+        Variables::new(self.now).within(self.operation).with_collation(self.collation)
     }
 }
 
@@ -53,15 +56,17 @@ impl Selector {
         filter: &Document,
         let_vars: Option<&Document>,
         operation: OperationContext,
+        collation: Collation,
     ) -> Result<Self> {
-        Self::parse_at(filter, let_vars, Moment { now: DateTime::now(), operation })
+        Self::parse_at(filter, let_vars, Moment { now: DateTime::now(), operation, collation })
     }
 
     /// Parses a filter and the variables of `let` at a given time. An operation reads the clock once: its other parts with
     /// expressions, such as a projection or an update, use the [`variables`](Self::variables) of this selector.
     pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, moment: Moment) -> Result<Self> {
         // `let` is parsed even if the filter does not use it, because it may be malformed.
-        let point = point_id(filter);
+        // Not for a text by the rules of a language: then several records may match.
+        let point = point_of(filter, &moment.collation);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
             return Ok(Self { filter: None, variables: moment.variables(), point: Some(encoded(id)) });
         }
@@ -74,15 +79,17 @@ impl Selector {
         filter: &Document,
         let_vars: Option<&Document>,
         operation: OperationContext,
+        collation: Collation,
     ) -> Result<Self> {
-        let moment = Moment { now: DateTime::now(), operation };
+        let moment = Moment { now: DateTime::now(), operation, collation };
         Ok(Self { point: None, ..Self::with_variables(filter, variables(let_vars, moment)?)? })
     }
 
     /// Parses a filter whose variables are parsed already.
     pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
         let parsed = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?;
-        Ok(Self { filter: Some(Arc::new(parsed)), variables, point: point_id(filter).map(encoded) })
+        let point = point_of(filter, variables.collation()).map(encoded);
+        Ok(Self { filter: Some(Arc::new(parsed)), variables, point })
     }
 
     /// The filter that every document matches.
@@ -92,7 +99,7 @@ impl Selector {
 
     /// The filter that every document matches, for an operation.
     pub(crate) fn everything_within(operation: OperationContext) -> Result<Self> {
-        Self::parse(&Document::new(), None, operation)
+        Self::parse(&Document::new(), None, operation, Collation::simple())
     }
 
     /// Whether a stored document matches. If the filter is nothing but an `_id`, the document must be the one that was found
@@ -168,6 +175,11 @@ pub(crate) fn is_equality_on_key(
 }
 
 /// The bytes of an `_id` in a record's key.
+/// The `_id` that a filter fixes. Several texts are equal to one by the rules of a language, and records are found by bytes.
+fn point_of<'f>(filter: &'f Document, collation: &Collation) -> Option<RawBsonRef<'f>> {
+    point_id(filter).filter(|id| collation.is_simple() || !has_text(*id))
+}
+
 fn encoded(id: RawBsonRef<'_>) -> PointKey {
     let mut bytes = Vec::with_capacity(32);
     key::encode(id, Direction::Ascending, &mut bytes);
@@ -204,7 +216,10 @@ mod tests {
     #[test]
     fn a_plain_id_leads_to_one_record() {
         let point = |filter: Document| {
-            Selector::parse(&filter, None, OperationContext::default()).expect("a filter").point.is_some()
+            Selector::parse(&filter, None, OperationContext::default(), Collation::simple())
+                .expect("a filter")
+                .point
+                .is_some()
         };
         assert!(point(doc! { "_id": 1 }));
         assert!(point(doc! { "a": { "$gt": 1 }, "_id": "x" }));

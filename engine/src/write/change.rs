@@ -49,7 +49,9 @@ impl<'a> Change<'a> {
         let array_filters = array_filters.unwrap_or_default().iter().map(raw);
         let array_filters = array_filters.collect::<std::result::Result<Vec<_>, _>>()?;
         let update = match update {
-            UpdateModifications::Document(operators) => Update::parse(&raw(operators)?, &array_filters)?,
+            UpdateModifications::Document(operators) => {
+                Update::parse_collated(&raw(operators)?, &array_filters, variables.collation())?
+            }
             UpdateModifications::Pipeline(stages) => {
                 let stages = stages.iter().map(raw).collect::<std::result::Result<Vec<_>, _>>()?;
                 Update::parse_pipeline(&stages, &array_filters, variables)?
