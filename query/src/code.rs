@@ -1,7 +1,6 @@
 //! MongoDB's error codes: the only table of them in this workspace.
 //!
-//! A code is a number that clients compare, and for the common ones a name that MongoDB gives it. Other files say
-//! `Code::DUPLICATE_KEY`; a test of the house refuses the number there. The table is in ascending order.
+//! Other files say `Code::DUPLICATE_KEY`: a test of the house refuses the number there. The table is in ascending order.
 
 #![expect(
     clippy::unreadable_literal,

@@ -174,12 +174,12 @@ pub(crate) fn is_equality_on_key(
         && equalities.iter().all(|(path, value)| is_taken(path.as_str(), *value)))
 }
 
-/// The bytes of an `_id` in a record's key.
 /// The `_id` that a filter fixes. Several texts are equal to one by the rules of a language, and records are found by bytes.
 fn point_of<'f>(filter: &'f Document, collation: &Collation) -> Option<RawBsonRef<'f>> {
     point_id(filter).filter(|id| collation.is_simple() || !has_text(*id))
 }
 
+/// The bytes of an `_id` in a record's key.
 fn encoded(id: RawBsonRef<'_>) -> PointKey {
     let mut bytes = Vec::with_capacity(32);
     key::encode(id, Direction::Ascending, &mut bytes);
