@@ -289,6 +289,12 @@ fn memory_does_not_grow_with_the_documents() {
     prints_in_little_memory("export", &["shop.orders", "--format", "bson"]);
 }
 
+/// A folder that is only read has temporary files too.
+#[test]
+fn memory_does_not_grow_with_what_is_sorted() {
+    prints_in_little_memory("export", &["shop.orders", "--format", "bson", "--sort", r#"{"total": -1}"#]);
+}
+
 #[test]
 fn descriptions_come_from_the_definitions() {
     let run = |arguments: &[&str]| {

@@ -143,9 +143,9 @@ impl Engine {
                 discard_unfinished_builds(&store, &database)?;
                 catalog.discard_asides(Storage { store: &store, database: &database })?;
             }
-            // Nothing of a store in memory reaches a disk, and the folder of a reader may be another process's.
-            let is_on_disk = !options.mode.is_in_memory() && !options.mode.is_read_only();
-            let files = (is_on_disk && options.spilling.space > 0).then(|| SpillFiles::of(&database));
+            // Nothing of a store in memory reaches a disk.
+            let files = (!options.mode.is_in_memory() && options.spilling.space > 0)
+                .then(|| SpillFiles::of(&database));
             (catalog, files.map(|files| Arc::new(files) as Arc<dyn TemporaryFiles>))
         };
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);

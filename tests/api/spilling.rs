@@ -229,6 +229,36 @@ fn a_sorted_cursor_outlives_its_client() {
     assert!(again.verify().expect("verified").findings.is_empty());
 }
 
+/// The folder of a reader may be another process's, so its files are elsewhere.
+#[test]
+fn a_reader_goes_on_in_temporary_files_outside_of_the_folder() {
+    let Fixture { client, things, scratch } = Fixture::new();
+    let expected = all(things.find(doc! {}).sort(doc! { "a": 1 }).run()).expect("sorted");
+    client.close().expect("closed");
+    let before = temporary_names(&scratch.path());
+    let reader = small().read_only(true).open(scratch.path()).expect("opened");
+    let things = reader.database("app").collection::<Document>("things");
+    let mut waiting = things.find(doc! {}).sort(doc! { "a": 1 }).run().expect("sorted");
+    assert!(waiting.advance().expect("sorted"));
+    let storage = reader.metrics().expect("open").storage;
+    assert!(storage.temporary_bytes > 0 && storage.temporary_files > 0, "{storage:?}");
+    assert_eq!(temporary_names(&scratch.path()), before, "the folder is left alone");
+    drop(waiting);
+    assert_eq!(all(things.find(doc! {}).sort(doc! { "a": 1 }).run()).expect("sorted"), expected);
+    let grouped = things.aggregate([doc! { "$group": { "_id": "$_id", "all": { "$push": "$text" } } }]).run();
+    assert_eq!(grouped.expect("grouped").count(), DOCUMENTS as usize);
+    assert_eq!(reader.metrics().expect("open").storage.temporary_bytes, 0);
+    reader.close().expect("closed");
+    let own = format!("cairndb-{}-", std::process::id());
+    let left = fs::read_dir(std::env::temp_dir()).expect("listed").flatten();
+    let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count();
+    assert_eq!(left, 0, "files lose their names at once");
+    let none = small().read_only(true).temporary_space(0).open(scratch.path()).expect("opened");
+    let things = none.database("app").collection::<Document>("things");
+    let refused = things.find(doc! {}).sort(doc! { "a": 1 }).run().map(drop).expect_err("there are none");
+    assert_eq!(refused.code(), Some(NO_DISK_USE), "{refused}");
+}
+
 /// What a system leaves that does not remove open files, or a process that was killed between two calls.
 #[test]
 fn what_a_dead_process_has_left_is_removed_at_open() {

@@ -18,6 +18,8 @@ use crate::store::{
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
+/// What a sort or a group holds before it goes on in temporary files. The tool says that it takes little beside the store.
+const STAGE_MEMORY: usize = 32 << 20;
 
 /// What becomes of a folder that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,10 @@ impl Folder {
         absent: Absent,
     ) -> Result<Self, Failure> {
         // The tool comes to write, and not to remove what has expired.
-        let mut builder = Client::builder().ttl_interval(None).create_if_missing(absent == Absent::IsMade);
+        let mut builder = Client::builder()
+            .ttl_interval(None)
+            .create_if_missing(absent == Absent::IsMade)
+            .stage_memory(STAGE_MEMORY);
         if let Some(bytes) = memory {
             builder = builder.memory_budget(bytes);
         }
@@ -75,7 +80,11 @@ pub(super) fn open_for_reading(
 ) -> cairndb::Result<Client> {
     let mut attempt = 1;
     loop {
-        let mut builder = Client::builder().read_only(true).create_if_missing(false).ttl_interval(None);
+        let mut builder = Client::builder()
+            .read_only(true)
+            .create_if_missing(false)
+            .ttl_interval(None)
+            .stage_memory(STAGE_MEMORY);
         if let Some(bytes) = memory {
             builder = builder.memory_budget(bytes);
         }

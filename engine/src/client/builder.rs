@@ -326,8 +326,9 @@ impl ClientBuilder {
     /// more fails as on a full disk, with code 14031 (`OutOfDiskSpace`); with 0 there are none, and it fails with code 292.
     ///
     /// The files lie in the database's folder `CAIRNDB.spill`, count for [`disk_quota`](Self::disk_quota), and are gone when the
-    /// operation ends or its cursor is dropped; on Unix they have no names, and are gone as well when the process dies. A
-    /// database in memory, and one that is open for reading, has none.
+    /// operation ends or its cursor is dropped; on Unix they have no names, and are gone as well when the process dies. Those of
+    /// a client that is open for reading lie in the system's folder for temporary files (`std::env::temp_dir`), for their
+    /// owner only. A database in memory has none.
     ///
     /// ```
     /// # use cairndb::Client;

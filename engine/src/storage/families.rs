@@ -3,7 +3,7 @@
 //! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
@@ -69,6 +69,8 @@ pub(crate) struct Database {
     records: RecordCache,
     /// What temporary files have. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
+    /// Where temporary files are, if not in a folder of their own within this one.
+    spills_into: Option<PathBuf>,
     /// Bytes after which a table file that is made here ends.
     table_bytes: u64,
     lock: Option<FolderLock>,
@@ -94,6 +96,7 @@ impl Database {
             quota: None,
             records: RecordCache::new(0),
             spill_space: Arc::new(SpillSpace::new(0)),
+            spills_into: None,
             table_bytes: TABLE_BYTES,
             lock: None,
         }
@@ -159,6 +162,17 @@ impl Database {
     /// What temporary files of sorts and groups have.
     pub(super) fn spill_space(&self) -> &Arc<SpillSpace> {
         &self.spill_space
+    }
+
+    /// Puts temporary files into another folder, which exists.
+    pub(super) fn spilling_into(mut self, folder: PathBuf) -> Self {
+        self.spills_into = Some(folder);
+        self
+    }
+
+    /// Where temporary files are, if not in a folder of their own within this one.
+    pub(super) fn spills_into(&self) -> Option<&Path> {
+        self.spills_into.as_deref()
     }
 
     /// The quota of the folder.
@@ -263,13 +277,13 @@ fn number(raw: &DB, family: Family) -> u32 {
 }
 
 impl Drop for Database {
-    /// Removes the folder of temporary files, while the lock is held. It leaves everything as it is in a forked child: there RocksDB would wait for threads that do not exist, and remove
-    /// files that the parent uses.
+    /// Removes the folder of temporary files, while the lock is held. It leaves everything as it is in a forked child: there
+    /// RocksDB would wait for threads that do not exist, and remove files that the parent uses.
     fn drop(&mut self) {
         if fork::is_child() {
             std::mem::forget(self.raw.take());
             std::mem::forget(self.lock.take());
-        } else if self.spill_space.made() > 0 {
+        } else if self.spill_space.made() > 0 && self.spills_into.is_none() {
             // Its files have no names. One that has keeps the folder, which is removed at the next open.
             let _ = fs::remove_dir(self.path().join(SPILL_FOLDER));
         }

@@ -195,6 +195,8 @@ impl Store {
         )
         .map_err(translate::read)?;
         let database = database_of(raw, id, tuning, &cache).planting(options.fault);
+        // A reader may sort as much as a writer.
+        let database = database.with_spill_space(options.spilling.space).spilling_into(std::env::temp_dir());
         refuse_lost_writes(&options.path, &database, &passed)?;
         stamped_version(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);

@@ -4,11 +4,15 @@
 //! and no other process that opens the folder can meet it. Its bytes are counted, because the folder does not show them. Only
 //! a system that does not allow this keeps the name until the file is dropped.
 //!
+//! A store that is open for reading changes nothing in its folder, so its files are in the system's folder for temporary files.
+//!
 //! The invariant: a file holds no open database, because a cursor over sorted documents may outlive its client.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+// A plain atomic: it gives names and decides nothing.
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -55,20 +59,31 @@ impl SpillFiles {
     pub(crate) fn create(&self) -> Result<SpillFile> {
         // Only while the file is made: what follows needs no open database.
         let database = self.database()?;
-        let folder = database.path().join(SPILL_FOLDER);
-        // Made with the first file. An embedding program may clear a folder of that name.
-        match private::create_folder(&folder) {
-            Err(error) if error.kind() != IoErrorKind::AlreadyExists => {
-                return Err(failed("make the folder", &folder)(error));
-            }
-            Ok(()) | Err(_) => {}
-        }
-        let path = folder.join(format!("{}.run", self.space.count_file()?));
+        let number = self.space.count_file()?;
+        let path = Self::place(&database, number).inspect_err(|_| self.space.free(0))?;
         let file = create_file(&path).inspect_err(|_| self.space.free(0))?;
         // Where open files cannot be removed, the drop does it.
         let is_named = fs::remove_file(&path).is_err();
         let shared = SharedFile { file, path, is_named, end: Mutex::new(0), files: self.clone() };
         Ok(SpillFile { shared: Arc::new(shared) })
+    }
+
+    /// Where a file is made.
+    fn place(database: &Database, number: u64) -> Result<PathBuf> {
+        if let Some(shared) = database.spills_into() {
+            // Others use that folder too, this process with other stores among them.
+            static MADE: AtomicU64 = AtomicU64::new(0);
+            let (process, made) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+            return Ok(shared.join(format!("cairndb-{process}-{made}.run")));
+        }
+        let folder = database.path().join(SPILL_FOLDER);
+        // Made with the first file. An embedding program may clear a folder of that name.
+        match private::create_folder(&folder) {
+            Err(error) if error.kind() != IoErrorKind::AlreadyExists => {
+                Err(failed("make the folder", &folder)(error))
+            }
+            Ok(()) | Err(_) => Ok(folder.join(format!("{number}.run"))),
+        }
     }
 
     fn database(&self) -> Result<Arc<Database>> {
