@@ -1,8 +1,10 @@
 //! CairnDB's side: a database in a folder of its own that goes away with it.
 
 use cairndb::bson::RawDocumentBuf;
-use cairndb::{Client, Collection};
+use cairndb::{Client, Collection, Durability};
 use tempfile::TempDir;
+
+use crate::raw::{SYNC_INTERVAL, WRITE_INTERVAL};
 
 /// An open CairnDB database with one collection.
 pub struct Ours {
@@ -17,8 +19,21 @@ impl Ours {
     /// # Panics
     /// If the temporary folder cannot hold it.
     pub fn create() -> Self {
+        Self::with(Durability::default())
+    }
+
+    /// Makes one whose writes are acknowledged in memory.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn delayed() -> Self {
+        Self::with(Durability::Delayed { write_interval: WRITE_INTERVAL, sync_interval: SYNC_INTERVAL })
+    }
+
+    fn with(durability: Durability) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let client = Client::open(folder.path().join("db")).expect("a new database");
+        let builder = Client::builder().durability(durability);
+        let client = builder.open(folder.path().join("db")).expect("a new database");
         client.database("bench").create_collection("orders").run().expect("a new collection");
         Self { client, folder }
     }

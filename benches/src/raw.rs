@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::RawDocumentBuf;
 use cairndb::bson::oid::ObjectId;
@@ -28,7 +28,9 @@ use crate::ours::Ours;
 const MEMORY_BUDGET: usize = 256 << 20;
 
 /// As often as CairnDB's default durability asks for.
-const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a write may be in memory alone, where that is what is compared.
+pub(crate) const WRITE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// An open RocksDB database with CairnDB's families and options.
 pub struct Raw {
@@ -68,10 +70,21 @@ impl Raw {
     /// # Panics
     /// If the temporary folder cannot hold it.
     pub fn create() -> Self {
-        let model = Ours::create();
+        Self::like(&Ours::create(), SYNC_INTERVAL)
+    }
+
+    /// Makes one whose writes are acknowledged in memory, and handed to the system and synced as often as CairnDB's.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn delayed() -> Self {
+        Self::like(&Ours::delayed(), WRITE_INTERVAL)
+    }
+
+    fn like(model: &Ours, interval: Duration) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let db = open_alike(&model.path(), &folder.path().join("db"));
-        Self::synced(db, folder, Opponent::Alike)
+        Self::synced(db, folder, Opponent::Alike, interval)
     }
 
     /// Makes one with the options that are best for writing documents and reading them by id. It has the same memory.
@@ -88,7 +101,7 @@ impl Raw {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let families = [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())];
         let db = DB::open_cf_with_opts(&options, folder.path().join("db"), families).expect("a new database");
-        Self::synced(db, folder, Opponent::Best)
+        Self::synced(db, folder, Opponent::Best, SYNC_INTERVAL)
     }
 
     /// Makes one for that opponent.
@@ -102,14 +115,19 @@ impl Raw {
         }
     }
 
-    /// Syncs the log as often as CairnDB does.
-    fn synced(db: DB, folder: TempDir, opponent: Opponent) -> Self {
+    /// Hands the log over once in an interval, and syncs it as often as CairnDB does.
+    fn synced(db: DB, folder: TempDir, opponent: Opponent, interval: Duration) -> Self {
         let db = Arc::new(db);
         let (stop, stopped) = channel();
         let synced = Arc::clone(&db);
         let thread = std::thread::spawn(move || {
-            while stopped.recv_timeout(SYNC_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                synced.flush_wal(true).expect("synced");
+            let mut last = Instant::now();
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                let is_due = last.elapsed() >= SYNC_INTERVAL;
+                synced.flush_wal(is_due).expect("handed over, and synced");
+                if is_due {
+                    last = Instant::now();
+                }
             }
         });
         Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), opponent, folder }

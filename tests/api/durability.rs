@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Acknowledgment, Client, Collection, Durability, ErrorKind, IndexModel, WriteConcern};
+use cairndb::{
+    Acknowledgment, Client, Collection, Durability, ErrorKind, IndexModel, SequenceOptions, WriteConcern,
+};
+use cairndb_tests::race::race;
 use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::refused;
@@ -209,13 +212,139 @@ fn the_background_makes_writes_durable() {
 
 #[test]
 fn intervals_out_of_range_are_refused() {
-    for sync_interval in [Duration::ZERO, Duration::from_micros(999), Duration::from_millis(1001), HOUR] {
-        let scratch = Scratch::new();
-        let options = small().durability(Durability::Buffered { sync_interval });
-        let error = options.open(scratch.path()).expect_err("refused");
-        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
-        assert!(!scratch.path().exists());
+    let second = Duration::from_secs(1);
+    for bad in [Duration::ZERO, Duration::from_micros(999), Duration::from_millis(1001), HOUR] {
+        for (durability, named) in [
+            (Durability::Buffered { sync_interval: bad }, "sync_interval of"),
+            (Durability::Delayed { write_interval: second, sync_interval: bad }, "sync_interval of"),
+            (Durability::Delayed { write_interval: bad, sync_interval: second }, "write_interval of"),
+        ] {
+            let scratch = Scratch::new();
+            let error = small().durability(durability).open(scratch.path()).expect_err("refused");
+            assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+            assert!(error.to_string().contains(named), "{error}");
+            assert!(!scratch.path().exists());
+        }
     }
+}
+
+/// A client whose thread syncs late, and hands the log over as often as that.
+fn delayed(scratch: &Scratch, write_interval: Duration) -> Client {
+    let sync_interval = Duration::from_secs(1);
+    scratch.open_with(small().durability(Durability::Delayed { write_interval, sync_interval }))
+}
+
+/// The documents that are left if the process dies now.
+fn after_death(scratch: &Scratch) -> Vec<i32> {
+    let copy = scratch.killed();
+    let client = copy.open();
+    let stored = things(&client).find(doc! {}).sort(doc! { "_id": 1 }).run().expect("readable");
+    let ids = stored.map(|document| document.expect("readable").get_i32("_id").expect("a number")).collect();
+    assert!(client.verify().expect("a report").is_clean());
+    ids
+}
+
+#[test]
+fn a_write_that_waits_for_the_system_takes_every_delayed_one_before_it_along() {
+    for stronger in [WriteConcern::buffered(), WriteConcern::journaled(), WriteConcern::majority()] {
+        let scratch = Scratch::new();
+        let client = delayed(&scratch, Duration::from_secs(1));
+        for id in 0..100 {
+            things(&client).insert_one(doc! { "_id": id }).run().unwrap();
+        }
+        things(&client).insert_one(doc! { "_id": 100 }).write_concern(stronger).run().unwrap();
+        assert_eq!(after_death(&scratch), (0..=100).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_a_death_takes_of_delayed_writes_is_an_end() {
+    let scratch = Scratch::new();
+    let client = delayed(&scratch, Duration::from_secs(1));
+    client.sync().unwrap();
+    let mut was_lost = false;
+    for round in 0..50 {
+        let before = things(&client).count_documents(doc! {}).run().unwrap();
+        let ids = (0..20).map(|id| doc! { "_id": round * 20 + id });
+        things(&client).insert_many(ids).run().unwrap();
+        let left = after_death(&scratch);
+        assert!(left.iter().copied().eq(0..i32::try_from(left.len()).unwrap()), "{left:?}");
+        was_lost |= left.len() as u64 == before;
+        if was_lost {
+            break;
+        }
+        client.sync().unwrap();
+    }
+    // It is a level of its own: otherwise each write would be there.
+    assert!(was_lost, "every delayed write was with the system at once");
+}
+
+/// Before it is synced: that comes after a second at the earliest.
+#[test]
+fn a_thread_hands_delayed_writes_to_the_system() {
+    let scratch = Scratch::new();
+    let client = delayed(&scratch, Duration::from_millis(1));
+    let started = Instant::now();
+    for id in 0.. {
+        client.sync().unwrap();
+        things(&client).insert_one(doc! { "_id": id }).run().unwrap();
+        let ticket = client.durability_ticket().unwrap();
+        let is_there = after_death(&scratch).contains(&id);
+        if is_there && !ticket.is_durable() {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing was handed over");
+    }
+}
+
+#[test]
+fn closing_and_dropping_lose_no_delayed_write() {
+    let scratch = Scratch::new();
+    let client = delayed(&scratch, Duration::from_secs(1));
+    things(&client).insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.close().unwrap();
+    let client = delayed(&scratch, Duration::from_secs(1));
+    assert_eq!(things(&client).count_documents(doc! {}).run().unwrap(), 1);
+    things(&client).insert_one(doc! { "_id": 2 }).run().unwrap();
+    drop(client);
+    let client = scratch.open();
+    assert_eq!(things(&client).count_documents(doc! {}).run().unwrap(), 2);
+}
+
+#[test]
+fn a_value_of_a_delayed_store_never_comes_again() {
+    let scratch = Scratch::new();
+    let client = delayed(&scratch, Duration::from_secs(1));
+    let shop = client.database("shop");
+    for (name, cache_size) in [("single", 1), ("many", 10)] {
+        let options = SequenceOptions::builder().cache_size(cache_size).acquire_size(1).build();
+        shop.create_sequence(name).with_options(options).run().unwrap();
+    }
+    let next =
+        |client: &Client, name: &str| client.database("shop").sequence(name).next_value().run().unwrap();
+    let given = [next(&client, "single"), next(&client, "many")];
+    let copy = scratch.killed();
+    let after_death = copy.open();
+    assert!(next(&after_death, "single") > given[0] && next(&after_death, "many") > given[1]);
+}
+
+#[test]
+fn threads_that_wait_for_the_system_lose_nothing_of_a_delayed_store() {
+    const EACH: i32 = 200;
+    let scratch = Scratch::new();
+    let client = delayed(&scratch, Duration::from_secs(1));
+    race(0..4, |thread| {
+        for id in thread * EACH..(thread + 1) * EACH {
+            let concern = if id % 3 == 0 { WriteConcern::buffered() } else { WriteConcern::default() };
+            things(&client).insert_one(doc! { "_id": id }).write_concern(concern).run().unwrap();
+        }
+        things(&client)
+            .insert_one(doc! { "_id": -1 - thread })
+            .write_concern(WriteConcern::buffered())
+            .run()
+            .unwrap();
+    });
+    assert_eq!(after_death(&scratch), (-4..4 * EACH).collect::<Vec<_>>());
 }
 
 #[test]

@@ -40,6 +40,10 @@ struct Task {
 enum Level {
     /// Buffered, and nothing is done but to take values.
     Values,
+    /// In the memory of this process.
+    Delayed,
+    /// Buffered, where the store would leave it in memory.
+    HandedOver,
     Buffered,
     Journaled,
 }
@@ -72,6 +76,8 @@ pub(crate) fn run(words: &[&str]) -> Outcome<()> {
     let level = match *level {
         "journaled" => Level::Journaled,
         "values" => Level::Values,
+        "delayed" => Level::Delayed,
+        "handed-over" => Level::HandedOver,
         _ => Level::Buffered,
     };
     let task = Task {
@@ -121,10 +127,9 @@ impl Task {
         let durability = match self.level {
             Level::Journaled => Durability::Journaled,
             Level::Values => Durability::Buffered { sync_interval: Duration::from_secs(1) },
-            // With the longer one nothing is synced but what asks for it.
-            Level::Buffered => {
-                let milliseconds = *Choices::seeded(self.seed).pick(&[5, 1000]);
-                Durability::Buffered { sync_interval: Duration::from_millis(milliseconds) }
+            Level::Buffered => Durability::Buffered { sync_interval: self.interval(0) },
+            Level::Delayed | Level::HandedOver => {
+                Durability::Delayed { write_interval: self.interval(1), sync_interval: self.interval(0) }
             }
         };
         Client::builder()
@@ -132,6 +137,11 @@ impl Task {
             .index_build_memory(1 << 20)
             .durability(durability)
             .planted_fault(self.fault)
+    }
+
+    /// A short interval or a long one, with which nothing is done but what asks for it.
+    fn interval(&self, which: u64) -> Duration {
+        Duration::from_millis(*Choices::seeded(mix(self.seed) ^ which).pick(&[5, 1000]))
     }
 
     fn live(&self, folder: &Path, round: u64, journal: &File) -> Outcome<End> {
@@ -265,8 +275,14 @@ impl<'a> Writer<'a> {
         Ok(record.write_to(&self.journal)?)
     }
 
-    fn concern(tag: u64, version: u64) -> WriteConcern {
-        if power::is_journaled(tag, version) { WriteConcern::journaled() } else { WriteConcern::default() }
+    fn concern(&self, tag: u64, version: u64) -> WriteConcern {
+        if power::is_journaled(tag, version) { WriteConcern::journaled() } else { self.least() }
+    }
+
+    /// The concern of writes that ask for nothing more.
+    fn least(&self) -> WriteConcern {
+        let is_handed_over = self.task.level == Level::HandedOver;
+        if is_handed_over { WriteConcern::buffered() } else { WriteConcern::default() }
     }
 
     fn insert_one(&mut self) -> Outcome<()> {
@@ -275,7 +291,7 @@ impl<'a> Writer<'a> {
         if self.task.acknowledges_first {
             self.tell(Record::Done { tag, version: 1 })?;
         }
-        let insert = self.tagged.insert_one(workload::document(tag, 1)).write_concern(Self::concern(tag, 1));
+        let insert = self.tagged.insert_one(workload::document(tag, 1)).write_concern(self.concern(tag, 1));
         let InsertOneResult { inserted_id: id, .. } = insert.run()?;
         self.tell(Record::Done { tag, version: 1 })?;
         self.own.push(Own { tag, version: 1, id });
@@ -287,7 +303,7 @@ impl<'a> Writer<'a> {
         let first = self.take_tags(count);
         self.tell(Record::ManyBegun { first, count })?;
         let documents = (first..first + count).map(|tag| workload::document(tag, 1));
-        let result = self.tagged.insert_many(documents).write_concern(Self::concern(first, 1)).run()?;
+        let result = self.tagged.insert_many(documents).write_concern(self.concern(first, 1)).run()?;
         self.tell(Record::ManyDone { first, count })?;
         for (position, tag) in (first..first + count).enumerate() {
             let id = result.inserted_ids.get(&position).cloned().ok_or("an insert without an id")?;
@@ -302,7 +318,7 @@ impl<'a> Writer<'a> {
         let version = version + 1;
         self.tell(Record::Begun { tag, version })?;
         let replace = self.tagged.replace_one(doc! { "_id": id.clone() }, workload::body(tag, version));
-        let result = replace.write_concern(Self::concern(tag, version)).run()?;
+        let result = replace.write_concern(self.concern(tag, version)).run()?;
         if (result.matched_count, result.modified_count) != (1, 1) {
             return Err(format!("replacing tag {tag} said {result:?}").into());
         }
@@ -314,7 +330,7 @@ impl<'a> Writer<'a> {
     fn delete(&mut self) -> Outcome<()> {
         let Some(Own { tag, id, .. }) = self.take_own() else { return self.insert_one() };
         self.tell(Record::Begun { tag, version: 0 })?;
-        let delete = self.tagged.delete_one(doc! { "_id": id }).write_concern(Self::concern(tag, 0));
+        let delete = self.tagged.delete_one(doc! { "_id": id }).write_concern(self.concern(tag, 0));
         match delete.run()?.deleted_count {
             1 => self.tell(Record::Done { tag, version: 0 }),
             count => Err(format!("deleting tag {tag} said {count}").into()),
@@ -324,8 +340,8 @@ impl<'a> Writer<'a> {
     /// Stores a document with a value of its field.
     fn number(&mut self) -> Outcome<()> {
         let is_journaled = self.choices.one_in(3);
-        let insert = self.numbered.insert_one(doc! { "pad": "p".repeat(40) });
-        let insert = if is_journaled { insert.write_concern(WriteConcern::journaled()) } else { insert };
+        let concern = if is_journaled { WriteConcern::journaled() } else { self.least() };
+        let insert = self.numbered.insert_one(doc! { "pad": "p".repeat(40) }).write_concern(concern);
         let value = insert.run()?.last_generate_id.ok_or("a document without a value")?;
         let course = if is_journaled { FIELD_JOURNALED } else { FIELD };
         self.tell(Record::Taken { course, value })

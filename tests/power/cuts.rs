@@ -8,7 +8,6 @@ use cairndb_tests::race::on_lanes;
 use crate::disk::{Aftermath, Image};
 use crate::life::{Task, live};
 use crate::mount::{Act, Plan, is_possible};
-use crate::oracle::Oracle;
 use crate::say;
 
 /// More than any workload has operations is every operation.
@@ -44,7 +43,7 @@ pub(crate) fn operations_of(task: &Task) -> u64 {
     let lived = live(&Image::default(), task, None).unwrap_or_else(|fault| panic!("{fault}"));
     // The control: without a cut nothing may be missing, and everything is synced.
     for aftermath in [Aftermath::Killed, Aftermath::Synced] {
-        let mut oracle = Oracle::new(task.is_journaled);
+        let mut oracle = task.oracle();
         lived.judge(&mut oracle, &aftermath).unwrap_or_else(|fault| panic!("without a cut: {fault}"));
         assert_eq!(oracle.lost, 0, "nothing is lost without a cut");
     }
@@ -55,7 +54,7 @@ pub(crate) fn operations_of(task: &Task) -> u64 {
 pub(crate) fn cut_lives(seed: u64, lives: u64, like: impl Fn(Task) -> Task) -> Result<Tally, String> {
     let mut choices = Choices::seeded(seed);
     let mut task = like(Task::small(&mut choices));
-    let mut oracle = Oracle::new(task.is_journaled);
+    let mut oracle = task.oracle();
     let (mut image, mut cuts) = (Image::default(), 0);
     for life in 1..=lives {
         task = Task { life, seed: choices.number(), operations: 4 + choices.below(20), ..task };
@@ -79,7 +78,7 @@ fn cut_once(seed: u64, at: u64, is_random: bool) -> Result<Tally, String> {
     let task = Task::small(&mut choices);
     let lived = live(&Image::default(), &task, Some(stop_at(at)))?;
     let aftermath = if is_random { Aftermath::Some { seed: choices.number() } } else { Aftermath::Synced };
-    let mut oracle = Oracle::new(task.is_journaled);
+    let mut oracle = task.oracle();
     lived.judge(&mut oracle, &aftermath)?;
     let cuts = u64::from(lived.state.is_stopped);
     Ok(Tally { cuts, acknowledged: oracle.acknowledged, lost: oracle.lost })

@@ -1,5 +1,5 @@
 //! The process is killed at every storage operation of a workload. The system lives on, so that every acknowledgement must
-//! hold, and nothing may be half done.
+//! hold but those of writes that may stay in the memory of the process for a while, and nothing may be half done.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use cairndb_tests::race::on_lanes;
 
 use crate::cuts::{operations_of, stop_at};
 use crate::disk::{Aftermath, Image};
-use crate::life::{Task, live};
+use crate::life::{Level, Task, live};
 use crate::mount::is_possible;
 use crate::oracle::Oracle;
 use crate::say;
@@ -24,11 +24,15 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
     }
     let (seed, started) = (seed(), Instant::now());
     let each = number_from_environment("CAIRNDB_DEATHS_EACH", EACH_DEFAULT).max(1);
-    let task = Task::small(&mut Choices::seeded(mix(seed)));
+    let task = Task { level: Level::Buffered, ..Task::small(&mut Choices::seeded(mix(seed))) };
     let operations = operations_of(&task);
     let deaths = on_lanes(operations.div_ceil(each), |number| {
         let at = 1 + number * each + part(seed, number) % each;
-        die(&task, at).unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, death at {at}: {fault}"))
+        // In turns: all that ask for no sync.
+        let levels = [Level::Buffered, Level::HandedOver, Level::Delayed];
+        let level = *levels.iter().cycle().nth(usize::try_from(number % 3).expect("small")).expect("a cycle");
+        let died = die(&Task { level, ..task }, at);
+        died.unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, death at {at}, {level:?}: {fault}"))
     });
     let mut places: BTreeMap<String, u64> = BTreeMap::new();
     for met in deaths.iter().flatten() {
@@ -49,6 +53,6 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
 /// Where the process died, unless its work was done before.
 fn die(task: &Task, at: u64) -> Result<Option<String>, String> {
     let lived = live(&Image::default(), task, Some(stop_at(at)))?;
-    lived.judge(&mut Oracle::new(true), &Aftermath::Killed)?;
+    lived.judge(&mut Oracle::new(task.level.outlives_process()), &Aftermath::Killed)?;
     Ok(lived.state.met)
 }

@@ -78,8 +78,8 @@ impl Case {
             (true, true) => Aftermath::Synced,
             (true, false) => Aftermath::Some { seed: choices.number() },
         };
-        // Where only the process ends, every acknowledgement holds.
-        let mut oracle = Oracle::new(task.is_journaled || !self.cut);
+        // Where only the process ends, every acknowledgement holds but those of what was in its memory.
+        let mut oracle = if self.cut { task.oracle() } else { Oracle::new(task.level.outlives_process()) };
         match lived.judge(&mut oracle, &aftermath) {
             Ok(_) => {}
             Err(fault) if self.is_known_refusal(&fault) => {
@@ -89,7 +89,7 @@ impl Case {
         }
         // A full disk is no reason to give a store up: once there is room it goes on.
         let is_full = self.errno == libc::ENOSPC && self.class != Class::Read && !lived.state.is_stopped;
-        if is_full && lived.said.contains("Poisoned") {
+        if is_full && task.level.heals() && lived.said.contains("Poisoned") {
             if !self.is_known_end(&lived) {
                 return Err(lived.blame("a full disk ended all writes"));
             }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use cairndb::bson::{Document, doc};
 use cairndb::{
     AutoIncrement, Client, ClientBuilder, Collection, Compression, Contract, Durability, Error, ErrorKind,
+    WriteConcern,
 };
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::race::race;
@@ -301,6 +302,47 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     assert_eq!(inserted.last_generate_id, Some(last + 1));
     client.close().expect("closed");
     filled.acknowledged.len()
+}
+
+/// RocksDB gives up a log that it has in memory and cannot write.
+#[test]
+fn a_store_of_delayed_durability_ends_with_a_full_disk_and_goes_on_once_it_is_opened_again() {
+    let Some(small) = Small::memory(52) else { return say("skipped: no mount (delayed durability)") };
+    fs::write(small.ballast(), vec![1; BALLAST]).expect("there is room");
+    let path = small.path();
+    let second = Duration::from_secs(1);
+    let delayed = || {
+        let durability = Durability::Delayed { write_interval: second, sync_interval: second };
+        options(false).durability(durability)
+    };
+    let client = delayed().open(&path).expect("made");
+    let mut filled = Filled::default();
+    for id in 0..IDS_PER_THREAD {
+        // Of what was only in memory nothing is promised.
+        let concern = if id % 2 == 0 { WriteConcern::buffered() } else { WriteConcern::journaled() };
+        let document = doc! { "_id": id, "padding": padding(id) };
+        match things(&client).insert_one(document).write_concern(concern).run() {
+            Ok(_) => filled.acknowledged.push(id),
+            Err(error) => {
+                is_full(&error);
+                filled.refused += 1;
+                break;
+            }
+        }
+    }
+    assert_eq!(filled.refused, 1, "the disk was never full");
+    audit(&client, &filled);
+    fs::remove_file(small.ballast()).expect("removed");
+    let refused = things(&client).insert_one(doc! { "_id": -1 }).run().expect_err("it has ended");
+    assert!(is_stopped(&refused), "{refused:?}");
+    audit(&client, &filled);
+    let closed = in_time("closing after a full disk", move || client.close()).expect_err("it has ended");
+    assert!(is_stopped(&closed), "{closed:?}");
+    let client = delayed().open(&path).expect("there is room again");
+    audit(&client, &filled);
+    go_on(&client, &mut filled);
+    assert!(client.verify().expect("a report").is_clean());
+    client.close().expect("closed");
 }
 
 fn is_full_at_open(error: &Error) {

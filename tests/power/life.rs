@@ -19,6 +19,41 @@ use crate::oracle::Oracle;
 /// No life is so long, busy machine or not: a child that still runs then hangs.
 const LIFE_MAX: Duration = Duration::from_secs(120);
 
+/// What the acknowledgements of a child mean, but for those that ask for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The write is in the memory of the child.
+    Delayed,
+    /// The operating system has the write, of a store that would leave it in memory.
+    HandedOver,
+    /// The operating system has the write.
+    Buffered,
+    Journaled,
+}
+
+impl Level {
+    const ALL: [Self; 4] = [Self::Delayed, Self::HandedOver, Self::Buffered, Self::Journaled];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::HandedOver => "handed-over",
+            Self::Buffered => "buffered",
+            Self::Journaled => "journaled",
+        }
+    }
+
+    /// Whether what was acknowledged outlives the child.
+    pub(crate) fn outlives_process(self) -> bool {
+        self != Self::Delayed
+    }
+
+    /// Whether the store goes on when a full disk has room again.
+    pub(crate) fn heals(self) -> bool {
+        !matches!(self, Self::Delayed | Self::HandedOver)
+    }
+}
+
 /// What a child does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
@@ -28,7 +63,7 @@ pub(crate) struct Task {
     pub(crate) threads: u64,
     /// Of each thread.
     pub(crate) operations: u64,
-    pub(crate) is_journaled: bool,
+    pub(crate) level: Level,
     /// Only values are taken, nothing asks for a sync, and after so many values the child is killed.
     pub(crate) values: Option<u64>,
     /// The fault that is planted in it.
@@ -37,8 +72,13 @@ pub(crate) struct Task {
 
 impl Task {
     pub(crate) fn small(choices: &mut Choices) -> Self {
-        let (seed, is_journaled) = (choices.number(), choices.one_in(3));
-        Self { seed, life: 1, threads: 3, operations: 14, is_journaled, values: None, fault: "none" }
+        let (seed, level) = (choices.number(), *choices.pick(&Level::ALL));
+        Self { seed, life: 1, threads: 3, operations: 14, level, values: None, fault: "none" }
+    }
+
+    /// An oracle for a disk whose power fails.
+    pub(crate) fn oracle(&self) -> Oracle {
+        Oracle::new(self.level == Level::Journaled)
     }
 }
 
@@ -80,12 +120,8 @@ pub(crate) fn live(image: &Image, task: &Task, plan: Option<Plan>) -> Result<Liv
 }
 
 fn start(mounted: &Mounted, task: &Task, said: File) -> io::Result<Child> {
-    let Task { seed, life, threads, operations, is_journaled, values, fault } = task;
-    let level = match (values, is_journaled) {
-        (Some(_), _) => "values",
-        (None, true) => "journaled",
-        (None, false) => "buffered",
-    };
+    let Task { seed, life, threads, operations, level, values, fault } = task;
+    let level = if values.is_some() { "values" } else { level.name() };
     Command::new(env!("CARGO_BIN_EXE_child"))
         .args(["power", &mounted.folder().join("db").to_string_lossy()])
         .args([seed, life, threads, operations].map(u64::to_string))

@@ -5,7 +5,7 @@ use cairndb_tests::journal::Record;
 
 use crate::cuts::{cut_lives, stop_at};
 use crate::disk::{Aftermath, Image};
-use crate::life::{Task, judge, live};
+use crate::life::{Level, Task, judge, live};
 use crate::mount::is_possible;
 use crate::oracle::Oracle;
 use crate::say;
@@ -68,12 +68,30 @@ fn an_ignored_sync_of_a_new_folder_is_found() {
     check("folder-not-synced", buffered, &["lost"]);
 }
 
+/// The process dies, and the system lives on: what it was given is there.
+#[test]
+fn a_write_that_stays_in_memory_and_should_not_is_found() {
+    if !is_possible() {
+        return;
+    }
+    let seed = seed();
+    let die = |fault, number: u64| {
+        let like = Task::small(&mut Choices::seeded(part(seed, number)));
+        let task = Task { level: Level::HandedOver, fault, ..like };
+        let lived = live(&Image::default(), &task, Some(stop_at(60 + part(seed, number) % 60)))?;
+        lived.judge(&mut Oracle::new(true), &Aftermath::Killed).map(|_| ())
+    };
+    let is_lost = |number| die("writes-not-handed-over", number).is_err_and(|found| found.contains("lost"));
+    let found = (1..=SEARCHES).find(|number| is_lost(*number) && die("none", *number).is_ok());
+    assert!(found.is_some(), "{SEED_VARIABLE}={seed}: not found in {SEARCHES} searches");
+}
+
 fn journaled(task: Task) -> Task {
-    Task { is_journaled: true, ..task }
+    Task { level: Level::Journaled, ..task }
 }
 
 fn buffered(task: Task) -> Task {
-    Task { is_journaled: false, ..task }
+    Task { level: Level::Buffered, ..task }
 }
 
 fn taking_values(task: Task) -> Task {
@@ -86,7 +104,7 @@ fn is_loss_refused(seed: u64, fault: &'static str) -> Result<bool, String> {
     let task = Task { threads: 1, operations: 4, fault, ..Task::small(&mut Choices::seeded(seed)) };
     let lived = live(&Image::default(), &task, None)?;
     assert!(lived.records.contains(&Record::Closed), "the child closes");
-    let mut oracle = Oracle::new(task.is_journaled);
+    let mut oracle = task.oracle();
     lived.records.iter().try_for_each(|record| oracle.hear(*record))?;
     match judge(&mut oracle, &lived.state.disk.left(&Aftermath::Lying { suffix: ".log" })) {
         Ok(()) => Err("nothing was lost".to_owned()),
@@ -111,5 +129,5 @@ fn a_witness_that_is_not_raised_is_found() {
     // A cut is no loss for a disk that keeps its word, with a witness or without.
     let task = Task { fault: "witness-not-raised", ..Task::small(&mut Choices::seeded(seed)) };
     let lived = live(&Image::default(), &task, Some(stop_at(150))).expect("lived");
-    lived.judge(&mut Oracle::new(task.is_journaled), &Aftermath::Synced).expect("nothing durable is lost");
+    lived.judge(&mut task.oracle(), &Aftermath::Synced).expect("nothing durable is lost");
 }

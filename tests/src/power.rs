@@ -33,6 +33,7 @@ pub fn planted(name: &str) -> Option<PlantedFault> {
         "reserve-not-synced" => PlantedFault::ReserveNotSynced,
         "entries-apart" => PlantedFault::EntriesApart,
         "folder-not-synced" => PlantedFault::FolderNotSynced,
+        "writes-not-handed-over" => PlantedFault::WritesNotHandedOver,
         _ => return None,
     })
 }

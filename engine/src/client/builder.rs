@@ -245,7 +245,7 @@ impl ClientBuilder {
     /// The durability of writes without a [write concern](crate::WriteConcern). The default is
     /// [`Durability::Buffered`] with a sync every 100 ms.
     ///
-    /// [`open`](Self::open) fails if the sync interval is not between 1 ms and 1 s.
+    /// [`open`](Self::open) fails if an interval is not between 1 ms and 1 s.
     ///
     /// ```
     /// # use cairndb::{Client, Durability, bson::{Document, doc}};

@@ -14,7 +14,6 @@ use crate::expiry;
 use crate::metrics::recorder::RecorderOptions;
 #[cfg(feature = "opentelemetry")]
 use crate::metrics::spans::Spans;
-use crate::options::Durability;
 use crate::scrub;
 use crate::shared::{Caller, Shared};
 use crate::storage::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
@@ -106,13 +105,7 @@ impl ClientBuilder {
 
     /// Refuses times and rates that are out of range.
     fn refuse_intervals(&self) -> Result<()> {
-        if let Durability::Buffered { sync_interval } = self.durability
-            && (sync_interval < Duration::from_millis(1) || sync_interval > Durability::SYNC_INTERVAL_MAX)
-        {
-            return Err(Error::invalid_argument(format!(
-                "sync_interval of {sync_interval:?} is not between 1 ms and 1 s"
-            )));
-        }
+        self.durability.validate()?;
         if self.ttl_interval == Some(Duration::ZERO) {
             return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
         }

@@ -31,7 +31,7 @@ pub struct WriteConcern {
     /// Accepted and without effect: there are no other nodes to wait for.
     pub w_timeout: Option<Duration>,
     /// With `true` the call returns when the write is on stable storage. With `false` it returns when the operating system
-    /// has the write, which is then synced in the background. `None` means `true` if `w` is a majority, as in MongoDB;
+    /// has the write, and every write before it; it is then synced in the background. `None` means `true` if `w` is a majority, as in MongoDB;
     /// otherwise it means as the client was opened.
     pub journal: Option<bool>,
 }
@@ -159,6 +159,44 @@ pub enum Durability {
     },
     /// A call returns when its write is on stable storage.
     Journaled,
+    /// A call returns when its write is in the memory of this process. A thread hands all writes to the operating system
+    /// within one interval and syncs them within the other, so **the death of the process can lose the last writes**: at most
+    /// those of one `write_interval`, and as long as the disk is held up. What is lost is an end: a write that is there has
+    /// every earlier one before it. Closing the client, and dropping it, lose nothing.
+    ///
+    /// It is what other stores call delayed durability, and the fastest way to write one document after the other. A write with
+    /// a [`WriteConcern`] that has a `journal` waits as long as that says, and for all writes before it.
+    ///
+    /// On a full disk, RocksDB gives up a log whose end it could not write. So such a client refuses writes from then on, until
+    /// the folder is opened again; with the other levels writes succeed again once there is room.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, Durability, WriteConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let delayed = Durability::Delayed {
+    ///     write_interval: Duration::from_millis(5),
+    ///     sync_interval: Duration::from_millis(100),
+    /// };
+    /// let client = Client::builder().durability(delayed).open(&path)?;
+    /// let clicks = client.database("shop").collection::<Document>("clicks");
+    /// for page in 0..1000 {
+    ///     clicks.insert_one(doc! { "page": page }).run()?;
+    /// }
+    /// // This one, and the clicks before it, survive the death of the process.
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// orders.insert_one(doc! { "total": 12 }).write_concern(WriteConcern::buffered()).run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    Delayed {
+        /// The longest time until the operating system has a write: 1 ms to 1 s.
+        write_interval: Duration,
+        /// The longest time until a write is synced: 1 ms to 1 s.
+        sync_interval: Duration,
+    },
 }
 
 /// A fault planted on purpose, with which the test suites show that they detect it.
@@ -211,17 +249,44 @@ pub enum PlantedFault {
     DeletesNotChecked,
     /// A copy of a record is kept though a write began after the record was read.
     CopiesKeptLate,
+    /// With delayed durability, buffered commits are acknowledged before the operating system has them.
+    WritesNotHandedOver,
 }
 
 impl Durability {
-    pub(crate) const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(1);
+    const INTERVAL_MIN: Duration = Duration::from_millis(1);
+    const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-    /// How often buffered writes are synced in the background.
+    /// How often writes are synced in the background.
     pub(crate) fn sync_interval(self) -> Duration {
         match self {
-            Self::Buffered { sync_interval } => sync_interval,
-            Self::Journaled => Self::SYNC_INTERVAL_MAX,
+            Self::Buffered { sync_interval } | Self::Delayed { sync_interval, .. } => sync_interval,
+            Self::Journaled => Self::INTERVAL_MAX,
         }
+    }
+
+    /// How often the log's buffer is handed to the operating system. Returns `None` where each write does that.
+    pub(crate) fn write_interval(self) -> Option<Duration> {
+        match self {
+            Self::Delayed { write_interval, .. } => Some(write_interval),
+            Self::Buffered { .. } | Self::Journaled => None,
+        }
+    }
+
+    /// Refuses intervals that are out of range.
+    pub(crate) fn validate(self) -> Result<()> {
+        let intervals =
+            [("write_interval", self.write_interval()), ("sync_interval", Some(self.sync_interval()))];
+        for (name, interval) in intervals {
+            if let Some(interval) = interval
+                && !(Self::INTERVAL_MIN..=Self::INTERVAL_MAX).contains(&interval)
+            {
+                return Err(Error::invalid_argument(format!(
+                    "{name} of {interval:?} is not between 1 ms and 1 s"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -131,7 +131,7 @@ impl NextValue<'_> {
         let level = handle.shared.commit_level(self.write_concern.as_ref())?;
         // The short way: one atomic step in a block, without entering the store. After a failed sync the
         // reserve may be gone from the disk, so its values must not be handed out either.
-        if level == CommitLevel::Buffered
+        if level != CommitLevel::Journaled
             && handle.shared.store.admit_write().is_ok()
             && let Some(state) = handle.resolved.get()
             && let Some(value) = state.slot(handle.caller.acquirer.as_deref()).take_one()

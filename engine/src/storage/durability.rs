@@ -14,6 +14,8 @@
 //! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence, and what an insert
 //!   commits during its turn at a capped collection.
 //! - [`CommitLevel::RESERVE`]: a sequence's reserve.
+//!
+//! Only a store that was opened with delayed durability has the lowest level: see `log_flush`.
 
 use crate::error::Result;
 use crate::options::{Acknowledgment, Durability, WriteConcern};
@@ -21,6 +23,8 @@ use crate::options::{Acknowledgment, Durability, WriteConcern};
 /// When a commit returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitLevel {
+    /// After the write is in the log's buffer, in the memory of this process.
+    Delayed,
     /// After the write reached the operating system.
     Buffered,
     /// After the write is on stable storage.
@@ -41,6 +45,7 @@ impl CommitLevel {
         let default = match client {
             Durability::Journaled => Self::Journaled,
             Durability::Buffered { .. } => Self::Buffered,
+            Durability::Delayed { .. } => Self::Delayed,
         };
         let Some(concern) = concern else { return Ok(default) };
         // Checked even where the client's default decides: an impossible concern must not be acknowledged.
@@ -57,7 +62,7 @@ impl CommitLevel {
     /// after the turn if it [owes](Self::owes_sync) that.
     #[inline]
     pub(crate) fn within_turn(self, takes_turns: bool) -> Self {
-        if takes_turns { Self::Buffered } else { self }
+        if takes_turns && self == Self::Journaled { Self::Buffered } else { self }
     }
 
     /// Whether a write of this level that committed by another one, within a turn, has yet to sync.
@@ -74,30 +79,44 @@ mod tests {
     use super::*;
 
     const BUFFERED: Durability = Durability::Buffered { sync_interval: Duration::from_millis(100) };
+    const DELAYED: Durability = Durability::Delayed {
+        write_interval: Duration::from_millis(5),
+        sync_interval: Duration::from_millis(100),
+    };
 
     #[track_caller]
-    fn check(w: Option<Acknowledgment>, journal: Option<bool>, expected: [CommitLevel; 2]) {
+    fn check(w: Option<Acknowledgment>, journal: Option<bool>, expected: [CommitLevel; 3]) {
         let concern = WriteConcern { w, w_timeout: None, journal };
-        let levels = [BUFFERED, Durability::Journaled]
+        let levels = [DELAYED, BUFFERED, Durability::Journaled]
             .map(|client| CommitLevel::of(Some(&concern), client).expect("one node can meet it"));
         assert_eq!(levels, expected, "{concern:?}");
     }
 
     #[test]
     fn j_decides_then_the_majority_then_the_client() {
-        use CommitLevel::{Buffered, Journaled};
-        let as_opened = [Buffered, Journaled];
+        use CommitLevel::{Buffered, Delayed, Journaled};
+        let as_opened = [Delayed, Buffered, Journaled];
         let majority = || Some(Acknowledgment::Majority);
         let one = || Some(Acknowledgment::Nodes(1));
         for w in [None, one()] {
             check(w, None, as_opened);
         }
-        check(majority(), None, [Journaled; 2]);
+        check(majority(), None, [Journaled; 3]);
         for w in [None, one(), majority()] {
-            check(w.clone(), Some(true), [Journaled; 2]);
-            check(w, Some(false), [Buffered; 2]);
+            check(w.clone(), Some(true), [Journaled; 3]);
+            check(w, Some(false), [Buffered; 3]);
         }
+        assert_eq!(CommitLevel::of(None, DELAYED).ok(), Some(Delayed));
         assert_eq!(CommitLevel::of(None, BUFFERED).ok(), Some(Buffered));
         assert_eq!(CommitLevel::of(None, Durability::Journaled).ok(), Some(Journaled));
+    }
+
+    #[test]
+    fn only_a_journaled_write_waits_longer_than_its_turn() {
+        use CommitLevel::{Buffered, Delayed, Journaled};
+        for (level, in_turn) in [(Delayed, Delayed), (Buffered, Buffered), (Journaled, Buffered)] {
+            assert_eq!((level.within_turn(true), level.within_turn(false)), (in_turn, level));
+            assert_eq!(level.owes_sync(in_turn), level == Journaled);
+        }
     }
 }

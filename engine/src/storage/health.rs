@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Open --no space in a commit--> Full --a commit begun after it succeeds--> Open
+//! Open, with delayed durability --no space--> Poisoned              (left only by opening again)
 //! Open, Full --other I/O error in a commit or sync--> Poisoned      (left only by opening again)
 //! any --corruption in a commit or sync--> Damaged                   (left only by opening again)
 //! ```
@@ -34,6 +35,8 @@ pub(super) struct Health {
     word: AtomicU64,
     /// Whether the disk was ever full.
     knows_full: AtomicBool,
+    /// Whether writes may succeed again after the disk was full.
+    heals: bool,
     /// The message of the failure that led to the present state.
     cause: Mutex<String>,
 }
@@ -47,7 +50,17 @@ pub(super) struct Admission {
 
 impl Health {
     pub(super) fn open() -> Self {
-        Self { word: AtomicU64::new(OPEN), knows_full: AtomicBool::new(false), cause: Mutex::default() }
+        Self {
+            word: AtomicU64::new(OPEN),
+            knows_full: AtomicBool::new(false),
+            heals: true,
+            cause: Mutex::default(),
+        }
+    }
+
+    /// The same, with a full disk as bad as a failing one.
+    pub(super) fn without_healing(self) -> Self {
+        Self { heals: false, ..self }
     }
 
     pub(super) fn read_only() -> Self {
@@ -117,7 +130,8 @@ impl Health {
         let message = message.to_owned();
         match self.seen_as(failure, &message) {
             Failure::NoSpace => {
-                self.worsen(FULL, &message);
+                self.knows_full.store(true, Ordering::Relaxed);
+                self.worsen(if self.heals { FULL } else { POISONED }, &message);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
             }
             // The caller cannot know whether the write is on disk, so the error is the same as for I/O. Later writes
@@ -153,9 +167,6 @@ impl Health {
 
     /// Counts a failure, and changes to `state` unless the present state is worse.
     fn worsen(&self, state: u64, message: &str) {
-        if state == FULL {
-            self.knows_full.store(true, Ordering::Relaxed);
-        }
         // The lock comes first, so that a refusal never sees the new state with the old cause.
         let mut cause = self.cause.lock();
         let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
@@ -168,9 +179,11 @@ impl Health {
         }
     }
 
-    /// Whether the disk was full at any time, and the store has not been given up.
+    /// Whether the disk was full at any time, and RocksDB has not given the database up.
     pub(super) fn may_recover(&self) -> bool {
-        self.knows_full.load(Ordering::Relaxed) && matches!(self.state(), OPEN | FULL)
+        // Of a full disk that does not heal it is not told here whether RocksDB met it in the log, which it gives up, or in
+        // another file.
+        self.knows_full.load(Ordering::Relaxed) && (!self.heals || matches!(self.state(), OPEN | FULL))
     }
 
     /// Whether a write that found no room in memory is to be tried again: RocksDB is making some.
@@ -297,6 +310,15 @@ mod tests {
             assert!(repeated.join().expect("no panic").is_no_space());
         });
         assert!(health.admit_write().is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_that_does_not_heal_poisons_and_is_named_as_the_cause() {
+        let health = Health::open().without_healing();
+        let error = health.met(Failure::NoSpace, "full");
+        assert!(error.is_no_space() && error.is_commit_unknown(), "{error:?}");
+        assert!(health.may_recover());
+        assert!(matches!(refused(&health), ErrorKind::Poisoned { cause } if cause == "full"));
     }
 
     #[test]

@@ -27,12 +27,12 @@ impl Store {
         // does; nothing is written to it.
         let folder = std::env::temp_dir();
         let files = Env::mem_env().map_err(translate::read)?;
-        let tuning = Tuning { files: Some(files), ..options.tuning() };
+        let tuning = Tuning { files: Some(files), delays_log: false, ..options.tuning() };
         let database = create_rocksdb(&folder, &tuning, witness::new_store_id()?)?;
         let database = Arc::new(database.in_memory().planting(options.fault));
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         let commits = Arc::new(Commits::without_log(Health::open(), durable, options.fault));
-        let background = Background::start(&database, &commits, options.durability.sync_interval())?;
+        let background = Background::start(&database, &commits, options.durability)?;
         Ok(Self::assemble(database, commits, background, Passed::default()))
     }
 }

@@ -11,6 +11,7 @@ mod folder;
 pub(crate) mod folder_files;
 mod gauges;
 mod health;
+mod log_flush;
 mod log_turns;
 mod memory;
 mod open;

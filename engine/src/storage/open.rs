@@ -102,6 +102,7 @@ impl StoreOptions {
             disk_quota: self.disk_quota,
             gate: Arc::default(),
             files: None,
+            delays_log: self.durability.write_interval().is_some(),
         }
     }
 }
@@ -178,10 +179,14 @@ impl Store {
         });
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         let keeper = Keeper::start(path, found, options.witness, options.fault)?;
-        let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper), options.fault));
+        let mut commits = Commits::new(Health::open(), durable, Some(keeper), options.fault);
+        if tuning.delays_log {
+            commits = commits.delaying_log();
+        }
+        let commits = Arc::new(commits);
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database)?;
-        let background = Background::start(&database, &commits, options.durability.sync_interval())?;
+        let background = Background::start(&database, &commits, options.durability)?;
         Ok(Self::assemble(database, commits, background, passed))
     }
 

@@ -1,4 +1,4 @@
-//! The background thread: it syncs buffered writes, raises the witness and runs errands.
+//! The background thread: it syncs what writes have not synced, raises the witness and runs errands.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 
 use crate::error::{Error, Result};
+use crate::options::Durability;
 use crate::storage::families::Database;
 use crate::storage::fork;
+use crate::storage::log_flush::LogThread;
 use crate::storage::quota::watch::QuotaThreads;
 use crate::storage::write::Commits;
 use crate::sync::HAS_BACKGROUND;
@@ -42,26 +44,28 @@ pub(super) struct Background {
     thread: Option<JoinHandle<()>>,
     /// Dropped, and so stopped, after this thread.
     _quota: Option<QuotaThreads>,
+    _log: Option<LogThread>,
 }
 
 impl Background {
-    /// Starts the thread, which syncs buffered writes once in `interval`. Returns `None` where a store has no threads.
+    /// Starts the thread, which syncs as often as `durability` says. Returns `None` where a store has no threads.
     pub(super) fn start(
         database: &Arc<Database>,
         commits: &Arc<Commits>,
-        interval: Duration,
+        durability: Durability,
     ) -> Result<Option<Self>> {
         if !HAS_BACKGROUND {
             return Ok(None);
         }
         let quota = QuotaThreads::start_if_needed(database)?;
+        let log = LogThread::start_if_needed(database, commits, durability)?;
         // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded(0);
         let (sender, errands) = bounded(ERRANDS_MAX);
         let work = SyncThread {
             database: Arc::clone(database),
             commits: Arc::clone(commits),
-            interval,
+            interval: durability.sync_interval(),
             stopped,
             errands,
         };
@@ -70,7 +74,7 @@ impl Background {
             .spawn(move || work.run())
             .map_err(|error| Error::io("start the thread of the background sync", None, error))?;
         let errands = Errands { sender };
-        Ok(Some(Self { errands, stop: Some(stop), thread: Some(thread), _quota: quota }))
+        Ok(Some(Self { errands, stop: Some(stop), thread: Some(thread), _quota: quota, _log: log }))
     }
 
     pub(super) fn errands(&self) -> Errands {

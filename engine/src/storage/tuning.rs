@@ -62,6 +62,8 @@ pub(super) struct Tuning {
     pub(super) gate: Arc<Gate>,
     /// Where RocksDB's files are. Absent for those of the operating system.
     pub(super) files: Option<Env>,
+    /// Whether the end of the log stays in memory until it is handed to the operating system by a call.
+    pub(super) delays_log: bool,
 }
 
 impl Tuning {
@@ -93,6 +95,7 @@ impl Tuning {
             false,
             cache.clone(),
         ));
+        options.set_manual_wal_flush(self.delays_log);
         // Without a limit, a family that is seldom written would keep old logs from being deleted.
         options.set_max_total_wal_size(WAL_FILE_COUNT * self.write_buffer_bytes() as u64);
         if let Some(files) = &self.files {

@@ -10,6 +10,7 @@ pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
+use crate::storage::log_flush::LogFlush;
 use crate::storage::log_turns::LogTurns;
 use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
@@ -26,6 +27,8 @@ pub(crate) struct Commits {
     pub(super) stalls: Stalls,
     /// `None` in a store that is opened for reading, and in one in memory.
     keeper: Option<Keeper>,
+    /// `None` where RocksDB hands each write to the operating system by itself.
+    log_flush: Option<LogFlush>,
     fault: PlantedFault,
 }
 
@@ -37,7 +40,14 @@ impl Commits {
         fault: PlantedFault,
     ) -> Self {
         let (write_options, stalls) = (write_options(), Stalls::default());
-        Self { health, durable, turns: LogTurns::new(), write_options, stalls, keeper, fault }
+        let (turns, log_flush) = (LogTurns::new(), None);
+        Self { health, durable, turns, write_options, stalls, keeper, log_flush, fault }
+    }
+
+    /// The commits of a store whose log ends in memory.
+    pub(super) fn delaying_log(self) -> Self {
+        // RocksDB gives up a log of which a part in memory could not be written.
+        Self { health: self.health.without_healing(), log_flush: Some(LogFlush::default()), ..self }
     }
 
     /// The commits of a store whose writes go into no log.
@@ -76,12 +86,18 @@ impl Commits {
     ///
     /// On an I/O error the outcome is unknown until the next open, and the error says so.
     pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
-        if level != CommitLevel::Journaled {
-            return self.write(batch);
-        }
         let database = batch.database;
-        self.write_unsynced(batch)?;
-        self.sync_written(database)
+        match level {
+            CommitLevel::Delayed => self.write(batch),
+            CommitLevel::Buffered => {
+                self.write(batch)?;
+                self.hand_over_written(database)
+            }
+            CommitLevel::Journaled => {
+                self.write_unsynced(batch)?;
+                self.sync_written(database)
+            }
+        }
     }
 
     /// Writes a batch that is synced afterwards, by [`sync_written`](Self::sync_written), and is seen before that.
@@ -156,7 +172,8 @@ impl Commits {
         let bytes = key.len() + document.len();
         notes::wrote(bytes);
         let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
-        self.settle(written, admission)
+        self.settle(written, admission)?;
+        if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
     }
 
     /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
@@ -181,6 +198,22 @@ impl Commits {
             return Ok(());
         }
         self.sync(database).map_err(outcome_unknown)
+    }
+
+    /// Returns once the operating system has what the caller has written.
+    #[inline]
+    fn hand_over_written(&self, database: &Database) -> Result<()> {
+        // Nearly every store has none: its writes were handed over by RocksDB.
+        if self.log_flush.is_none() || self.fault == PlantedFault::WritesNotHandedOver {
+            return Ok(());
+        }
+        self.hand_over(database).map_err(outcome_unknown)
+    }
+
+    /// Returns once the operating system has everything that was written before the call.
+    #[cold]
+    pub(super) fn hand_over(&self, database: &Database) -> Result<()> {
+        self.log_flush.as_ref().map_or(Ok(()), |flush| flush.run(database, &self.health))
     }
 
     /// Whether a sequence's reserve, written up to `sequence`, is on stable storage.
@@ -212,7 +245,7 @@ fn write_options() -> WriteOptions {
     options
 }
 
-/// The error for a write that was made and could not be synced.
+/// The error for a write that was made and did not get as far as it should.
 #[cold]
 fn outcome_unknown(error: Error) -> Error {
     if error.is_commit_unknown() {

@@ -62,8 +62,12 @@ pub(super) struct Options {
 impl Options {
     pub(super) fn choose(choices: &mut Choices) -> Self {
         let interval = Duration::from_millis(1 + choices.below(100));
-        let durability = match choices.below(3) {
+        let durability = match choices.below(4) {
             0 => Durability::Journaled,
+            1 => Durability::Delayed {
+                write_interval: interval / 2 + Duration::from_millis(1),
+                sync_interval: interval,
+            },
             _ => Durability::Buffered { sync_interval: interval },
         };
         Self {

@@ -24,6 +24,7 @@ mod windows;
 
 use std::ops::Range;
 use std::process::Command;
+use std::time::Duration;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocumentBuf, doc};
@@ -54,10 +55,12 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 55] = [
+const FIGURES: [Figure; 57] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
+    ("insert_one_delayed", insert_one_delayed),
+    ("delayed_insert_one", delayed_insert_one),
     ("insert_many_raw", || insert_many_raw(Opponent::Alike)),
     ("insert_many_best", || insert_many_raw(Opponent::Best)),
     ("insert_threads_2", insert_threads_2),
@@ -142,20 +145,40 @@ fn put_all(raw: &Raw, records: &[Record]) {
     }
 }
 
+fn insert_into(ours: &Ours, documents: &[RawDocumentBuf]) -> Duration {
+    let orders = ours.orders();
+    time(|| insert_all(&orders, documents))
+}
+
 fn insert_one_raw(opponent: Opponent) -> f64 {
     let documents = raw_orders(DOCUMENTS);
     speed_ratio(
-        || {
-            let ours = Ours::create();
-            let orders = ours.orders();
-            time(|| insert_all(&orders, &documents))
-        },
+        || insert_into(&Ours::create(), &documents),
         || {
             let raw = Raw::of(opponent);
             let records: Vec<Record> = documents.iter().map(|document| raw.record(document)).collect();
             time(|| put_all(&raw, &records))
         },
     )
+}
+
+/// Against RocksDB that keeps the end of its log in memory too.
+fn insert_one_delayed() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    speed_ratio(
+        || insert_into(&Ours::delayed(), &documents),
+        || {
+            let raw = Raw::delayed();
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            time(|| put_all(&raw, &records))
+        },
+    )
+}
+
+/// Against the default durability.
+fn delayed_insert_one() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    speed_ratio(|| insert_into(&Ours::delayed(), &documents), || insert_into(&Ours::create(), &documents))
 }
 
 fn insert_one_typed() -> f64 {
