@@ -74,7 +74,7 @@ impl Variables {
     /// # Ok::<(), cairndb_query::expression::error::Error>(())
     /// ```
     pub fn within(self, operation: OperationContext) -> Self {
-        Self { operation, ..self }
+        Self { room: self.room.within(operation.clone()), operation, ..self }
     }
 
     /// Sets how texts compare, in whatever is parsed and evaluated with the variables.

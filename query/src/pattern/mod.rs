@@ -15,7 +15,7 @@ use pcre::error::MatchError;
 use pcre::program::{Found, Options, Program};
 
 use crate::pattern::prefix::{Anchor, Prefix, Tail};
-use crate::pattern::room::{BYTES_MAX, Charge};
+use crate::pattern::room::Charge;
 use crate::value::{shorten, text};
 
 pub(crate) use crate::pattern::room::Room;
@@ -100,7 +100,7 @@ impl Pattern {
         // The size is known only now. So one pattern may exceed the limit for as long as it takes to refuse
         // it.
         let charge = room.take(bytes + pattern.len() + size_of::<Source>());
-        let charge = charge.ok_or(PatternError::TooMany { limit: BYTES_MAX })?;
+        let charge = charge.map_err(|limit| PatternError::TooMany { limit })?;
         let (text, options) = (pattern.to_owned(), options.to_owned());
         let prefix = prefix.leading();
         Ok(Self { source: Arc::new(Source { text, options, matcher, prefix, _charge: charge }) })

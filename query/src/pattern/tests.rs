@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::Error;
+use crate::pattern::room::BYTES_MAX;
 
 const NEVER: &dyn Fn() -> bool = &|| false;
 
@@ -200,9 +201,9 @@ fn the_same_pattern_is_compiled_once() {
 fn what_is_kept_is_charged_until_the_next_one() {
     let (last, room) = (LastPattern::default(), Room::default());
     drop(parse_at(&last, "a+", "", &room));
-    assert!(room.take(BYTES_MAX).is_none());
+    assert!(room.take(BYTES_MAX).is_err());
     assert!(last.parse("(", "", &room).is_err());
-    assert!(room.take(BYTES_MAX).is_some());
+    assert!(room.take(BYTES_MAX).is_ok());
 }
 
 #[test]
@@ -212,5 +213,5 @@ fn nothing_is_kept_where_room_is_short() {
     let first = parse_at(&last, "a+", "", &room);
     assert!(!first.is_same(&parse_at(&last, "a+", "", &room)));
     drop(first);
-    assert!(room.take(BYTES_MAX / 2).is_some());
+    assert!(room.take(BYTES_MAX / 2).is_ok());
 }
