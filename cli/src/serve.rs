@@ -62,6 +62,9 @@ pub(crate) struct Arguments {
     /// How many connections there may be at once.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
+    /// How many commands work on the store at the same time. The others wait, those of other clients too.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256))]
+    max_commands: u32,
     #[command(flatten)]
     memory: Memory,
     /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
@@ -215,6 +218,7 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
+        .calls_max(arguments.max_commands)
         .request_bytes_max(bytes(arguments.memory.requests))
         .answer_bytes_max(bytes(arguments.memory.answers))
         .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));

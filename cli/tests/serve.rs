@@ -191,6 +191,8 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     refused(&path, &["--tls-certificate", "none.pem", "--tls-key", "none.key"], "none.pem cannot be read");
     refused(&path, &["--port", "70000"], "70000");
     refused(&path, &["--max-connections", "0"], "--max-connections");
+    refused(&path, &["--max-commands", "0"], "--max-commands");
+    refused(&path, &["--max-commands", "2000"], "--max-commands");
     refused(&path, &["--disk-quota", "31"], "--disk-quota");
     refused(&path, &["--temporary-space", "lots"], "--temporary-space");
     refused(&path, &["--temporary-space", "1", "--read-only"], "--temporary-space");
