@@ -12,12 +12,12 @@ const INTERRUPTED: i32 = 11_601;
 const MAX_TIME_EXPIRED: i32 = 50;
 
 /// An array of small numbers, over which expressions can loop for as long as a test lives.
-fn wide() -> Document {
+pub(crate) fn wide() -> Document {
     doc! { "_id": 0, "a": (0..2_000).collect::<Vec<i32>>() }
 }
 
 /// An expression that goes through the array once for each of its elements, and each of those.
-fn endless() -> Document {
+pub(crate) fn endless() -> Document {
     let inner = doc! { "$map": { "input": "$a", "as": "z", "in": { "$add": ["$$x", "$$y", "$$z"] } } };
     let middle = doc! { "$map": { "input": "$a", "as": "y", "in": { "$sum": inner } } };
     doc! { "$sum": { "$map": { "input": "$a", "as": "x", "in": { "$sum": middle } } } }

@@ -38,7 +38,6 @@ use crate::namespace::Namespace;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
 use crate::storage::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
-use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 use crate::uploads::FileKey;
@@ -85,7 +84,7 @@ impl Subject {
             // A truncate commits without latches but holds the counter, and every other write holds a latch.
             // With both held, counters and snapshot show the same writes.
             let _counters: Vec<_> = states.iter().map(|state| state.count.hold()).collect();
-            let _latched = shared.store.latches.lock(&LatchSet::all());
+            let _latched = shared.store.latches.lock_all();
             let counts: HashMap<u32, Option<u64>> =
                 states.iter().map(|state| (state.id.0, state.count.known())).collect();
             // An upload has a claim before its first chunk and until after the document of its file, and while the latches are

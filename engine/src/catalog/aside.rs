@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use query::operation::OperationContext;
+
 use crate::catalog::capped::Capped;
 use crate::catalog::change::{following_id, stage_order};
 use crate::catalog::collection::{CollectionState, Definition};
@@ -63,7 +65,7 @@ impl Catalog {
     /// Removes what killed calls of `$out` have gathered.
     pub(crate) fn discard_asides(&self, storage: Storage<'_>) -> Result<()> {
         for collection in self.collections().iter().filter(|state| state.namespace.is_aside()) {
-            self.drop_collection(storage, &collection.namespace)?;
+            self.drop_collection(storage, &collection.namespace, &OperationContext::unlimited())?;
         }
         Ok(())
     }

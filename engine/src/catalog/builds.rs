@@ -16,7 +16,6 @@ use crate::progress::{IndexBuildPhase, IndexBuildProgress};
 use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::keys::{ID_BYTES, IndexId};
-use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, RwLock};
@@ -85,7 +84,7 @@ impl Builds {
         admit: impl FnOnce(&[Arc<Build>]) -> Result<bool>,
     ) -> Result<Option<(Arc<Build>, Arc<Snapshot>)>> {
         // The latches first: writers take the lock of the list while they hold latches.
-        let _latched = storage.store.latches.lock(&LatchSet::all());
+        let _latched = storage.store.latches.lock_all();
         let mut list = self.list.write();
         if !admit(&list)? {
             return Ok(None);
@@ -179,7 +178,7 @@ impl Build {
 
     /// Ends a round at this moment. Returns its number, and a snapshot that has all its notes and no later write.
     pub(crate) fn end_round(&self, storage: Storage<'_>) -> (u32, Arc<Snapshot>) {
-        let _latched = storage.store.latches.lock(&LatchSet::all());
+        let _latched = storage.store.latches.lock_all();
         self.noted.store(0, Ordering::Release);
         (self.round.fetch_add(1, Ordering::AcqRel), Snapshot::take(storage.database))
     }

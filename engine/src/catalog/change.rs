@@ -3,12 +3,13 @@
 //! Every change is one synced batch, and then a change of the map. The order matters: what the map contains
 //! must be on disk, or a crash would leave records that belong to no collection. A change that takes a
 //! collection or an index away from readers announces it before its batch is committed. All changes exclude
-//! each other; a change of a collection also excludes its writers by the collection's gate.
+//! each other; a change of a collection also excludes its writers by the collection's gate. The gate is taken first: what
+//! waits for it may wait as long as the slowest writer of one collection, and all others must not wait with it.
 
 use std::sync::Arc;
 
 use query::code::Code;
-use sequence::attributes::Attributes;
+use query::operation::OperationContext;
 use sequence::auto_increment::FieldOptions;
 
 use crate::catalog::capped::{Capped, CappedLimits, OrderState};
@@ -77,9 +78,8 @@ impl Catalog {
         let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
-        let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
         let fields = parse_fields(&new.fields, &empty.fields)?;
-        let added = stage_fields(&mut batch, &mut next, &unnumbered, fields, &nothing)?;
+        let added = stage_fields(&mut batch, &mut next, &unnumbered, fields)?;
         let definition = empty.with_fields(AutoFields::new(added.clone()));
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
@@ -95,55 +95,81 @@ impl Catalog {
         Ok(Created::New(collection))
     }
 
-    /// Removes the collection with its documents, indexes and entries, or the view. Returns `false` if neither exists.
-    pub(crate) fn drop_collection(&self, storage: Storage<'_>, namespace: &Namespace) -> Result<bool> {
-        let _changes = self.next_ids.lock();
-        let collection = match self.occupant(namespace) {
-            None => return Ok(false),
-            Some(Named::Collection(collection)) => collection,
-            Some(Named::View(view)) => {
-                self.end_view(storage, &view)?;
-                return Ok(true);
-            }
-        };
-        let alone = collection.enter_alone();
-        let mut batch = Batch::new(storage.database);
-        stage_collection_removal(&mut batch, &collection, &alone);
-        let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
-        // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
-        let commit = || storage.store.commit_definition(batch);
-        collection.end(|| end_sequences(&fields, Box::new(commit)))?;
-        self.forget(&fields);
-        self.remove(namespace);
-        Ok(true)
+    /// Removes the collection with its documents, indexes and entries, or the view. Returns `false` if neither exists. `operation`
+    /// may end it until then.
+    pub(crate) fn drop_collection(
+        &self,
+        storage: Storage<'_>,
+        namespace: &Namespace,
+        operation: &OperationContext,
+    ) -> Result<bool> {
+        loop {
+            let found = self.find(namespace);
+            let alone = found.as_ref().map(|collection| collection.enter_alone());
+            let _changes = self.next_ids.lock();
+            // The wait may have been long.
+            operation.look()?;
+            let (collection, alone) = match (self.occupant(namespace), &found, alone) {
+                (None, ..) => return Ok(false),
+                (Some(Named::View(view)), ..) => {
+                    self.end_view(storage, &view)?;
+                    return Ok(true);
+                }
+                (Some(Named::Collection(now)), Some(found), Some(alone)) if Arc::ptr_eq(&now, found) => {
+                    (now, alone)
+                }
+                // Another collection has got the name meanwhile.
+                (Some(Named::Collection(_)), ..) => continue,
+            };
+            let mut batch = Batch::new(storage.database);
+            stage_collection_removal(&mut batch, &collection, &alone);
+            let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
+            // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
+            let commit = || storage.store.commit_definition(batch);
+            collection.end(|| end_sequences(&fields, Box::new(commit)))?;
+            self.forget(&fields);
+            self.remove(namespace);
+            return Ok(true);
+        }
     }
 
-    /// Gives the collection another name. `replace` says what happens to a collection that has this name
-    /// already.
+    /// Gives a collection another name. `operation` may end it until then.
     pub(crate) fn rename(
         &self,
         storage: Storage<'_>,
-        from: &Namespace,
-        to: &Namespace,
-        replace: Replace<'_>,
+        rename: Rename<'_>,
+        operation: &OperationContext,
     ) -> Result<()> {
-        let _changes = self.next_ids.lock();
+        while !self.rename_found(storage, rename, operation)? {}
+        Ok(())
+    }
+
+    /// Gives a collection another name. Returns `false` if one of the two names has got another collection meanwhile.
+    fn rename_found(
+        &self,
+        storage: Storage<'_>,
+        rename: Rename<'_>,
+        operation: &OperationContext,
+    ) -> Result<bool> {
+        let Rename { from, to, replace } = rename;
         let collection = self.find(from).ok_or_else(|| self.absent(from))?;
-        if from == to {
-            return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
-        }
-        // Not even to be replaced: a view holds nothing that a collection could take the place of.
-        if self.find_view(to).is_some() {
-            let message = format!("a view already exists with that name: {to}");
-            return Err(Error::command(Code::NAMESPACE_EXISTS, message));
-        }
         let target = self.find(to);
-        if target.is_some() && matches!(replace, Replace::Refuse) {
-            return Err(Error::command(Code::NAMESPACE_EXISTS, format!("target namespace {to} exists")));
-        }
-        self.refuse_case_clash(&to.db)?;
+        self.refuse_rename(rename, target.is_some())?;
         // Both gates before the batch: neither collection may change between its entry and the commit.
         let (definition, replaced) = enter_both(&collection, target.as_deref());
+        let _changes = self.next_ids.lock();
+        // The wait may have been long.
+        operation.look()?;
+        let is_same = |found: Option<&Arc<CollectionState>>, name| match (found, self.find(name)) {
+            (None, None) => true,
+            (Some(found), Some(now)) => Arc::ptr_eq(found, &now),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !is_same(Some(&collection), from) || !is_same(target.as_ref(), to) {
+            return Ok(false);
+        }
+        // Once more: a view may have got the name.
+        self.refuse_rename(rename, target.is_some())?;
         // A build writes under the collection's name. As in MongoDB the rename is refused, and can be tried again.
         [Some(&collection), target.as_ref()]
             .into_iter()
@@ -169,7 +195,23 @@ impl Catalog {
         })?;
         self.forget(&replaced);
         self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
-        Ok(())
+        Ok(true)
+    }
+
+    fn refuse_rename(&self, rename: Rename<'_>, has_target: bool) -> Result<()> {
+        let Rename { from, to, replace } = rename;
+        if from == to {
+            return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
+        }
+        // Not even to be replaced: a view holds nothing that a collection could take the place of.
+        if self.find_view(to).is_some() {
+            let message = format!("a view already exists with that name: {to}");
+            return Err(Error::command(Code::NAMESPACE_EXISTS, message));
+        }
+        if has_target && matches!(replace, Replace::Refuse) {
+            return Err(Error::command(Code::NAMESPACE_EXISTS, format!("target namespace {to} exists")));
+        }
+        self.refuse_case_clash(&to.db)
     }
 
     /// Takes the ids of an index build and marks them as being built. After a crash the next open removes the
@@ -365,7 +407,7 @@ pub(crate) fn modify_limits(
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        *definition = changed;
+        collection.publish(&mut definition, changed);
     }
     Ok(Some(()))
 }
@@ -397,7 +439,7 @@ pub(crate) fn modify_validation(
     let mut batch = Batch::new(storage.database);
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
-    *definition = changed;
+    collection.publish(&mut definition, changed);
     Ok(Some(()))
 }
 
@@ -424,6 +466,14 @@ pub(crate) fn drop_indexes(
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(kept.clone()))?;
     collection.withdraw_indexes(&mut definition, kept, || storage.store.commit_definition(batch))?;
     Ok(Some(dropped.len()))
+}
+
+/// A collection's new name.
+#[derive(Clone, Copy)]
+pub(crate) struct Rename<'a> {
+    pub(crate) from: &'a Namespace,
+    pub(crate) to: &'a Namespace,
+    pub(crate) replace: Replace<'a>,
 }
 
 /// What a rename does if a collection has the new name already.

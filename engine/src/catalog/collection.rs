@@ -30,8 +30,8 @@ pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
     gate: ShardedLock<Definition>,
-    /// The same indexes for readers, which never wait for the gate.
-    published: RwLock<Arc<[Index]>>,
+    /// What readers go by, which never wait for the gate.
+    published: RwLock<Definition>,
     /// The bits of [`Changes`].
     changes: AtomicU64,
     /// Held while the catalog entry is written with new arrays, until the commit: each entry must contain the
@@ -106,7 +106,7 @@ impl CollectionState {
             order: once(order),
             id,
             namespace,
-            published: RwLock::new(Arc::clone(&definition.indexes)),
+            published: RwLock::new(definition.clone()),
             gate: ShardedLock::new(definition),
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
@@ -138,14 +138,14 @@ impl CollectionState {
     /// Makes the collection a capped one for readers and writers. The caller holds the gate exclusively and has committed the
     /// order and the entry.
     pub(crate) fn become_capped(&self, held: &mut Definition, capped: Capped) {
-        held.capped = Some(capped);
+        self.publish(held, held.with_capped(Some(capped)));
         // A collection is converted once: later conversions change its limits.
         let _ = self.order.set(Arc::new(InsertionOrder::new(capped.order)));
     }
 
     /// The current indexes, for readers.
     pub(crate) fn indexes(&self) -> Arc<[Index]> {
-        Arc::clone(&self.published.read())
+        Arc::clone(&self.published.read().indexes)
     }
 
     /// The current indexes that searches may use.
@@ -158,23 +158,28 @@ impl CollectionState {
         indexes.iter().filter(|index| !index.settings.hidden).cloned().collect()
     }
 
-    /// A copy of the current definition. It waits for a running change.
+    /// A copy of the current definition, for readers. It waits for no change.
     pub(crate) fn definition(&self) -> Definition {
-        self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.published.read().clone()
+    }
+
+    /// Replaces the definition for writers and readers. The caller holds the gate exclusively and has committed the change.
+    pub(crate) fn publish(&self, held: &mut Definition, changed: Definition) {
+        *self.published.write() = changed.clone();
+        *held = changed;
     }
 
     /// Adds a built index for writers and readers. The caller holds the gate exclusively and has committed
     /// the index.
     pub(crate) fn add_index(&self, held: &mut Definition, index: Index) {
-        held.indexes = held.indexes.iter().cloned().chain([index]).collect();
-        *self.published.write() = Arc::clone(&held.indexes);
+        let indexes = held.indexes.iter().cloned().chain([index]).collect();
+        self.publish(held, held.with_indexes(indexes));
     }
 
     /// Replaces the indexes for writers and readers by the same ones with other settings. The caller holds the gate
     /// exclusively and has committed the change.
     pub(crate) fn publish_settings(&self, held: &mut Definition, indexes: Arc<[Index]>) {
-        *self.published.write() = Arc::clone(&indexes);
-        held.indexes = indexes;
+        self.publish(held, held.with_indexes(indexes.to_vec()));
     }
 
     /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
@@ -185,15 +190,15 @@ impl CollectionState {
         kept: Vec<Index>,
         commit: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let kept: Arc<[Index]> = kept.into();
-        *self.published.write() = Arc::clone(&kept);
+        let kept = held.with_indexes(kept);
+        *self.published.write() = kept.clone();
         // After the list and before the commit: a reader who finds the same number before it takes the list
         // and after it took a snapshot has no index whose entries the snapshot lacks.
         self.changes.fetch_add(Changes::WITHDRAWAL, Ordering::AcqRel);
         let committed = commit();
         match committed {
-            Ok(()) => held.indexes = kept,
-            Err(_) => *self.published.write() = Arc::clone(&held.indexes),
+            Ok(()) => *held = kept,
+            Err(_) => *self.published.write() = held.clone(),
         }
         committed
     }
@@ -240,7 +245,7 @@ impl CollectionState {
             id: self.id,
             namespace,
             gate: ShardedLock::new(definition.clone()),
-            published: RwLock::new(Arc::clone(&definition.indexes)),
+            published: RwLock::new(definition.clone()),
             // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),

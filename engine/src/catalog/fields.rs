@@ -21,6 +21,21 @@ pub(crate) struct NewField<'a> {
     options: &'a FieldOptions,
     field: Field,
     attributes: Attributes,
+    /// The value in documents that is furthest along the sequence.
+    existing: Option<i64>,
+}
+
+/// Looks for the values that new fields are to start after. It reads the whole collection, whose gate the caller holds alone.
+pub(crate) fn find_existing(
+    collection: &CollectionState,
+    new: &mut [NewField<'_>],
+    furthest: &Furthest<'_>,
+) -> Result<()> {
+    // A scan, so only if it is asked for.
+    for field in new.iter_mut().filter(|field| field.options.start_from_existing == Some(true)) {
+        field.existing = furthest(collection, field.field.path(), &field.attributes)?;
+    }
+    Ok(())
 }
 
 /// Stages new fields with their sequences. They take effect with the commit of the batch.
@@ -29,23 +44,15 @@ pub(crate) fn stage_fields(
     ids: &mut NextIds,
     collection: &CollectionState,
     new: Vec<NewField<'_>>,
-    furthest: &Furthest<'_>,
 ) -> Result<Vec<AutoField>> {
     let mut added: Vec<AutoField> = Vec::new();
-    for NewField { options, field, attributes } in new {
-        let path = field.path();
-        // A scan of the collection, so only if it is asked for.
-        let existing = if options.start_from_existing == Some(true) {
-            furthest(collection, path, &attributes)?
-        } else {
-            None
-        };
+    for NewField { options, field, attributes, existing } in new {
         let initial = State::new(attributes);
         let start =
             options.used_up_to.map_or_else(|| Ok(initial.clone()), |value| initial.used_up_to(value))?;
         // After `used_up_to`: the sequence starts beyond whichever of the two is further.
         let state = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
-        let name = internal_name(collection.id, path);
+        let name = internal_name(collection.id, field.path());
         let db = &collection.namespace.db;
         let sequence = NewSequence { db, name: &name, owner: Some(collection.id), state };
         let state = stage_new_sequence(batch, ids, sequence)?;
@@ -104,7 +111,7 @@ pub(crate) fn parse_fields<'a>(
         if let Some(value) = options.used_up_to {
             State::new(attributes.clone()).used_up_to(value)?;
         }
-        parsed.push(NewField { options, field, attributes });
+        parsed.push(NewField { options, field, attributes, existing: None });
     }
     Ok(parsed)
 }

@@ -16,7 +16,7 @@ use crate::catalog::builds::BuildEnd;
 use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
-use crate::catalog::fields::{Furthest, as_conflict, parse_fields, stage_fields};
+use crate::catalog::fields::{Furthest, as_conflict, find_existing, parse_fields, stage_fields};
 use crate::catalog::names::Catalog;
 use crate::catalog::sequence_entry::Identity;
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, end_sequences};
@@ -111,13 +111,14 @@ impl Catalog {
         options: &[FieldOptions],
         furthest: &Furthest<'_>,
     ) -> Result<()> {
-        // The lock of all changes first and the gate after it, as everywhere.
-        let mut ids = self.next_ids.lock();
+        // The gate first and the lock of all changes after it, as everywhere.
         let mut definition = enter_present(collection)?;
+        let mut new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
+        find_existing(collection, &mut new, furthest)?;
+        let mut ids = self.next_ids.lock();
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
-        let new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
-        let added = stage_fields(&mut batch, &mut next, collection, new, furthest)?;
+        let added = stage_fields(&mut batch, &mut next, collection, new)?;
         let all = definition.fields.iter().cloned().chain(added.iter().cloned()).collect();
         // A copy: the definition that writers use changes only after the commit.
         let changed = definition.with_fields(AutoFields::new(all));
@@ -127,7 +128,7 @@ impl Catalog {
         for field in &added {
             self.sequences.insert(&field.state);
         }
-        *definition = changed;
+        collection.publish(&mut definition, changed);
         Ok(())
     }
 
@@ -141,8 +142,8 @@ impl Catalog {
         if paths.is_empty() {
             return Err(SequenceError::MissingOption { option: "Field" }.into());
         }
-        let _changes = self.next_ids.lock();
         let mut definition = enter_present(collection)?;
+        let _changes = self.next_ids.lock();
         // All names are checked before anything is staged, so a wrong one leaves no trace.
         for path in paths {
             if path.is_empty() {
@@ -164,7 +165,7 @@ impl Catalog {
         }
         end_sequences(&dropped, Box::new(|| storage.store.commit_definition(batch)))?;
         self.forget(&dropped);
-        *definition = changed;
+        collection.publish(&mut definition, changed);
         Ok(())
     }
 
@@ -211,7 +212,7 @@ pub(crate) fn alter_fields(
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
     publish_all(pending, storage);
-    *definition = changed;
+    collection.publish(&mut definition, changed);
     Ok(())
 }
 

@@ -273,9 +273,10 @@ impl<T> CreateAutoIncrement<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         // Only called for a field that starts after the existing values: it may read the whole collection.
+        let operation = self.collection.begin_plain(None);
         let furthest = |collection: &CollectionState, path: &str, attributes: &Attributes| {
             // The catalog calls it under the exclusive gate: no insert adds a value that the scan would miss.
-            furthest(&database, collection, path, attributes)
+            furthest(&database, collection, path, attributes, &operation)
         };
         loop {
             let state = shared.find_or_create(&database, namespace)?;

@@ -1,6 +1,8 @@
 //! What concerns all collections of a database: names, sizes and dropping. The handles `Client` and `Database` and the
 //! commands share it.
 
+use query::operation::OperationContext;
+
 use crate::collection::size::record_bytes;
 use crate::error::Result;
 use crate::names::validate_database;
@@ -38,8 +40,9 @@ pub(crate) fn stored_bytes(shared: &Shared, db: &str) -> Result<u64> {
     Ok(bytes.sum())
 }
 
-/// Drops the collections and then the sequences of a database. Each is a synced commit of its own.
-pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
+/// Drops the collections and then the sequences of a database. Each is a synced commit of its own. `operation` may end it
+/// between two of them.
+pub(crate) fn drop_database(shared: &Shared, db: &str, operation: &OperationContext) -> Result<()> {
     validate_database(db)?;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
@@ -47,13 +50,14 @@ pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
     for name in shared.catalog.collection_names(db) {
         // `stored`, not `parse`: the names include those of system collections.
         let namespace = Namespace::stored(db, &name)?;
-        shared.define(&storage, |storage| shared.catalog.drop_collection(storage, &namespace))?;
+        shared.define(&storage, |storage| shared.catalog.drop_collection(storage, &namespace, operation))?;
     }
     // After the collections, which take the sequences of their fields with them.
     for state in shared.catalog.sequences.of_database(db) {
         let name = &state.identity.name;
         // The sequence of an auto-increment field has an owner, and went with its collection.
         if state.identity.owner.is_none() {
+            operation.look()?;
             shared.define(&storage, |storage| shared.catalog.drop_sequence(storage, db, name))?;
         }
     }

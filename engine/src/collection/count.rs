@@ -23,7 +23,6 @@ use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
-use crate::storage::latch::LatchSet;
 use crate::storage::{Database, Store};
 
 /// How often a thread that waits for the count of another one looks whether it must end.
@@ -278,7 +277,7 @@ fn with_counter(
 ) -> Result<Option<(ReadView, CounterMark)>> {
     // A write changes the counter after its commit, both under its latches. While all latches are held, no write is
     // between the two.
-    let _latched = store.latches.lock(&LatchSet::all());
+    let _latched = store.latches.lock_all();
     Ok(ReadView::of_found(database, state)?.map(|view| (view, state.count.mark())))
 }
 

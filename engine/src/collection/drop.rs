@@ -49,7 +49,8 @@ impl<T> DropCollection<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         // To drop a collection that does not exist is no error in MongoDB either.
-        shared.define(&database, |storage| shared.catalog.drop_collection(storage, namespace))?;
+        let operation = self.collection.begin_plain(None);
+        shared.define(&database, |storage| shared.catalog.drop_collection(storage, namespace, &operation))?;
         Ok(())
     }
 }

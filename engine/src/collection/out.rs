@@ -12,7 +12,7 @@ use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
 use crate::catalog::capped::{Capped, CappedLimits};
-use crate::catalog::change::{Replace, refuse_fields};
+use crate::catalog::change::{Rename, Replace, refuse_fields};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::codes::refused;
 use crate::cursor::Cursor;
@@ -204,7 +204,10 @@ impl<'a> Aside<'a> {
         }
         let replace = Replace::Same(&self.copied);
         shared.define(&database, |storage| {
-            shared.catalog.rename(storage, &self.namespace, self.target, replace)?;
+            // What it could end was gathered before.
+            let operation = OperationContext::unlimited();
+            let rename = Rename { from: &self.namespace, to: self.target, replace };
+            shared.catalog.rename(storage, rename, &operation)?;
             self.is_placed = true;
             Ok(())
         })?;
@@ -235,7 +238,8 @@ impl Drop for Aside<'_> {
         }
         // A store that refuses this (it is closed, or a commit failed) drops the collection when it is opened next.
         let dropped = self.shared.store.enter().and_then(|database| {
-            let drop = |storage| self.shared.catalog.drop_collection(storage, &self.namespace);
+            let operation = OperationContext::unlimited();
+            let drop = |storage| self.shared.catalog.drop_collection(storage, &self.namespace, &operation);
             self.shared.define(&database, drop)
         });
         if let Err(error) = dropped {

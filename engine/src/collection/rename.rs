@@ -1,6 +1,6 @@
 //! `rename`.
 
-use crate::catalog::change::Replace;
+use crate::catalog::change::{Rename, Replace};
 use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::metrics::shape::Requested;
@@ -80,6 +80,9 @@ impl<T> RenameCollection<'_, T> {
         let from = self.collection.valid_namespace()?;
         // Parsed as a caller's name, so that no rename reaches a collection of the system.
         let to = Namespace::parse(&from.db, &self.to)?;
-        shared.define(&database, |storage| shared.catalog.rename(storage, from, &to, self.replace))
+        let operation = self.collection.begin_plain(None);
+        let renamed = Rename { from, to: &to, replace: self.replace };
+        let rename = |storage| shared.catalog.rename(storage, renamed, &operation);
+        shared.define(&database, rename)
     }
 }

@@ -8,7 +8,7 @@ use index::collation::Collation;
 use query::code::Code;
 
 use crate::catalog::capped::CappedRequest;
-use crate::catalog::change::{NewCollection, Replace};
+use crate::catalog::change::{NewCollection, Rename, Replace};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Named;
 use crate::catalog::view_change::ViewChange;
@@ -156,7 +156,9 @@ pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let rename = || {
         let storage = context.shared.store.enter()?;
         context.shared.store.admit_write()?;
-        let rename = |storage| context.shared.catalog.rename(storage, &from, &to, replace);
+        let operation = context.operation();
+        let renamed = Rename { from: &from, to: &to, replace };
+        let rename = |storage| context.shared.catalog.rename(storage, renamed, &operation);
         context.shared.define(&storage, rename)
     };
     watch.end(rename(), Requested::default)?;

@@ -61,7 +61,7 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     arguments.allow(&[])?;
     // Asked before the drop. As in MongoDB, the reply names the database only if it was there.
     let existed = by_database::database_names(context.shared)?.iter().any(|name| name == context.db);
-    by_database::drop_database(context.shared, context.db)?;
+    by_database::drop_database(context.shared, context.db, &context.operation())?;
     Ok(if existed {
         doc! { "dropped": context.db }
     } else {

@@ -212,6 +212,7 @@ impl ListCollectionNames<'_> {
 impl DropDatabase<'_> {
     /// Drops the collections and then the sequences. Each is a synced commit of its own.
     pub fn run(self) -> Result<()> {
-        by_database::drop_database(&self.database.shared, &self.database.name)
+        let Database { shared, name, .. } = self.database;
+        by_database::drop_database(shared, name, &shared.plain_operation(&self.database.caller, None))
     }
 }

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use bson::doc;
+use query::operation::OperationContext;
 
-use crate::catalog::change::{Replace, drop_indexes};
+use crate::catalog::change::{Rename, Replace, drop_indexes};
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{FoundCollection, ReadView, look_up};
@@ -71,15 +72,20 @@ impl Fixture {
 
     fn rename(&self, from: &str, to: &str) {
         let storage = self.shared.storage(&self.database);
-        self.shared
-            .catalog
-            .rename(storage, &namespace(from), &namespace(to), Replace::DropTarget)
-            .expect("renamed");
+        let (from, to) = (namespace(from), namespace(to));
+        let rename = Rename { from: &from, to: &to, replace: Replace::DropTarget };
+        let operation = OperationContext::unlimited();
+        self.shared.catalog.rename(storage, rename, &operation).expect("renamed");
     }
 
     fn drop_collection(&self, name: &str) {
         let storage = self.shared.storage(&self.database);
-        assert!(self.shared.catalog.drop_collection(storage, &namespace(name)).expect("dropped"));
+        assert!(
+            self.shared
+                .catalog
+                .drop_collection(storage, &namespace(name), &OperationContext::unlimited())
+                .expect("dropped")
+        );
     }
 
     fn drop_indexes(&self, name: &str) {

@@ -14,8 +14,6 @@
 //! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence, and what an insert
 //!   commits during its turn at a capped collection.
 //! - [`CommitLevel::RESERVE`]: a sequence's reserve.
-//!
-//! Only a store that was opened with delayed durability has the lowest level: see `log_flush`.
 
 use crate::error::Result;
 use crate::options::{Acknowledgment, Durability, WriteConcern};
@@ -23,7 +21,7 @@ use crate::options::{Acknowledgment, Durability, WriteConcern};
 /// When a commit returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitLevel {
-    /// After the write is in the log's buffer, in the memory of this process.
+    /// After the write is in the log's buffer, in the memory of this process: only with delayed durability, see `log_flush`.
     Delayed,
     /// After the write reached the operating system.
     Buffered,

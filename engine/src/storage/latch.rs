@@ -2,19 +2,24 @@
 //!
 //! A write holds the latches of its record key and of its unique keys from the uniqueness check until its commit has
 //! returned. An operation takes all its latches together, in ascending order of stripes. Every operation uses this
-//! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness.
+//! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness: what takes
+//! long is done without latches.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam::utils::CachePadded;
 
 use crate::metrics::timing::Timing;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{self, Mutex, MutexGuard};
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words. The checker of interleavings gets
 /// few: each is a point at which it may switch threads, and some operations take all of them.
 const STRIPES: usize = if cfg!(shuttle) { 64 } else { 1024 };
 const WORDS: usize = STRIPES / 64;
+
+/// How long an operation that wants all latches keeps those that it has while it waits for others, at first and at most.
+const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The latches of a store.
 pub(crate) struct Latches {
@@ -38,12 +43,6 @@ pub(crate) struct Latched<'a> {
 }
 
 impl LatchSet {
-    /// Every stripe. While a thread holds them all, no write is between its commit and the update of memory that
-    /// follows.
-    pub(crate) fn all() -> Self {
-        Self { words: [u64::MAX; WORDS] }
-    }
-
     /// Adds the stripe of `key`. Equal keys of different families share a stripe, which only costs time.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8]) {
@@ -96,6 +95,36 @@ impl Latches {
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         others.extend(stripes.map(|stripe| self.lock_stripe(stripe)));
         Latched { _first: None, _others: others }
+    }
+
+    /// Waits for all latches. While they are held, no write is between its commit and the update of memory that follows.
+    ///
+    /// A write holds its latch longer if its commit waits for a sync, or for room in memory. Then all others are let go before
+    /// it is waited for: what is written elsewhere must not wait with it.
+    pub(crate) fn lock_all(&self) -> Latched<'_> {
+        let mut patience = PATIENCE;
+        loop {
+            match self.try_lock_all(patience) {
+                Ok(latched) => return latched,
+                Err(busy) => drop(self.lock_stripe(busy)),
+            }
+            // Where many commits wait for syncs, each of a few milliseconds, one is always under way.
+            patience = (2 * patience).min(PATIENCE_MAX);
+        }
+    }
+
+    /// Takes all latches within `patience`. Fails with one that is busy for longer.
+    fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<()>> {
+        let mut others = Vec::with_capacity(STRIPES);
+        let mut until = None;
+        for stripe in &self.stripes {
+            let free = stripe.try_lock().or_else(|| {
+                let until = *until.get_or_insert_with(|| Instant::now() + patience);
+                sync::try_lock_for(stripe, until.saturating_duration_since(Instant::now()))
+            });
+            others.push(free.ok_or(&**stripe)?);
+        }
+        Ok(Latched { _first: None, _others: others })
     }
 
     #[inline]
@@ -158,8 +187,30 @@ mod tests {
     }
 
     #[test]
-    fn all_stripes_are_every_stripe() {
-        assert!(LatchSet::all().stripes().eq(0..STRIPES));
+    fn all_latches_exclude_every_key() {
+        let latches = Latches::new();
+        let all = latches.lock_all();
+        assert!(latches.stripes.iter().all(|stripe| stripe.try_lock().is_none()));
+        drop(all);
+        assert!(latches.stripes.iter().all(|stripe| stripe.try_lock().is_some()));
+    }
+
+    /// What wants all latches waits for one that is held, and keeps none meanwhile.
+    #[test]
+    fn waiting_for_all_keeps_no_other_latch() {
+        let latches = Latches::new();
+        let last = latches.stripes.last().expect("there are many").lock();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(latches.lock_all()));
+            // Until it has taken the first ones, and let them go again.
+            let first = latches.stripes.first().expect("there are many");
+            while first.try_lock().is_some() {
+                std::thread::yield_now();
+            }
+            drop(first.lock());
+            assert!(!waiting.is_finished());
+            drop(last);
+        });
     }
 
     #[test]

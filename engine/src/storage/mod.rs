@@ -12,6 +12,7 @@ pub(crate) mod folder_files;
 mod gauges;
 mod health;
 mod log_flush;
+mod log_thread;
 mod log_turns;
 mod memory;
 mod open;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::storage::families::Database;
 use crate::storage::fork;
-use crate::storage::log_flush::LogThread;
+use crate::storage::log_thread::LogThread;
 use crate::storage::quota::watch::QuotaThreads;
 use crate::storage::write::Commits;
 use crate::sync::HAS_BACKGROUND;

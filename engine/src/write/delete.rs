@@ -15,10 +15,12 @@ use crate::write::capped;
 use crate::write::entries::entries_of;
 use crate::write::find::{Check, DocumentSearch, on_first, open};
 use crate::write::prepare::encoded_id;
-use crate::write::{COMMIT_BYTES_MAX, Target};
+use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target};
 
 /// Documents that a `delete_many` latches together.
 pub(super) const LATCHED_DOCUMENTS_MAX: usize = 1000;
+/// How many steps it may take to look at them again. The rest is left to another commit.
+const BATCH_STEPS_UNDER_LATCH: u64 = 4 * STEPS_UNDER_LATCH;
 
 /// Removes the first document that matches. Returns what `show` made of it, before it was removed: if `show` fails, the
 /// document stays.
@@ -73,23 +75,43 @@ fn delete_found<R>(
     check: &Check<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
-    let mut turn = capped::turn(target)?;
-    let _latched = target.store.latches.lock_one(key);
-    // Read again under the latch: since the walk another writer may have removed or changed it.
-    let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
     let is_checked = target.database.fault() != PlantedFault::DeletesNotChecked;
-    if is_checked && !check.holds(stored(key, &current)?)? {
-        return Ok(None);
+    // What the caller is shown comes before the commit, because a refusal must not remove the document.
+    let judge = |current: &[u8]| {
+        let is_match = !is_checked || check.holds(stored(key, current)?)?;
+        is_match.then(|| show(current)).transpose()
+    };
+    // A verdict on the document as it was then, if it took long.
+    let mut ahead = None;
+    loop {
+        let mut turn = capped::turn(target)?;
+        let latched = target.store.latches.lock_one(key);
+        // Read again under the latch: since the walk another writer may have removed or changed it.
+        let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
+        let judged = match ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current) {
+            Some((_, judged)) => judged,
+            None => {
+                let slice = target.operation.slice(STEPS_UNDER_LATCH);
+                let judged = judge(&current);
+                if slice.is_over() {
+                    let read = current.to_vec();
+                    drop((slice, current, latched, turn));
+                    let judged = judge(&read)?;
+                    ahead = Some((read, judged));
+                    continue;
+                }
+                judged?
+            }
+        };
+        let Some(shown) = judged else { return Ok(None) };
+        let mut batch = Batch::new(target.database);
+        stage(target, &mut batch, key, &current)?;
+        if let Some(turn) = &mut turn {
+            capped::stage_removal(target, turn, &mut batch, key, &current)?;
+        }
+        target.count(commit(target, turn, batch), key, -1)?;
+        return Ok(Some(shown));
     }
-    // Before the commit, because a refusal must not remove the document.
-    let shown = show(&current)?;
-    let mut batch = Batch::new(target.database);
-    stage(target, &mut batch, key, &current)?;
-    if let Some(turn) = &mut turn {
-        capped::stage_removal(target, turn, &mut batch, key, &current)?;
-    }
-    target.count(commit(target, turn, batch), key, -1)?;
-    Ok(Some(shown))
 }
 
 /// What one commit of a `delete_many` did.
@@ -109,7 +131,8 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     for key in found {
         latches.add(key);
     }
-    let _latched = target.store.latches.lock(&latches);
+    let latched = target.store.latches.lock(&latches);
+    let slice = target.operation.slice(BATCH_STEPS_UNDER_LATCH);
     let mut batch = Batch::new(target.database);
     let (mut looked_at, mut deleted, mut last) = (0, 0, None);
     for key in found {
@@ -117,10 +140,17 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
         if batch.bytes() > COMMIT_BYTES_MAX {
             break;
         }
-        looked_at += 1;
-        let Some(current) = target.database.get(Family::Records, key)? else { continue };
+        let Some(current) = target.database.get(Family::Records, key)? else {
+            looked_at += 1;
+            continue;
+        };
         let is_checked = target.database.fault() != PlantedFault::DeletesNotChecked;
-        if is_checked && !selector.matches(stored(key, &current)?)? {
+        let is_match = if is_checked { selector.matches(stored(key, &current)?) } else { Ok(true) };
+        if slice.is_over() {
+            break;
+        }
+        looked_at += 1;
+        if !is_match? {
             continue;
         }
         stage(target, &mut batch, key, &current)?;
@@ -130,8 +160,16 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
         deleted += 1;
         last = Some(key);
     }
+    drop(slice);
     if let Some(last) = last {
         target.count(commit(target, turn, batch), last, -deleted)?;
+    } else if looked_at == 0
+        && let Some(slow) = found.first()
+    {
+        // Alone, and without the latches of the others.
+        drop((latched, turn));
+        let deleted = delete_found(target, slow, &Check::of(selector), |_| Ok(()))?;
+        return Ok(Done { looked_at: 1, deleted: deleted.map_or(0, |()| 1) });
     }
     Ok(Done { looked_at, deleted: deleted.unsigned_abs() })
 }

@@ -39,7 +39,7 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn of(selector: &'a Selector) -> Self {
+    pub(super) fn of(selector: &'a Selector) -> Self {
         Self { selector, sorted: None }
     }
 

@@ -77,6 +77,10 @@ pub(crate) struct Target<'a> {
     pub(crate) operation: &'a OperationContext,
 }
 
+/// How many steps a write may compute while it holds latches: about a millisecond. What takes longer is computed without them, and
+/// counts if the document is still the same under the latch.
+const STEPS_UNDER_LATCH: u64 = 1 << 14;
+
 /// Looks at a document's final bytes before they are committed.
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 

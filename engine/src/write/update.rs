@@ -2,7 +2,8 @@
 //!
 //! The document is read under the latch of its record, so nothing that another writer does is lost: increments of any
 //! number of threads add up. A change that adds keys to unique indexes needs their latches too, which must be taken
-//! in one step with the record's; then the document is read and computed once more.
+//! in one step with the record's. And a change that takes long to compute is computed without latches, which other
+//! documents share. Either way what was computed counts only if the document is still the same under the latch.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -17,13 +18,13 @@ use crate::options::PlantedFault;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
-use crate::write::Target;
 use crate::write::capped;
 use crate::write::change::Change;
 use crate::write::entries::{Entry, NewArrays, entries_of};
 use crate::write::find::{Check, DocumentSearch, on_each, on_first};
 use crate::write::prepare::encoded_id;
 use crate::write::unique::{is_unique, taken_entry};
+use crate::write::{STEPS_UNDER_LATCH, Target};
 
 /// Which state of the document the caller wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,13 +129,16 @@ fn update_found(
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
+    let compute = |current: &[u8]| compute(target, key, check, change, shown, current);
     let mut held: Option<LatchSet> = None;
+    // What was computed of a document as it was then.
+    let mut ahead: Option<(Vec<u8>, Computed)> = None;
     loop {
         // Before the latches, and in each round: it must not be held while they are waited for again.
         let mut turn = capped::turn(target)?;
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
         let early = reads_early.then(|| target.database.record(key)).transpose()?;
-        let _latched = match &held {
+        let latched = match &held {
             None => target.store.latches.lock_one(key),
             Some(latches) => target.store.latches.lock(latches),
         };
@@ -143,26 +147,30 @@ fn update_found(
             Some(read) => read,
         };
         let Some(current) = current else { return Ok(None) };
-        let old = stored(key, &current)?;
-        if !check.holds(old)? {
-            return Ok(None);
-        }
-        let Some(new) = change.successor(target, check.selector(), key, old)? else {
-            // MongoDB counts a document that stays the same as matched and not as modified.
-            let shown = shown.of(&current, &current)?;
-            return Ok(Some(Matched { is_modified: false, shown }));
+        let computed = match ahead.take().filter(|(read, _)| *read == current) {
+            Some((_, computed)) => computed,
+            None => {
+                let slice = target.operation.slice(STEPS_UNDER_LATCH);
+                let computed = compute(&current);
+                if slice.is_over() {
+                    drop((slice, latched, turn));
+                    let computed = compute(&current)?;
+                    ahead = Some((current, computed));
+                    continue;
+                }
+                computed?
+            }
         };
-        if let Some(checks) = target.checks
-            && let Some(refusal) = checks.refuse_change(old, stored(key, &new)?)?
-        {
-            return Err(Error::write(refusal));
-        }
+        let (new, shown) = match computed {
+            Computed::NotMatched => return Ok(None),
+            Computed::Same { shown } => return Ok(Some(Matched { is_modified: false, shown })),
+            Computed::Changed { new, shown } => (new, shown),
+        };
         if let Some(turn) = &mut turn {
             capped::resize(&mut turn.state, &current, &new);
         }
         // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
         if target.indexes.is_empty() && turn.is_none() {
-            let shown = shown.of(&current, &new)?;
             target.commit_changed_record(key, &new)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
@@ -171,15 +179,54 @@ fn update_found(
         let needed = difference.latches(target, key);
         if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
             // Latches are taken in one global order, so none may be added to those that are held: all are let go and
-            // taken together. Another writer may change the document in between, so it is read and computed again.
+            // taken together. Another writer may change the document in between.
             held = Some(needed);
+            ahead = Some((current, Computed::Changed { new, shown }));
             continue;
         }
-        let shown = shown.of(&current, &new)?;
         difference.commit(target, turn, key, &new)?;
         notes::updated(1);
         return Ok(Some(Matched { is_modified: true, shown }));
     }
+}
+
+/// What a change makes of a document, and what the caller is shown.
+enum Computed {
+    /// The document does not pass the check any more.
+    NotMatched,
+    /// Its bytes stay the same.
+    Same {
+        shown: Option<RawDocumentBuf>,
+    },
+    Changed {
+        new: Vec<u8>,
+        shown: Option<RawDocumentBuf>,
+    },
+}
+
+fn compute(
+    target: Target<'_>,
+    key: &[u8],
+    check: &Check<'_>,
+    change: &Change<'_>,
+    shown: Shown<'_>,
+    current: &[u8],
+) -> Result<Computed> {
+    let old = stored(key, current)?;
+    if !check.holds(old)? {
+        return Ok(Computed::NotMatched);
+    }
+    let Some(new) = change.successor(target, check.selector(), key, old)? else {
+        // MongoDB counts a document that stays the same as matched and not as modified.
+        return Ok(Computed::Same { shown: shown.of(current, current)? });
+    };
+    if let Some(checks) = target.checks
+        && let Some(refusal) = checks.refuse_change(old, stored(key, &new)?)?
+    {
+        return Err(Error::write(refusal));
+    }
+    let shown = shown.of(current, &new)?;
+    Ok(Computed::Changed { new, shown })
 }
 
 /// What an update changes in the indexes.

@@ -11,19 +11,24 @@
 mod budget;
 mod interruption;
 mod looks;
+mod slice;
 mod spill;
+mod work_clock;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use self::budget::MemoryBudget;
 pub use self::interruption::{CancellationToken, Interruption, WakeOnCancel};
 use self::interruption::{MemoryLimits, interruption};
-use self::looks::{Looks, nanos};
+use self::looks::Looks;
+pub use self::slice::Slice;
+use self::slice::SliceState;
 pub use self::spill::{RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles};
+use self::work_clock::WorkClock;
 
 /// The number of steps between two looks at clock and tokens, as a power of two.
 const STEPS_PER_LOOK_LOG: u32 = 7;
@@ -93,22 +98,13 @@ struct OperationState {
     /// What was taken from the shared budget, in whole grants.
     granted: AtomicUsize,
     looks: Looks,
+    slice: SliceState,
     stage_bytes: usize,
     files: Option<Arc<dyn TemporaryFiles>>,
     /// Whether the caller does not want it to use files.
     is_off_disk: AtomicBool,
     /// How many times something was moved to a file.
     spills: AtomicU64,
-}
-
-/// A limit of time and what was used of it, in nanoseconds.
-struct WorkClock {
-    base: Instant,
-    limit: u64,
-    /// The time at work before the last pause.
-    spent: AtomicU64,
-    /// When work was resumed: nanoseconds after `base`, plus 1. It is 0 during a pause.
-    since: AtomicU64,
 }
 
 impl OperationContext {
@@ -124,12 +120,7 @@ impl OperationContext {
     pub fn new(allowance: Allowance) -> Self {
         let Allowance { tokens, time, bytes, shared, stage_bytes, files } = allowance;
         // MongoDB takes a `maxTimeMS` of 0 for no limit.
-        let time = time.filter(|limit| !limit.is_zero()).map(|limit| WorkClock {
-            base: Instant::now(),
-            limit: nanos(limit),
-            spent: AtomicU64::new(0),
-            since: AtomicU64::new(1),
-        });
+        let time = time.filter(|limit| !limit.is_zero()).map(WorkClock::starting_now);
         let state = OperationState {
             tokens,
             time,
@@ -141,6 +132,7 @@ impl OperationContext {
             shared,
             granted: AtomicUsize::new(0),
             looks: Looks::default(),
+            slice: SliceState::default(),
             stage_bytes: stage_bytes.unwrap_or(usize::MAX),
             files,
             is_off_disk: AtomicBool::new(false),
@@ -261,6 +253,22 @@ impl OperationContext {
         self.state.as_ref().map_or(Ok(()), |state| state.look())
     }
 
+    /// Stops the operation, as if its time were over, once it has taken `steps` more steps, until what is returned is dropped; then
+    /// it goes on. For work that others wait for: what is stopped so is done again, where nothing waits.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::counting();
+    /// let slice = context.slice(1000);
+    /// assert!(context.steps(1900).is_err() && slice.is_over());
+    /// drop(slice);
+    /// assert!(context.steps(900).is_ok());
+    /// ```
+    pub fn slice(&self, steps: u64) -> Slice<'_> {
+        let Some(state) = &self.state else { return Slice::endless() };
+        state.slice.begin(self.steps_taken().saturating_add(steps), &state.stopped)
+    }
+
     /// Wakes by `waker` when one of the operation's tokens is cancelled, until what is returned is dropped.
     ///
     /// ```
@@ -289,7 +297,7 @@ impl OperationContext {
     #[inline]
     pub fn resume(&self) {
         if let Some(time) = self.time() {
-            time.since.store(time.now(), Ordering::Relaxed);
+            time.resume();
         }
     }
 
@@ -313,8 +321,7 @@ impl OperationContext {
         }
         if let Some(time) = self.time() {
             // A second pause changes nothing: without a start the total is what was spent before.
-            time.spent.store(time.total(), Ordering::Relaxed);
-            time.since.store(0, Ordering::Relaxed);
+            time.pause();
         }
     }
 
@@ -472,11 +479,15 @@ impl OperationState {
         }
         let cancelled = self.tokens.iter().find_map(CancellationToken::reason);
         // The clock is read last: it costs most.
-        let is_late = || self.time.as_ref().is_some_and(|time| time.total() >= time.limit);
-        match cancelled.or_else(|| is_late().then_some(Interruption::TimeLimit)) {
-            None => Ok(()),
-            Some(reason) => Err(self.stop(reason)),
+        let is_late = || self.time.as_ref().is_some_and(WorkClock::is_over);
+        let reason = cancelled.or_else(|| is_late().then_some(Interruption::TimeLimit));
+        if let Some(reason) = reason {
+            return Err(self.stop(reason));
         }
+        if self.slice.is_over_at(self.steps.load(Ordering::Relaxed)) {
+            return Err(self.stop(Interruption::TimeLimit));
+        }
+        Ok(())
     }
 
     fn stop(&self, reason: Interruption) -> Interruption {
@@ -537,20 +548,6 @@ impl Drop for OperationState {
             // Reservations hold clones of the context, so none is left when the state is dropped.
             shared.give_back(*self.granted.get_mut());
         }
-    }
-}
-
-impl WorkClock {
-    fn now(&self) -> u64 {
-        nanos(self.base.elapsed()).saturating_add(1)
-    }
-
-    /// The time at work until now, pauses left out.
-    fn total(&self) -> u64 {
-        let since = self.since.load(Ordering::Relaxed);
-        // `since` is counted from 1, because 0 stands for a pause.
-        let running = if since == 0 { 0 } else { self.now().saturating_sub(since) };
-        self.spent.load(Ordering::Relaxed).saturating_add(running)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use index::path::{FieldPath, value_at};
+use query::operation::OperationContext;
 use sequence::attributes::Attributes;
 
 use crate::catalog::collection::CollectionState;
@@ -19,12 +20,14 @@ pub(crate) fn furthest(
     collection: &CollectionState,
     path: &str,
     attributes: &Attributes,
+    operation: &OperationContext,
 ) -> Result<Option<i64>> {
     let path = FieldPath::parse(path).map_err(|error| Error::invalid_argument(error.to_string()))?;
     let bounds = (collection.id.prefix().to_vec(), Some(collection.id.end()));
     let mut scan = Scan::open(&Snapshot::take(database), Family::Records, bounds, CacheUse::Bypass);
     let mut furthest = None;
     while scan.advance()? {
+        operation.pass(scan.value().len())?;
         let found = value_at(stored(scan.key(), scan.value())?, &path);
         // A sequence counts integers only: doubles and decimals mean as little to it as texts do.
         let integer = found.and_then(|found| found.as_i64().or(found.as_i32().map(i64::from)));

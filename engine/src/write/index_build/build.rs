@@ -13,7 +13,6 @@ use crate::catalog::names::Catalog;
 use crate::error::Result;
 use crate::progress::IndexBuildPhase;
 use crate::storage::handles::Storage;
-use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::write::index_build::building::Building;
 use crate::write::index_build::follow::{Follower, Pace};
@@ -192,7 +191,7 @@ impl Drop for Running<'_> {
         }
         {
             // No writer is between its look at the builds and its commit, so no note comes after the removal.
-            let _latched = self.storage.store.latches.lock(&LatchSet::all());
+            let _latched = self.storage.store.latches.lock_all();
             self.collection.builds.remove(&self.build);
         }
         abandon(self.storage, self.ids);

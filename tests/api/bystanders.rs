@@ -1,0 +1,183 @@
+//! Calls that take long, and what others do meanwhile.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cairndb::bson::{Document, doc};
+use cairndb::{CancellationToken, Collection, Error, IndexModel};
+use cairndb_tests::race::race;
+
+use crate::Fixture;
+use crate::cancellation::{endless, wide};
+
+const INTERRUPTED: i32 = 11_601;
+/// More than the engine has latches, so that each is met several times.
+const MANY: i32 = 5000;
+/// What must not wait for a call without an end is done within this time, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for another thread to be in the middle of its call.
+const WHILE: Duration = Duration::from_millis(100);
+
+/// Does the work of others while an endless call runs, which is ended afterwards.
+#[track_caller]
+fn beside(
+    things: &Collection<Document>,
+    slow: impl Fn(&Collection<Document>) -> Result<(), Error> + Sync,
+    others: impl FnOnce() + Send,
+) {
+    let token = CancellationToken::new();
+    let (things, (done, is_done)) = (things.with_cancellation(&token), channel());
+    thread::scope(|scope| {
+        let running = scope.spawn(|| slow(&things));
+        scope.spawn(move || {
+            others();
+            done.send(()).expect("it is waited for");
+        });
+        let in_time = is_done.recv_timeout(PATIENCE);
+        let is_running = !running.is_finished();
+        token.cancel();
+        let ended = running.join().expect("it does not panic").expect_err("it is endless");
+        assert_eq!(ended.code(), Some(INTERRUPTED), "{ended}");
+        assert!(in_time.is_ok() && is_running, "others have waited");
+    });
+}
+
+fn slow_update(things: &Collection<Document>) -> Result<(), Error> {
+    things.update_one(doc! { "_id": 0 }, vec![doc! { "$set": { "s": endless() } }]).run().map(drop)
+}
+
+/// Waits as long as another thread needs to be in the middle of its call.
+fn wait_a_while() {
+    let started = Instant::now();
+    while started.elapsed() < WHILE {
+        thread::yield_now();
+    }
+}
+
+/// It once computed with the latch of its document, which one in a thousand others shares; and whatever wanted all latches
+/// kept all others while it waited for that one.
+#[test]
+fn an_update_that_takes_long_holds_up_no_other_document() {
+    let fixture = Fixture::new();
+    fixture.things.insert_one(wide()).run().expect("it is new");
+    let others = fixture.client.database("other").collection::<Document>("others");
+    beside(&fixture.things, slow_update, || {
+        wait_a_while();
+        for id in 0..MANY {
+            others.insert_one(doc! { "_id": id, "n": id }).run().expect("it is new");
+        }
+        for id in 1..MANY {
+            fixture.things.insert_one(doc! { "_id": id }).run().expect("it is new");
+        }
+        let raised = fixture.things.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } }).run();
+        assert_eq!(raised.expect("changed").modified_count, 1);
+        assert_eq!(others.delete_many(doc! { "n": { "$lt": 10 } }).run().expect("deleted").deleted_count, 10);
+        assert!(fixture.client.verify().expect("verified").is_clean());
+        others.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("built");
+    });
+    // Not even a part of it was done.
+    assert_eq!(fixture.things.find_one(doc! { "_id": 0 }).run().expect("read"), Some(wide()));
+}
+
+/// A drop and a rename wait for the writers of their collection. They once held the lock of all collections meanwhile.
+#[test]
+fn a_drop_that_waits_for_a_writer_holds_up_no_other_collection() {
+    let fixture = Fixture::new();
+    let changes: [fn(&Collection<Document>) -> Result<(), Error>; 2] =
+        [|things| things.drop().run(), |things| things.rename("renamed").run()];
+    for (round, change) in changes.into_iter().enumerate() {
+        fixture.things.insert_one(wide()).run().expect("it is new");
+        let database = fixture.client.database("other");
+        thread::scope(|scope| {
+            let mut changing = None;
+            beside(&fixture.things, slow_update, || {
+                wait_a_while();
+                changing = Some(scope.spawn(|| change(&fixture.things)));
+                for number in 0..50 {
+                    database.create_collection(format!("made_{round}_{number}")).run().expect("made");
+                    let by_insert = database.collection::<Document>(&format!("new_{round}_{number}"));
+                    by_insert.insert_one(doc! { "n": number }).run().expect("stored");
+                    assert!(
+                        !fixture
+                            .client
+                            .database("test")
+                            .list_collection_names()
+                            .run()
+                            .expect("listed")
+                            .is_empty()
+                    );
+                }
+            });
+            changing.expect("started").join().expect("it does not panic").expect("the writer has ended");
+        });
+        assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 0);
+    }
+}
+
+#[test]
+fn a_drop_that_is_ended_while_it_waits_drops_nothing() {
+    let fixture = Fixture::new();
+    fixture.things.insert_one(wide()).run().expect("it is new");
+    let token = CancellationToken::new();
+    let dropping = fixture.things.with_cancellation(&token);
+    thread::scope(|scope| {
+        let mut waiting = None;
+        beside(&fixture.things, slow_update, || {
+            wait_a_while();
+            waiting = Some(scope.spawn(|| dropping.drop().run()));
+            wait_a_while();
+            token.cancel();
+        });
+        let ended = waiting.expect("started").join().expect("it does not panic").expect_err("it was ended");
+        assert_eq!(ended.code(), Some(INTERRUPTED), "{ended}");
+    });
+    assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 1);
+}
+
+/// Takes more steps than a write may compute under its latch.
+fn long(field: &str) -> Document {
+    let numbers = || doc! { "$range": [0, 300] };
+    let inner = doc! { "$map": { "input": numbers(), "as": "y", "in": { "$add": ["$$x", "$$y", field] } } };
+    doc! { "$sum": { "$map": { "input": numbers(), "as": "x", "in": { "$sum": inner } } } }
+}
+
+/// What is computed without the latch counts only if the document is still the same.
+#[test]
+fn updates_that_take_long_lose_no_other_one() {
+    const EACH: i32 = 8;
+    let fixture = Fixture::new();
+    fixture.things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("built");
+    fixture.things.insert_one(doc! { "_id": 0, "n": 0, "m": 0 }).run().expect("it is new");
+    race(0..4, |thread| {
+        for _ in 0..EACH {
+            let raise = vec![doc! { "$set": { "s": long("$n"), "n": { "$add": ["$n", 1] } } }];
+            let quick = doc! { "$inc": { "m": 1 } };
+            let filter = doc! { "_id": 0 };
+            let changed = if thread % 2 == 0 {
+                fixture.things.update_one(filter, raise).run()
+            } else {
+                fixture.things.update_one(filter, quick).run()
+            };
+            assert_eq!(changed.expect("changed").modified_count, 1);
+        }
+    });
+    let found = fixture.things.find_one(doc! { "_id": 0 }).run().expect("read").expect("there");
+    assert_eq!((found.get_i32("n").ok(), found.get_i32("m").ok()), (Some(2 * EACH), Some(2 * EACH)));
+    assert!(fixture.client.verify().expect("verified").is_clean());
+}
+
+#[test]
+fn deletes_whose_filter_takes_long_remove_what_matches_and_nothing_else() {
+    let fixture = Fixture::new();
+    let documents = (0..40).map(|id| doc! { "_id": id, "n": id % 2 });
+    fixture.things.insert_many(documents).run().expect("they are new");
+    // Each odd one, slowly.
+    let filter = || doc! { "$expr": { "$and": [{ "$gte": [long("$n"), 0] }, { "$eq": ["$n", 1] }] } };
+    let deleted = fixture.things.find_one_and_delete(filter()).run().expect("deleted").expect("one matches");
+    assert_eq!(deleted.get_i32("n").ok(), Some(1));
+    assert_eq!(fixture.things.delete_one(filter()).run().expect("deleted").deleted_count, 1);
+    assert_eq!(fixture.things.delete_many(filter()).run().expect("deleted").deleted_count, 18);
+    assert_eq!(fixture.things.count_documents(doc! { "n": 1 }).run().expect("counted"), 0);
+    assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 20);
+}
