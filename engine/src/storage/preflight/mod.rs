@@ -27,8 +27,9 @@ pub(super) use self::aside::set_aside;
 pub(super) use self::files::{Files, Lengths, lengths};
 pub(super) use self::synced::{Length, Passed, SyncedState};
 
-/// For how long the reading of a folder is repeated while another process writes to it.
-const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
+/// For how long the reading of a folder is repeated while another process writes to it. Each time takes a fraction of a second, on a
+/// machine that is busy with other things seconds.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Checks a folder that no other process writes to.
 pub(super) fn inspect(path: &Path, known: &SyncedState) -> Result<Passed> {
