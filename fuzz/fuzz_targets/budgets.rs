@@ -1,7 +1,8 @@
 //! No command takes much longer than its limit of time, or holds much more memory than an operation may.
 //!
 //! The bytes choose a command over a few prepared documents: filters, patterns, expressions, pipelines and updates, which
-//! nest what loops and what builds. Bytes that are a document are run as a command, too. Whether the command succeeds or
+//! nest what loops and what builds, inserts, indexes, and what copies or reads a whole collection. Bytes that are a document are
+//! run as a command, too. Whether the command succeeds or
 //! is refused does not matter here.
 
 #![no_main]
@@ -32,6 +33,17 @@ const DEPTH_MAX: u32 = 6;
 /// Commands that are run as they come.
 const RAW_COMMANDS: [&str; 7] =
     ["find", "aggregate", "update", "delete", "distinct", "count", "findAndModify"];
+/// Those after which the whole database is made anew.
+const RAW_DEFINITIONS: [&str; 8] = [
+    "insert",
+    "createIndexes",
+    "cloneCollectionAsCapped",
+    "convertToCapped",
+    "create",
+    "collMod",
+    "renameCollection",
+    "validate",
+];
 const FIELDS: [&str; 10] = ["_id", "n", "s", "l", "d", "d.x", "l.0", "dd.k", "dd", "none"];
 const VARIABLES: [&str; 6] = ["$$this", "$$value", "$$ROOT", "$$x", "$l", "$s"];
 
@@ -77,20 +89,18 @@ unsafe impl GlobalAlloc for Counting {
 
 fuzz_target!(|bytes: &[u8]| {
     let database = database();
-    if let Some(command) = raw_command(bytes) {
+    if let Some((command, after)) = raw_command(bytes) {
         check(database, &command);
-        refill(database);
+        after.done(database);
     }
     let mut choices = Choices::from_bytes(bytes);
     for _ in 0..4 {
         if choices.is_exhausted() {
             break;
         }
-        let (command, writes) = command(&mut choices);
+        let (command, after) = command(&mut choices);
         check(database, &command);
-        if writes {
-            refill(database);
-        }
+        after.done(database);
     }
 });
 
@@ -106,6 +116,30 @@ fn database() -> &'static Database {
         (folder, database)
     });
     database
+}
+
+/// What a command may have changed.
+#[derive(Clone, Copy)]
+enum After {
+    Nothing,
+    /// The documents of the collection.
+    Documents,
+    /// What collections there are, and what they are.
+    Definitions,
+}
+
+impl After {
+    /// Makes everything what it was before.
+    fn done(self, database: &Database) {
+        match self {
+            Self::Nothing => {}
+            Self::Documents => refill(database),
+            Self::Definitions => {
+                database.drop().run().expect("dropped");
+                refill(database);
+            }
+        }
+    }
 }
 
 /// Makes the collection what it was before a write.
@@ -126,15 +160,19 @@ fn refill(database: &Database) {
     collection.insert_many(documents).run().expect("inserted");
 }
 
-/// The bytes as a command, if they are one that is run here.
-fn raw_command(bytes: &[u8]) -> Option<Document> {
+/// The bytes as a command, if they are one that is run here, and what it may change.
+fn raw_command(bytes: &[u8]) -> Option<(Document, After)> {
     let mut command = Document::try_from(RawDocument::from_bytes(bytes).ok()?).ok()?;
-    let name = command.keys().next()?;
-    if !RAW_COMMANDS.contains(&name.as_str()) {
+    let name = command.keys().next()?.as_str();
+    let after = if RAW_COMMANDS.contains(&name) {
+        After::Documents
+    } else if RAW_DEFINITIONS.contains(&name) {
+        After::Definitions
+    } else {
         return None;
-    }
+    };
     command.insert("maxTimeMS", TIME_MS);
-    Some(command)
+    Some((command, after))
 }
 
 /// Runs a command to its end, and asserts what it took.
@@ -155,24 +193,52 @@ fn check(database: &Database, command: &Document) {
     assert!(held <= OPERATION_BYTES + CONSTANT_BYTES, "{held} bytes: {command}");
 }
 
-/// A command, and whether it writes.
-fn command(choices: &mut Choices) -> (Document, bool) {
-    let mut command = match choices.below(6) {
+/// A command, and what it may change.
+fn command(choices: &mut Choices) -> (Document, After) {
+    let mut after = After::Nothing;
+    let mut command = match choices.below(10) {
         0 => {
             doc! { "find": "a", "filter": filter(choices, 0), "sort": sort(choices), "projection": { "p": expression(choices, 0) } }
         }
         1 => {
+            after = After::Documents;
             doc! { "update": "a", "updates": [{ "q": filter(choices, 0), "u": update(choices), "multi": true }] }
         }
         2 => doc! { "distinct": "a", "key": field(choices), "query": filter(choices, 0) },
         3 => {
+            after = After::Documents;
             doc! { "findAndModify": "a", "query": filter(choices, 0), "sort": sort(choices), "update": update(choices) }
         }
+        4 => {
+            after = After::Documents;
+            doc! { "delete": "a", "deletes": [{ "q": filter(choices, 0), "limit": 0 }] }
+        }
+        5 => {
+            after = After::Documents;
+            let document = |choices: &mut Choices| doc! { field(choices): value(choices, 0) }.into();
+            doc! { "insert": "a", "documents": list(choices, document), "ordered": false }
+        }
+        6 => definition(choices, &mut after),
         _ => doc! { "aggregate": "a", "pipeline": stages(choices, 0), "cursor": {} },
     };
     command.insert("maxTimeMS", TIME_MS);
-    let writes = command.contains_key("update");
-    (command, writes)
+    (command, after)
+}
+
+/// A command that reads a whole collection, or makes something of it.
+fn definition(choices: &mut Choices, after: &mut After) -> Document {
+    *after = After::Definitions;
+    match choices.below(5) {
+        0 => {
+            let partial = filter(choices, 0);
+            let index = doc! { "key": sort(choices), "name": "i", "partialFilterExpression": partial };
+            doc! { "createIndexes": "a", "indexes": [index] }
+        }
+        1 => doc! { "createIndexes": "a", "indexes": [{ "key": sort(choices), "name": "i", "unique": true }] },
+        2 => doc! { "cloneCollectionAsCapped": "a", "toCollection": "b", "size": number(choices) },
+        3 => doc! { "convertToCapped": "a", "size": number(choices) },
+        _ => doc! { "validate": "a" },
+    }
 }
 
 fn field(choices: &mut Choices) -> &'static str {
