@@ -179,6 +179,12 @@ impl Error {
         )
     }
 
+    /// Whether the disk does not give what was stored on it.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        // RocksDB passes the system's words on, and not its number.
+        matches!(self.kind(), ErrorKind::Io { error, .. } if error.to_string().contains("Input/output error"))
+    }
+
     /// Whether the disk is full. No acknowledged write is lost, and reads go on.
     ///
     /// Writes succeed again some seconds after there is space for one memtable: a quarter of the

@@ -192,6 +192,11 @@ impl<R: Read> Reader<R> {
         self.buffer_offset + self.at as u64
     }
 
+    /// The source of the log.
+    pub fn source(&self) -> &R {
+        &self.source
+    }
+
     /// Whether RocksDB's own reader could meet a fragment that it never gets past: see [`Fault::Recycled`].
     pub fn traps_rocksdb(&self) -> bool {
         self.traps

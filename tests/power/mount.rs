@@ -5,6 +5,7 @@
 //! RocksDB's text file LOG is on the disk too, but what is done to it is not counted.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -67,6 +68,8 @@ pub(crate) struct Plan {
 pub(crate) struct State {
     pub(crate) disk: Disk,
     plan: Option<Plan>,
+    /// Parts of files that cannot be read, by the names of the files.
+    bad: Vec<(String, Range<u64>)>,
     /// Operations that change something.
     pub(crate) changes: u64,
     /// Operations by class.
@@ -346,6 +349,12 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         let read = self.counted((Class::Read, "read"), node.0, request, |state| {
+            let (name, end) = (state.disk.name_of(node.0), offset + u64::from(size));
+            let is_in =
+                |(file, span): &(String, Range<u64>)| file == name && span.start < end && span.end > offset;
+            if state.bad.iter().any(is_in) {
+                return Err(libc::EIO);
+            }
             let bytes = state.disk.content(node.0)?.now.get(length(offset)..).unwrap_or_default();
             Ok(bytes.get(..length(size.into())).unwrap_or(bytes).to_vec())
         });
@@ -440,6 +449,7 @@ impl Mounted {
         let state = State {
             disk: Disk::new(image, syncs_names),
             plan,
+            bad: Vec::new(),
             changes: 0,
             counts: [0; Class::ALL.len()],
             met: None,
@@ -453,6 +463,11 @@ impl Mounted {
         options.mount_options = vec![MountOption::FSName("cairndb-power".to_owned()), MountOption::NoAtime];
         let session = fuser::spawn_mount(Server { state: Arc::clone(&state) }, scratch.folder(), &options)?;
         Ok(Self { state, session, scratch })
+    }
+
+    /// Makes a part of a file one that cannot be read.
+    pub(crate) fn spoil(&self, file: &str, part: Range<u64>) {
+        self.state.lock().expect("no operation panics").bad.push((file.to_owned(), part));
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -167,9 +167,9 @@ pub(crate) fn verify(
     Ok(report)
 }
 
-/// The report of an audit that damage has ended: this is its finding. Which file is damaged is for [`verify_files`] to say.
+/// The report of an audit that damage, or a disk that gives not everything, has ended: this is its finding. Which file it is, is for [`verify_files`] to say.
 pub(crate) fn damage_as_finding(error: Error) -> Result<VerifyReport> {
-    if !error.is_corruption() {
+    if !error.is_corruption() && !error.is_unreadable() {
         return Err(error);
     }
     let (mut findings, mut report) = (Findings::default(), VerifyReport::default());

@@ -11,17 +11,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rocksfile::batch::Batch;
+use rocksfile::log::BLOCK_BYTES;
 use rocksfile::manifest::Manifest;
 use rocksfile::names::FileName;
 use rocksfile::record::{Records, Step};
-use rocksfile::table::{BlockKind, Table};
+use rocksfile::table::{BlockKind, Handle, Table, TableFault};
 
 use crate::error::{ErrorKind, Result};
 use crate::options::PlantedFault;
 use crate::storage::folder::failed;
 use crate::storage::pace::Pace;
+use crate::storage::patched::Patched;
 use crate::storage::preflight::{self, Files, Length, SyncedState};
-use crate::storage::raw_file::RawFile;
+use crate::storage::raw_file::{RawFile, is_of_disk};
 use crate::storage::witness;
 
 /// How long a file is read before it is asked whether the file was deleted meanwhile.
@@ -93,7 +95,8 @@ impl FileSet {
                 SyncedState::default()
             }
         };
-        let (mut logs, mut tables, mut manifest) = (Vec::new(), BTreeMap::new(), None);
+        let logs;
+        let (mut tables, mut manifest) = (BTreeMap::new(), None);
         match preflight::list(path, &known) {
             Ok(files) => {
                 let found = files.manifest.tables_of_families();
@@ -105,8 +108,9 @@ impl FileSet {
                 (logs, manifest) = (found, Some(read));
             }
             Err(error) => {
-                // Which tables belong to the database is not known then, so all that are there are looked at.
+                // Which files belong to the database is not known then, so all that are there are looked at.
                 flaws.extend(flaw_of(error)?);
+                logs = preflight::all_logs(path)?;
                 tables.extend(tables_in(path)?.into_iter().map(|number| (number, TableFile::default())));
             }
         }
@@ -157,7 +161,7 @@ impl FileSet {
     /// Reads a log up to the length that it had when the files were listed. Returns `false` if it is gone.
     fn check_log(&mut self, length: Length, spend: &mut dyn FnMut(u64) -> Result<()>) -> Result<bool> {
         let path = self.path.join(FileName::Log(length.number).to_string());
-        let file = match RawFile::open(&path) {
+        let file = match RawFile::open_past_unreadable(&path) {
             Ok(file) => file,
             // RocksDB deletes logs whose writes are in tables. A needed one that is missing was found by the listing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -171,6 +175,7 @@ impl FileSet {
         let mut first: Option<(u64, String)> = None;
         let mut is_damage = false;
         loop {
+            // What the disk does not give reads as zeros, so this is none of its errors.
             let step = match records.step() {
                 Ok(step) => step,
                 Err(error) => {
@@ -195,9 +200,17 @@ impl FileSet {
                 }
             }
         }
+        let unreadable: Vec<(u64, String)> = records.source().get_ref().told().collect();
+        // What is wrong right where nothing could be read follows from that.
+        let follows =
+            |offset: u64| unreadable.iter().any(|(from, _)| from.abs_diff(offset) < BLOCK_BYTES as u64);
         if let Some((offset, problem)) = first
             && (is_damage || offset < durable)
+            && !follows(offset)
         {
+            self.flaw(&path, offset, problem);
+        }
+        for (offset, problem) in unreadable {
             self.flaw(&path, offset, problem);
         }
         Ok(true)
@@ -220,7 +233,8 @@ impl FileSet {
         spend: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Option<u64>> {
         let path = self.path.join(FileName::Table(number).to_string());
-        let opened = RawFile::open(&path).and_then(|file| Ok((file.length()?, Table::open(file)?)));
+        let opened =
+            RawFile::open_past_unreadable(&path).and_then(|file| Ok((file.length(), Table::open(file)?)));
         let (bytes, mut table) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -247,7 +261,7 @@ impl FileSet {
         for damage in &seen {
             let place =
                 damage.kind.map_or_else(|| "a part of the file".to_owned(), |kind| format!("the {kind}"));
-            let problem = format!("{place}: {}", damage.fault);
+            let problem = format!("{place}: {}", reason(&table, damage.handle, damage.fault));
             let (path, family) = (path.clone(), family.clone());
             let offset = damage.handle.offset;
             self.flaws.push(FileFlaw { path, offset, problem, family, keys: None });
@@ -268,14 +282,14 @@ impl FileSet {
             spend(block.handle.stored_bytes().min(bytes))?;
             // A table that a compaction has replaced keeps its space as long as it is open here.
             if asked.elapsed() > DELETION_LOOK_INTERVAL {
-                if table.source().is_deleted() {
+                if table.source().file().is_deleted() {
                     return Ok(None);
                 }
                 asked = Instant::now();
             }
             let problem = match table.check(block.handle) {
                 Ok(None) => continue,
-                Ok(Some(fault)) => fault.to_string(),
+                Ok(Some(fault)) => reason(&table, block.handle, fault),
                 Err(error) => format!("it cannot be read: {error}"),
             };
             let (path, family, problem) =
@@ -313,17 +327,28 @@ fn family_of<R: Read + io::Seek>(table: &Table<R>) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The flaw that an error of the preflight tells of. Other errors stay errors.
+/// What is wrong with a block: what the disk did not give of it, or what is wrong with what it gave.
+fn reason(table: &Table<Patched<RawFile>>, handle: Handle, fault: TableFault) -> String {
+    let part = handle.offset..handle.offset.saturating_add(handle.stored_bytes());
+    table.source().unreadable_in(part).unwrap_or_else(|| fault.to_string())
+}
+
+/// The flaw that an error of the preflight tells of. Errors that say nothing of the disk stay errors.
 fn flaw_of(error: crate::error::Error) -> Result<Option<FileFlaw>> {
-    if let ErrorKind::DamagedFile { path, offset, reason } = error.kind() {
-        let (path, problem) = (path.clone(), reason.clone());
-        return Ok(Some(FileFlaw { path, offset: *offset, problem, family: None, keys: None }));
-    }
-    Err(error)
+    let (path, offset, problem) = if let ErrorKind::DamagedFile { path, offset, reason } = error.kind() {
+        (path.clone(), *offset, reason.clone())
+    } else if let ErrorKind::Io { path: Some(path), error, .. } = error.kind()
+        && is_of_disk(error)
+    {
+        (path.clone(), 0, format!("it cannot be read: {error}"))
+    } else {
+        return Err(error);
+    };
+    Ok(Some(FileFlaw { path, offset, problem, family: None, keys: None }))
 }
 
 /// The numbers of all tables in a folder.
-fn tables_in(path: &Path) -> Result<Vec<u64>> {
+pub(super) fn tables_in(path: &Path) -> Result<Vec<u64>> {
     let mut tables = Vec::new();
     for entry in fs::read_dir(path).map_err(failed("list the folder", path))? {
         let name = entry.map_err(failed("list the folder", path))?.file_name();

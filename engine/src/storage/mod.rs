@@ -41,6 +41,7 @@ pub(crate) mod keys;
 pub(crate) mod latch;
 pub(crate) mod pace;
 pub(crate) mod partial_copy;
+mod patched;
 mod paused;
 pub(crate) mod raw_file;
 pub(crate) mod run;

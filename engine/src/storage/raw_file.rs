@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::storage::patched::Patched;
+
 /// A file of the database, open for reading.
 #[derive(Debug)]
 pub(crate) struct RawFile {
@@ -17,6 +19,13 @@ pub(crate) struct RawFile {
 impl RawFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)? })
+    }
+
+    /// Opens a file whose unreadable bytes read as zeros.
+    pub(crate) fn open_past_unreadable(path: &Path) -> io::Result<Patched<Self>> {
+        let file = Self::open(path)?;
+        let bytes = file.length()?;
+        Ok(Patched::new(file, bytes))
     }
 
     /// The length of the content in bytes.
@@ -34,6 +43,19 @@ impl RawFile {
         #[cfg(not(unix))]
         false
     }
+}
+
+/// Whether an error of the system says that the disk, and not the caller or a limit, is what fails.
+pub(crate) fn is_of_disk(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let failures = [Errno::IO, Errno::NODATA, Errno::BADMSG, Errno::NXIO];
+        failures.iter().any(|failure| error.raw_os_error() == Some(failure.raw_os_error()))
+    }
+    // ERROR_CRC and ERROR_IO_DEVICE.
+    #[cfg(not(unix))]
+    matches!(error.raw_os_error(), Some(23 | 1117))
 }
 
 impl Read for RawFile {

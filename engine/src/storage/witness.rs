@@ -64,27 +64,33 @@ pub(super) fn read(path: &Path) -> Result<FoundWitness> {
     let damaged = |offset, reason: &str| {
         Error::new(ErrorKind::DamagedFile { path: file.clone(), offset, reason: reason.to_owned() })
     };
-    let mut bytes = Vec::new();
-    match File::open(&file) {
-        Ok(opened) => {
-            opened.take(witness_bytes()).read_to_end(&mut bytes).map_err(failed("read the file", &file))?;
-        }
+    let mut opened = match File::open(&file) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(damaged(0, "it is missing, so nothing tells whether writes are"));
         }
         Err(error) => return Err(failed("open the file", &file)(error)),
-    }
+    };
+    // Each by itself, because they are in different sectors: one that the disk does not give leaves the other.
+    let mut unreadable = None;
     let [first, second] = WITNESS_SLOTS_AT.map(|at| {
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let slot = bytes.get(at..)?.first_chunk::<WITNESS_SLOT_BYTES>()?;
-        WitnessSlot::parse(slot)
+        let mut slot = [0; WITNESS_SLOT_BYTES];
+        match opened.seek(SeekFrom::Start(at)).and_then(|_| opened.read_exact(&mut slot)) {
+            Ok(()) => WitnessSlot::parse(&slot),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                None
+            }
+        }
     });
     // A crash during a write leaves one unreadable slot. Two are damage, because an open store writes one at a time.
-    match (first, second) {
-        (None, None) => Err(damaged(0, "neither of its slots can be read")),
-        (Some(slot), None) => Ok(FoundWitness { slot, at: 0, other_is_damaged: true }),
-        (None, Some(slot)) => Ok(FoundWitness { slot, at: 1, other_is_damaged: true }),
-        (Some(first), Some(second)) => {
+    match (first, second, unreadable) {
+        (None, None, Some(error)) => Err(failed("read the file", &file)(error)),
+        (None, None, None) => Err(damaged(0, "neither of its slots can be read")),
+        (Some(slot), None, _) => Ok(FoundWitness { slot, at: 0, other_is_damaged: true }),
+        (None, Some(slot), _) => Ok(FoundWitness { slot, at: 1, other_is_damaged: true }),
+        (Some(first), Some(second), _) => {
             let (slot, at) = if second.turn > first.turn { (second, 1) } else { (first, 0) };
             Ok(FoundWitness { slot, at, other_is_damaged: false })
         }
@@ -167,10 +173,6 @@ fn write_both(path: &Path, slot: WitnessSlot) -> Result<()> {
 
 fn file(path: &Path) -> PathBuf {
     path.join(WITNESS_FILE)
-}
-
-fn witness_bytes() -> u64 {
-    WITNESS_SLOTS_AT.into_iter().max().unwrap_or_default() + WITNESS_SLOT_BYTES as u64
 }
 
 /// Keeps the witness of an open folder up to date.

@@ -99,6 +99,11 @@ impl<R: Read> Records<R> {
         self.fragments.offset()
     }
 
+    /// The source of the log.
+    pub fn source(&self) -> &R {
+        self.fragments.source()
+    }
+
     /// Whether RocksDB's own reader could meet a fragment that it never gets past.
     pub fn traps_rocksdb(&self) -> bool {
         self.fragments.traps_rocksdb()

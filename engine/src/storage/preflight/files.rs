@@ -192,6 +192,11 @@ fn needed_logs(path: &Path, manifest: &Manifest, known: &SyncedState) -> Result<
     Ok(needed.into_iter().map(|(number, bytes)| Length { number, bytes }).collect())
 }
 
+/// All logs of the folder, needed or not.
+pub(crate) fn all_logs(path: &Path) -> Result<Vec<Length>> {
+    Ok(logs(path)?.into_iter().map(|(number, bytes)| Length { number, bytes }).collect())
+}
+
 /// The numbers and lengths of all logs in the folder.
 fn logs(path: &Path) -> Result<BTreeMap<u64, u64>> {
     let mut logs = BTreeMap::new();

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::preflight::synced::damaged;
 
 pub(super) use self::aside::set_aside;
-pub(super) use self::files::{Files, Lengths, lengths};
+pub(super) use self::files::{Files, Lengths, all_logs, lengths};
 pub(super) use self::synced::{Length, Passed, SyncedState};
 
 /// For how long the reading of a folder is repeated while another process writes to it. Each time takes a fraction of a second, on a

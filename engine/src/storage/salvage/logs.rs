@@ -13,7 +13,6 @@ use rocksfile::record::{Record, Records, Step};
 use rocksfile::table::ChangeKind;
 
 use crate::error::Result;
-use crate::storage::folder::failed;
 use crate::storage::raw_file::RawFile;
 use crate::storage::salvage::table::{DeletedRange, Unreadable};
 use crate::storage::translate;
@@ -36,6 +35,9 @@ pub(super) struct LogChanges {
     pub(super) lost: Vec<(u64, u64)>,
     /// The number that the next write must have, once one is known.
     pub(super) next: Option<u64>,
+    /// Whether the disk gave any byte of a log, and what the system said of others.
+    pub(super) has_read: bool,
+    pub(super) failure: Option<String>,
 }
 
 /// A log that is read.
@@ -63,7 +65,16 @@ impl LogChanges {
         options.set_write_buffer_size(16 << 20);
         let sorted = DB::open(&options, scratch).map_err(translate::read)?;
         let pending = WriteBatch::default();
-        Ok(Self { sorted, pending, deleted: Vec::new(), damages: Vec::new(), lost: Vec::new(), next })
+        Ok(Self {
+            sorted,
+            pending,
+            deleted: Vec::new(),
+            damages: Vec::new(),
+            lost: Vec::new(),
+            next,
+            has_read: false,
+            failure: None,
+        })
     }
 
     /// Reads a log. Logs are read in the order of their numbers. The changes of families that are in tables already are
@@ -76,8 +87,16 @@ impl LogChanges {
     ) -> Result<()> {
         let number = log.number;
         let path = folder.join(FileName::Log(number).to_string());
-        let file = RawFile::open(&path).map_err(failed("open the file", &path))?;
-        let length = file.length().map_err(failed("look at the file", &path))?;
+        let file = match RawFile::open_past_unreadable(&path) {
+            Ok(file) => file,
+            // A file that cannot even be opened is as good as gone.
+            Err(error) => {
+                self.note(&path, 0, 0, format!("the log cannot be opened: {error}"));
+                self.failure.get_or_insert_with(|| error.to_string());
+                return Ok(());
+            }
+        };
+        let length = file.length();
         let mut records = Records::new(file, number, usize::MAX);
         // Where damage begins that has no end yet, and what it is.
         let mut damage: Option<(u64, String)> = None;
@@ -86,8 +105,8 @@ impl LogChanges {
             look()?;
             let step = match records.step() {
                 Ok(step) => step,
+                // What the disk does not give reads as zeros, so this is none of its errors.
                 Err(error) => {
-                    // A sector that the disk does not give ends the log for us: what follows cannot be reached.
                     damage.get_or_insert((end, format!("it cannot be read: {error}")));
                     break;
                 }
@@ -102,6 +121,7 @@ impl LogChanges {
                     let is_taken = self.take(record, records.front(), log, gap)?;
                     let ended = if is_taken { damage.take() } else { None };
                     if let Some((offset, reason)) = ended {
+                        let reason = records.source().unreadable_in(offset..record.offset).unwrap_or(reason);
                         self.note(&path, offset, record.offset, reason);
                     }
                     if !is_taken {
@@ -113,9 +133,14 @@ impl LogChanges {
             }
         }
         if let Some((offset, reason)) = damage {
-            let reason = format!("{reason}; nothing follows, so a crash may have cut it short");
+            let reason = records
+                .source()
+                .unreadable_in(offset..length)
+                .unwrap_or_else(|| format!("{reason}; nothing follows, so a crash may have cut it short"));
             self.note(&path, offset, length, reason);
         }
+        self.has_read |= records.source().has_read();
+        self.failure = self.failure.take().or_else(|| records.source().failure().map(str::to_owned));
         self.write_pending()
     }
 

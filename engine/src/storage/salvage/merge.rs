@@ -113,9 +113,20 @@ impl Merge<'_> {
         let mut cursor = if let Some(cursor) = slot.take() {
             cursor
         } else {
-            let mut cursor = TableCursor::open(self.sources.folder, outline.number)?;
-            cursor.advance();
-            cursor
+            match TableCursor::open(self.sources.folder, outline.number) {
+                Ok(mut cursor) => {
+                    cursor.advance();
+                    cursor
+                }
+                // It could be opened for its outline. What fails since then costs this table, and not the others.
+                Err(error) => {
+                    let damage = outline.lost(self.sources.folder, key, error.to_string());
+                    self.doubtful.extend(damage.keys.clone());
+                    self.damages.push(damage);
+                    self.keep_some();
+                    return Ok(());
+                }
+            }
         };
         let ignores_deletions = self.sources.fault == PlantedFault::DeletionsNotSalvaged;
         let mut next = None;

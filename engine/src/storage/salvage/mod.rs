@@ -22,7 +22,7 @@ use crate::storage::families::Family;
 use crate::storage::folder::failed;
 use crate::storage::format::{FORMAT_VERSION, MARKER_FILE, is_readable, parse_marker};
 use crate::storage::preflight::SyncedState;
-use crate::storage::raw_file::RawFile;
+use crate::storage::raw_file::{RawFile, is_of_disk};
 use crate::storage::salvage::logs::{LogChanges, NeededLog};
 use crate::storage::salvage::merge::{Sources, merge};
 use crate::storage::salvage::table::{DeletedRange, TableOutline};
@@ -51,6 +51,8 @@ pub(crate) struct DamagedFolder {
     /// The numbers of lost writes: the first and the last of each run.
     pub(crate) lost_writes: Vec<(u64, u64)>,
     fault: PlantedFault,
+    /// What the system said of the first table that could not even be opened.
+    unopened: Option<String>,
     /// Keeps other processes from opening the folder for writing, if it has its marker.
     _lock: Option<File>,
 }
@@ -97,12 +99,28 @@ impl DamagedFolder {
             notes,
             lost_writes: Vec::new(),
             fault,
+            unopened: None,
             _lock: claimed,
         };
         folder.read_tables(&names, listed.manifest.as_ref(), unlisted, look)?;
         folder.number_families(listed.manifest.as_ref());
         folder.read_logs(&names, &listed, look)?;
+        folder.refuse_unreadable()?;
         Ok(folder)
+    }
+
+    /// Fails if the disk gave no byte of any table and any log. A folder of nothing would look like what is left.
+    fn refuse_unreadable(&self) -> Result<()> {
+        let has_read = self.logs.has_read || self.tables.iter().any(|(outline, _)| outline.has_read);
+        let of_tables = self.tables.iter().filter_map(|(outline, _)| outline.failure.as_ref());
+        let said = of_tables.chain(&self.unopened).chain(&self.logs.failure).next();
+        match said {
+            Some(said) if !has_read => {
+                let said = io::Error::other(said.clone());
+                Err(failed("read any table or log of the folder", &self.path)(said))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Gives the newest version of each key of a family to `visit`, in the order of the keys.
@@ -154,15 +172,15 @@ impl DamagedFolder {
             look()?;
             let named = family.as_deref().and_then(family_of);
             if !files.contains(&FileName::Table(number)) {
-                self.miss_table(number, named);
+                self.lose_table(number, named, "the table is missing".to_owned());
                 continue;
             }
             let (outline, damages) = match TableOutline::read(&self.path, number) {
                 Ok(read) => read,
                 // A file that cannot even be opened is as good as gone.
                 Err(error) => {
-                    self.notes.push(error.to_string());
-                    self.miss_table(number, named);
+                    self.lose_table(number, named, error.to_string());
+                    self.unopened.get_or_insert_with(|| error.to_string());
                     continue;
                 }
             };
@@ -181,7 +199,7 @@ impl DamagedFolder {
         Ok(())
     }
 
-    fn miss_table(&mut self, number: u64, family: Option<Family>) {
+    fn lose_table(&mut self, number: u64, family: Option<Family>, reason: String) {
         if family == Some(Family::Entries) {
             return;
         }
@@ -190,7 +208,7 @@ impl DamagedFolder {
             path: self.path.join(FileName::Table(number).to_string()),
             offset: 0,
             bytes: 0,
-            reason: "the table is missing".to_owned(),
+            reason,
             family: family.map(|family| family.name().to_owned()),
             keys: None,
             entries: None,
@@ -264,6 +282,11 @@ fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
             notes.push(format!("the folder has no {MARKER_FILE} file"));
             return Ok(None);
         }
+        // The disk does not give it. Nothing keeps a writer out then, but none can open such a folder either.
+        Err(error) if is_of_disk(&error) => {
+            notes.push(format!("the marker file {MARKER_FILE} cannot be opened: {error}"));
+            return Ok(None);
+        }
         Err(error) => return Err(failed("open the file", &marker)(error)),
     };
     match file.try_lock() {
@@ -274,7 +297,14 @@ fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
         Err(TryLockError::Error(error)) => return Err(failed("lock the marker file in", path)(error)),
     }
     let mut text = Vec::new();
-    (&file).take(MARKER_BYTES_MAX).read_to_end(&mut text).map_err(failed("read the file", &marker))?;
+    match (&file).take(MARKER_BYTES_MAX).read_to_end(&mut text) {
+        Ok(_) => {}
+        Err(error) if is_of_disk(&error) => {
+            notes.push(format!("the marker file {MARKER_FILE} cannot be read: {error}"));
+            return Ok(Some(file));
+        }
+        Err(error) => return Err(failed("read the file", &marker)(error)),
+    }
     let version =
         std::str::from_utf8(&text).ok().and_then(parse_marker).and_then(|found| found.parse::<u32>().ok());
     match version {

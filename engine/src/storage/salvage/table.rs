@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use rocksfile::names::FileName;
-use rocksfile::table::{BlockKind, ChangeKind, Entries, Handle, Table, TableKey};
+use rocksfile::table::{BlockKind, ChangeKind, Entries, Handle, Table, TableFault, TableKey};
 
 use crate::error::Result;
 use crate::storage::checksums::KeySpan;
 use crate::storage::folder::failed;
+use crate::storage::patched::Patched;
 use crate::storage::raw_file::RawFile;
 
 /// Bytes of a file that cannot be read.
@@ -46,12 +47,17 @@ pub(super) struct TableOutline {
     pub(super) hides_deletions: bool,
     /// Whether the first value that can be read is a document.
     pub(super) first_is_document: bool,
+    /// How many entries it has, if it says so.
+    pub(super) entries: Option<u64>,
+    /// Whether the disk gave any of its bytes, and what the system said of others.
+    pub(super) has_read: bool,
+    pub(super) failure: Option<String>,
 }
 
 /// The entries of a table.
 pub(super) struct TableCursor {
     path: PathBuf,
-    table: Table<RawFile>,
+    table: Table<Patched<RawFile>>,
     pub(super) number: u64,
     family: Option<String>,
     blocks: std::vec::IntoIter<KeyBlock>,
@@ -120,15 +126,34 @@ impl TableOutline {
             is_empty,
             hides_deletions,
             first_is_document,
+            entries: cursor.expected,
+            has_read: cursor.table.source().has_read(),
+            failure: cursor.table.source().failure().map(str::to_owned),
         };
         Ok((outline, damages))
+    }
+
+    /// The damage of a table that cannot be opened any more. All of its keys may be lost, the first of which is `from`.
+    pub(super) fn lost(&self, folder: &Path, from: &[u8], reason: String) -> Unreadable {
+        // A span begins after its lower end. Keys below the first one are passed by then.
+        let mut above = from.to_vec();
+        above.pop();
+        Unreadable {
+            path: folder.join(FileName::Table(self.number).to_string()),
+            offset: 0,
+            bytes: 0,
+            reason,
+            family: self.family.as_deref().map(|name| String::from_utf8_lossy(name).into_owned()),
+            keys: Some(KeySpan { above, up_to: vec![0xff; 8] }),
+            entries: self.entries,
+        }
     }
 }
 
 impl TableCursor {
     pub(super) fn open(folder: &Path, number: u64) -> Result<Self> {
         let path = folder.join(FileName::Table(number).to_string());
-        let file = RawFile::open(&path).map_err(failed("open the file", &path))?;
+        let file = RawFile::open_past_unreadable(&path).map_err(failed("open the file", &path))?;
         let mut table = Table::open(file).map_err(failed("read the file", &path))?;
         let has_index = table.has_index();
         let blocks = if has_index {
@@ -242,9 +267,15 @@ impl TableCursor {
     fn load(&mut self, handle: Handle) -> std::result::Result<Vec<u8>, String> {
         // Bytes that the disk does not give are lost like those that it gives wrongly.
         match self.table.load(handle) {
-            Ok(loaded) => loaded.map_err(|fault| fault.to_string()),
+            Ok(loaded) => loaded.map_err(|fault| self.reason(handle, fault)),
             Err(error) => Err(format!("it cannot be read: {error}")),
         }
+    }
+
+    /// Why a block is damaged: what the disk did not give of it, or what is wrong with what it gave.
+    fn reason(&self, handle: Handle, fault: TableFault) -> String {
+        let part = handle.offset..handle.offset.saturating_add(handle.stored_bytes());
+        self.table.source().unreadable_in(part).unwrap_or_else(|| fault.to_string())
     }
 
     fn unreadable(&self, handle: Handle, reason: String, keys: Option<KeySpan>) -> Unreadable {
@@ -266,14 +297,18 @@ impl TableCursor {
         let described = damages.map(|damage| {
             let place =
                 damage.kind.map_or_else(|| "a part of the file".to_owned(), |kind| format!("the {kind}"));
-            self.unreadable(damage.handle, format!("{place}: {}", damage.fault), None)
+            self.unreadable(
+                damage.handle,
+                format!("{place}: {}", self.reason(damage.handle, damage.fault)),
+                None,
+            )
         });
         described.collect()
     }
 }
 
 /// The blocks of data of a table without an index.
-fn searched(table: &mut Table<RawFile>, path: &Path) -> Result<Vec<KeyBlock>> {
+fn searched(table: &mut Table<Patched<RawFile>>, path: &Path) -> Result<Vec<KeyBlock>> {
     let mut blocks = Vec::new();
     let mut last = Vec::new();
     let found = table.search(|handle, content| {
