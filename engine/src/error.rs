@@ -465,9 +465,12 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// Writes that were on stable storage are missing. It was found before anything was changed: the folder is as it was.
+    /// Writes that were on stable storage are missing.
+    ///
+    /// It is found before anything is changed. The one exception is a RocksDB that opens with fewer writes than its files had a
+    /// moment before: what it did read from logs may be in tables by then.
     #[error(
-        "{} lost the synced writes {from} to {to}; nothing was changed, restore a backup, or open without the witness to accept the loss",
+        "{} lost the synced writes {from} to {to}; restore a backup, or open without the witness to accept the loss",
         path.display()
     )]
     DataLoss {
@@ -518,8 +521,10 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// The folder was written in a format that this version does not know.
-    #[error("the database has format {found}, this version of CairnDB reads format {supported}")]
+    #[error("{} has format {found}, this version of CairnDB reads format {supported}", path.display())]
     UnsupportedFormat {
+        /// The folder.
+        path: PathBuf,
         /// The format named by the folder.
         found: String,
         /// The format that this version reads and writes.

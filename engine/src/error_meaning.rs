@@ -219,7 +219,7 @@ meanings! {
     DamagedFile: "opening found a damaged file",
         "the folder is as it was", "restore a backup, or `cairn salvage`";
     DataLoss: "opening found that synced writes are missing",
-        "the folder is as it was", "restore a backup, or accept the loss by opening without the witness";
+        "the folder is as it was, unless RocksDB lost them while it opened", "restore a backup, or accept the loss by opening without the witness";
     ReadOnly: "a write on a client that was opened for reading",
         "nothing was changed", "open without `read_only`";
     Closed: "a call after `close`",

@@ -229,8 +229,11 @@ fn another_format_in_the_marker_is_refused() {
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
         let error = refused_untouched(&scratch.path(), small());
-        let ErrorKind::UnsupportedFormat { found, supported } = error.kind() else { panic!("{error:?}") };
+        let ErrorKind::UnsupportedFormat { path, found, supported } = error.kind() else {
+            panic!("{error:?}")
+        };
         assert_eq!((found.as_str(), *supported), (expected, 4));
+        assert_eq!(path, &scratch.path());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a damaged folder still knows of collections and sequences, and what the new folder's catalog becomes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
 
 use bson::{Bson, Document, RawDocument};
 use sequence::attributes::Attributes;
@@ -60,6 +61,8 @@ struct FoundView {
 /// What was found of the catalog.
 #[derive(Default)]
 pub(super) struct FoundCatalog {
+    /// The damaged folder.
+    path: PathBuf,
     pub(super) collections: BTreeMap<u32, FoundCollection>,
     /// Collections that were dropped: what is left of their documents is not to come back.
     pub(super) dropped: BTreeSet<u32>,
@@ -74,6 +77,11 @@ pub(super) struct FoundCatalog {
 }
 
 impl FoundCatalog {
+    /// The catalog of a folder, of which nothing was found yet.
+    pub(super) fn of(path: &Path) -> Self {
+        Self { path: path.to_owned(), ..Self::default() }
+    }
+
     /// Takes a key of family `meta`. What cannot be read is noted.
     pub(super) fn take(&mut self, found: &Newest<'_>) -> Result<()> {
         let tag = found.key.first().copied().unwrap_or_default();
@@ -87,7 +95,7 @@ impl FoundCatalog {
             return Ok(());
         };
         match (tag, number) {
-            _ if found.key == META_FORMAT => return check_format(value),
+            _ if found.key == META_FORMAT => return check_format(&self.path, value),
             _ if found.key == META_NEXT_ID => {
                 let next = value.try_into().map_or(0, u32::from_be_bytes);
                 self.highest_id = self.highest_id.max(next.saturating_sub(1));
@@ -338,11 +346,12 @@ fn named(namespace: &Namespace) -> SalvagedCollection {
 }
 
 /// Refuses a format that is not known: its keys could mean anything.
-fn check_format(value: &[u8]) -> Result<()> {
+fn check_format(path: &Path, value: &[u8]) -> Result<()> {
     match value.try_into().map(u32::from_be_bytes) {
         Ok(version) if !is_readable(version) => {
             let found = version.to_string();
-            Err(Error::new(ErrorKind::UnsupportedFormat { found, supported: FORMAT_VERSION }))
+            let path = path.to_owned();
+            Err(Error::new(ErrorKind::UnsupportedFormat { path, found, supported: FORMAT_VERSION }))
         }
         Ok(_) | Err(_) => Ok(()),
     }

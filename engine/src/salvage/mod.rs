@@ -157,7 +157,7 @@ impl<'a> Salvage<'a> {
         let partial = PartialFolder::make(&self.to)?;
         let mut report = SalvageReport { path: self.to.clone(), ..SalvageReport::default() };
         let mut source = DamagedFolder::open(&self.from, &partial.scratch(), self.fault, &look)?;
-        let mut catalog = FoundCatalog::default();
+        let mut catalog = FoundCatalog::of(&self.from);
         source.walk(Family::Meta, &mut |found| catalog.take(&found))?;
         catalog.separate_names();
         let options = store_options(&partial);

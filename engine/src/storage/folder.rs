@@ -200,6 +200,7 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
         found.parse().is_ok_and(|version: u32| is_readable(version) && version.to_string() == found);
     if !is_readable {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
+            path: path.to_owned(),
             found: found.to_owned(),
             supported: FORMAT_VERSION,
         }));

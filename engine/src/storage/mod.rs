@@ -22,6 +22,7 @@ mod private;
 mod processor;
 mod quota;
 mod record_cache;
+mod refusal;
 mod spill_space;
 mod stall;
 mod store;

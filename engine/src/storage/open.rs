@@ -20,6 +20,7 @@ use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
 use crate::storage::preflight::{self, Passed, SyncedState};
+use crate::storage::refusal::refusal;
 use crate::storage::store::Store;
 use crate::storage::sync::Background;
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
@@ -198,12 +199,12 @@ impl Store {
             tuning.families(&cache),
             false,
         )
-        .map_err(translate::read)?;
+        .map_err(|error| refusal(&options.path, error))?;
         let database = database_of(raw, id, tuning, &cache).planting(options.fault);
         // A reader may sort as much as a writer.
         let database = database.with_spill_space(options.spilling.space).spilling_into(std::env::temp_dir());
         refuse_lost_writes(&options.path, &database, &passed)?;
-        stamped_version(&database)?;
+        stamped_version(&options.path, &database)?;
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         // No witness and no background thread: a reader changes nothing in the folder, which may be another process's.
         let commits = Arc::new(Commits::new(Health::read_only(), durable, None, options.fault));
@@ -321,7 +322,7 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
 /// version must not open a folder that was written to under it. A crash between the two leaves an older stamp, and the
 /// next opening goes on from there.
 fn upgrade(path: &Path, database: &Database, lock: &FolderLock) -> Result<()> {
-    let found = stamped_version(database)?;
+    let found = stamped_version(path, database)?;
     lock.upgrade().map_err(folder::failed("name the format in the marker file of", path))?;
     if found < FORMAT_VERSION {
         write_stamp(database)?;
@@ -346,12 +347,12 @@ fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> 
         if error.as_ref().contains("lock file") || error.as_ref().contains("lock hold by current process") {
             return Error::new(ErrorKind::AlreadyOpen { path: path.to_owned() });
         }
-        translate::read(error)
+        refusal(path, error)
     })
 }
 
 /// The version of the format stamp. Fails if this library does not read it.
-fn stamped_version(database: &Database) -> Result<u32> {
+fn stamped_version(path: &Path, database: &Database) -> Result<u32> {
     let stamp = database.get(Family::Meta, META_FORMAT)?;
     let stamp: Option<&[u8]> = stamp.as_deref();
     let Some(bytes) = stamp.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()) else {
@@ -364,6 +365,7 @@ fn stamped_version(database: &Database) -> Result<u32> {
     let found = u32::from_be_bytes(bytes);
     if !is_readable(found) {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
+            path: path.to_owned(),
             found: found.to_string(),
             supported: FORMAT_VERSION,
         }));

@@ -312,7 +312,8 @@ fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
         // A newer format may mean anything by the same bytes.
         Some(version) if version > FORMAT_VERSION => {
             let found = version.to_string();
-            return Err(Error::new(ErrorKind::UnsupportedFormat { found, supported: FORMAT_VERSION }));
+            let path = path.to_owned();
+            return Err(Error::new(ErrorKind::UnsupportedFormat { path, found, supported: FORMAT_VERSION }));
         }
         Some(_) | None => notes.push(format!("the marker file {MARKER_FILE} cannot be read")),
     }
