@@ -293,7 +293,7 @@ fn collections_without_a_catalog_get_names_with_their_numbers() {
 }
 
 #[test]
-fn documents_that_are_no_documents_are_refused_one_by_one() {
+fn of_whole_documents_none_is_refused() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small().compression(Compression::None));
     let things = client.database("app").collection::<Document>("things");

@@ -7,6 +7,8 @@
 mod catalog;
 mod records;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -347,23 +349,4 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     whole(parent).zip(whole(folder)).is_some_and(|(parent, folder)| parent.starts_with(folder))
-}
-
-#[cfg(test)]
-mod tests {
-    use query::code::Code;
-
-    use super::*;
-    use crate::error::ErrorKind;
-
-    #[test]
-    fn a_full_disk_is_no_fault_of_the_documents() {
-        assert!(is_of_documents(&Error::command(Code::CANNOT_INDEX_PARALLEL_ARRAYS, "two arrays")));
-        for kind in [
-            ErrorKind::NoSpace { message: "full".to_owned(), during_commit: false },
-            ErrorKind::Poisoned { cause: "failed".to_owned() },
-        ] {
-            assert!(!is_of_documents(&Error::new(kind)));
-        }
-    }
 }

@@ -1,0 +1,134 @@
+//! Salvage of stores in which something was written that no writer of this library writes, or taken away that none takes.
+
+use bson::{Document, RawBsonRef, doc};
+use index::validate::NESTING_MAX;
+use query::code::Code;
+
+use crate::auto_increment::AutoIncrement;
+use crate::client::Client;
+use crate::error::{Error, ErrorKind};
+use crate::fixture::Fixture;
+use crate::salvage::{SalvageReport, is_of_documents, salvage};
+use crate::storage::Family;
+use crate::storage::keys::SequenceId;
+use crate::storage::write::{Batch, CommitLevel};
+use crate::write::prepare::record_key;
+
+/// Salvages a store that `fill` fills, after `change` was written to it below the public API.
+#[track_caller]
+fn salvage_changed(
+    fill: impl FnOnce(&Client),
+    change: impl FnOnce(&Fixture, &mut Batch<'_>),
+    look: impl FnOnce(&SalvageReport, &Client),
+) {
+    let fixture = Fixture::filled(fill);
+    let mut batch = Batch::new(&fixture.database);
+    change(&fixture, &mut batch);
+    fixture.shared.store.commit(batch, CommitLevel::Journaled).expect("committed");
+    let path = fixture.shared.options.path.clone();
+    let Fixture { shared, database, .. } = fixture;
+    drop(database);
+    // The store alone: the catalog would write the marks of its sequences again.
+    shared.store.close(|_| Ok(())).expect("closed");
+    let new = tempfile::tempdir().expect("a folder");
+    let report = salvage(path, new.path().join("db")).run().expect("salvaged");
+    assert!(report.verified.is_clean(), "{report:?}");
+    look(&report, &Client::open(new.path().join("db")).expect("opened"));
+}
+
+#[test]
+fn records_that_are_no_documents_are_refused_one_by_one() {
+    let fill = |client: &Client| {
+        let things = client.database("test").collection("things");
+        things.insert_many((0..10).map(|id| doc! { "_id": id })).run().expect("stored");
+    };
+    let bytes = |document: Document| document.to_vec().expect("short");
+    let deep = (0..NESTING_MAX).fold(doc! {}, |deep, _| doc! { "a": deep });
+    let records = [
+        (100, vec![5, 0, 0, 0], "malformed document"),
+        (101, bytes(doc! { "_id": 102 }), "its key is not the one of its _id"),
+        (103, bytes(doc! { "x": 1 }), "it has no _id"),
+        (104, bytes(doc! { "x": 1, "_id": 104 }), "_id is not its first field"),
+        (105, bytes(doc! { "_id": 105, "a": deep }), "180"),
+        (107, Vec::new(), "malformed document"),
+        (108, [bytes(doc! { "_id": 108 }), vec![0]].concat(), "malformed document"),
+    ];
+    let (mut keys, written) = (Vec::new(), &records);
+    let change = |fixture: &Fixture, batch: &mut Batch<'_>| {
+        let things = fixture.collection("things").expect("there");
+        let key = |id: i32| record_key(things.id, RawBsonRef::Int32(id));
+        for (id, value, _) in written {
+            keys.push(key(*id).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            batch.put(Family::Records, &key(*id), value);
+        }
+        batch.put(Family::Records, &key(106), &bytes(doc! { "_id": 106, "x": 1 }));
+    };
+    let mut found = None;
+    salvage_changed(fill, change, |report, client| {
+        let things = client.database("test").collection::<Document>("things");
+        assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 11);
+        assert_eq!(things.find_one(doc! { "x": 1 }).run().expect("read"), Some(doc! { "_id": 106, "x": 1 }));
+        assert!(!report.is_complete());
+        found = report.collections.first().cloned();
+    });
+    let found = found.expect("a collection");
+    assert_eq!((found.documents, found.refused), (11, 7));
+    for ((refusal, key), (id, _, reason)) in found.refusals.iter().zip(&keys).zip(&records) {
+        assert_eq!(&refusal.key, key, "{id}");
+        assert!(refusal.reason.contains(reason), "{id}: {}", refusal.reason);
+    }
+    assert_eq!(found.refusals.len(), 7);
+}
+
+/// With the mark goes what a sequence had reserved. What documents have is left to tell where it goes on.
+#[test]
+fn sequences_without_marks_go_on_beyond_every_value_of_documents() {
+    let fill = |client: &Client| {
+        let test = client.database("test");
+        for (name, increment) in [("up", 7), ("down", -7)] {
+            let numbered = test.collection::<Document>(name);
+            let field = AutoIncrement::builder().field("a.n").increment(increment);
+            let field =
+                if increment < 0 { field.min_value(-10_000).max_value(-1).start_value(-1) } else { field };
+            numbered.create_auto_increment(field.build()).run().expect("made");
+            numbered.insert_many((0..300).map(|id| doc! { "_id": id })).run().expect("stored");
+        }
+    };
+    let values = |client: &Client, name: &str| {
+        let stored = client.database("test").collection::<Document>(name).find(doc! {}).run().expect("found");
+        let value =
+            |document: Document| document.get_document("a").and_then(|a| a.get_i64("n")).expect("a number");
+        stored.map(|document| value(document.expect("read"))).collect::<Vec<i64>>()
+    };
+    let without_marks = |_: &Fixture, batch: &mut Batch<'_>| {
+        for id in [1, 2] {
+            batch.delete(Family::Meta, &SequenceId(id).mark_key());
+        }
+    };
+    salvage_changed(fill, without_marks, |report, client| {
+        let note = "where 2 sequences stood is lost";
+        assert!(report.notes.iter().any(|found| found.contains(note)), "{:?}", report.notes);
+        for name in ["up", "down"] {
+            let before = values(client, name);
+            assert_eq!(before.len(), 300, "{name}");
+            let numbered = client.database("test").collection::<Document>(name);
+            numbered.insert_many((300..400).map(|id| doc! { "_id": id })).run().expect("stored");
+            let all = values(client, name);
+            let new = all.get(300..).expect("100 more");
+            let (lowest, highest) = (before.iter().min().expect("many"), before.iter().max().expect("many"));
+            let is_beyond = |value: &i64| if name == "up" { value > highest } else { value < lowest };
+            assert!(new.len() == 100 && new.iter().all(is_beyond), "{name}: {new:?} after {before:?}");
+        }
+    });
+}
+
+#[test]
+fn a_full_disk_is_no_fault_of_the_documents() {
+    assert!(is_of_documents(&Error::command(Code::CANNOT_INDEX_PARALLEL_ARRAYS, "two arrays")));
+    for kind in [
+        ErrorKind::NoSpace { message: "full".to_owned(), during_commit: false },
+        ErrorKind::Poisoned { cause: "failed".to_owned() },
+    ] {
+        assert!(!is_of_documents(&Error::new(kind)));
+    }
+}
