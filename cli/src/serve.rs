@@ -73,6 +73,10 @@ pub(crate) struct Arguments {
     /// Mebibytes that the temporary files of sorts and groups may have together. With 0 what needs more memory than it may have fails.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
     temporary_space: u32,
+    /// Read the checksums of all files in the background, at that rate at most. What is damaged is logged, and counted in
+    /// `cairn stats` and the metrics.
+    #[arg(long, value_name = "BYTES_PER_SECOND", conflicts_with = "in_memory", value_parser = clap::value_parser!(u64).range(1..))]
+    scrub: Option<u64>,
     /// A folder in which `cairn backup` may make copies of the store through this server. It must exist.
     #[arg(long, value_name = "FOLDER")]
     backup_folder: Option<PathBuf>,
@@ -194,6 +198,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
         .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
+        .scrub(arguments.scrub)
         .temporary_space(u64::from(arguments.temporary_space) << 20)
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .slow_threshold(arguments.slow_threshold.0)

@@ -194,6 +194,7 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     refused(&path, &["--max-commands", "0"], "--max-commands");
     refused(&path, &["--max-commands", "2000"], "--max-commands");
     refused(&path, &["--disk-quota", "31"], "--disk-quota");
+    refused(&path, &["--scrub", "0"], "--scrub");
     refused(&path, &["--temporary-space", "lots"], "--temporary-space");
     refused(&path, &["--temporary-space", "1", "--read-only"], "--temporary-space");
     refused(&path, &["--slow-threshold", "soon"], "neither a number of milliseconds nor `off`");

@@ -5,6 +5,7 @@ mod fixture;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
@@ -255,6 +256,27 @@ fn uses_of_indexes_are_those_of_the_server() {
     complains(&text, 0, "how often indexes were used is counted by the process");
     let said = run(&folder, &["shop", "--quiet"]);
     assert!(said.stderr.is_empty() && !said.stdout.is_empty());
+}
+
+#[test]
+fn a_server_tells_of_its_scrub() {
+    let mut fixture = rich(false);
+    fixture.serve_with(&["--scrub", "1000000000"]);
+    let began = Instant::now();
+    let scrub = loop {
+        let scrub = report(&fixture, &[])["scrub"].clone();
+        if scrub["passes"].as_u64() > Some(0) {
+            break scrub;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{scrub}");
+    };
+    assert_eq!(scrub["findings"], 0, "{scrub}");
+    assert!(scrub["bytesRead"].as_u64() > Some(0) && scrub["files"].as_u64() > Some(0), "{scrub}");
+    let text = lines(&run(&fixture, &[]));
+    assert!(text.iter().any(|line| line.starts_with("scrub: passes ")), "{text:?}");
+    assert_eq!(report(&fixture, &["shop"]).get("scrub"), None, "it is of the whole store");
+    fixture.kill_in_order();
+    assert_eq!(report(&fixture, &[]).get("scrub"), None, "a folder that is looked at has none");
 }
 
 #[test]

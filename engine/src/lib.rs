@@ -355,8 +355,8 @@ pub use crate::gridfs::{
 pub use crate::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 pub use crate::insert_error::{IndexedWriteError, InsertManyError};
 pub use crate::metrics::report::{
-    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, SearchMetrics,
-    SequenceMetrics, StorageMetrics, StoreState, Times, WaitMetrics,
+    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics,
+    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, WaitMetrics,
 };
 #[cfg(feature = "opentelemetry")]
 pub use crate::metrics::spans::OpentelemetryOptions;

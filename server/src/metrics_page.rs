@@ -234,6 +234,11 @@ impl Numbers {
             page.gauge("quota_limit_bytes", "what the folder may have on the disk", quota.limit_bytes)?;
             page.gauge("quota_used_bytes", "what the folder has on the disk", quota.used_bytes)?;
         }
+        if let Some(scrub) = &metrics.scrub {
+            page.counter("scrub_passes", "how often the scrub has read all files", scrub.passes)?;
+            page.counter("scrub_read_bytes", "what the scrub has read", scrub.bytes_read)?;
+            page.gauge("scrub_findings", "what the scrub has found damaged", scrub.findings)?;
+        }
         let states = [
             (StoreState::Open, "open"),
             (StoreState::Full, "full"),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cairndb::bson::{Bson, Document, serialize_to_document};
-use cairndb::{Bucket, Metrics, OperationMetrics, QuotaMetrics, Times};
+use cairndb::bson::{Bson, DateTime, Document, serialize_to_document};
+use cairndb::{Bucket, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics, Times};
 
 const GAUGES: &str = include_str!("../../engine/src/storage/gauges.rs");
 const HEALTH: &str = include_str!("../../engine/src/storage/health.rs");
@@ -12,6 +12,7 @@ const TIMING: &str = include_str!("../../engine/src/metrics/timing.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
 const METRICS: &str = include_str!("metrics.rs");
 const QUOTA: &str = include_str!("quota.rs");
+const SCRUB: &str = include_str!("scrub.rs");
 const SPILLING: &str = include_str!("spilling.rs");
 
 /// A number, by its path in the metrics as they are serialized, and a test that reads it: its file and its name. The body of the
@@ -69,6 +70,11 @@ const READ_BY: &[(&str, &str, &str)] = &[
     ("storage.quota.limitBytes", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),
     ("storage.quota.usedBytes", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),
     ("storage.quota.isFull", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),
+    ("scrub.passes", SCRUB, "the_metrics_tell_of_the_scrub"),
+    ("scrub.bytesRead", SCRUB, "the_metrics_tell_of_the_scrub"),
+    ("scrub.files", SCRUB, "the_metrics_tell_of_the_scrub"),
+    ("scrub.findings", SCRUB, "the_metrics_tell_of_the_scrub"),
+    ("scrub.finishedAt", SCRUB, "the_metrics_tell_of_the_scrub"),
     // Of what is called times above.
     ("times.count", TIMING, "times_are_counted_in_the_bucket_that_they_are_below"),
     ("times.totalMicros", TIMING, "the_total_is_in_microseconds_and_keeps_the_parts_of_one"),
@@ -86,6 +92,9 @@ fn full() -> (Metrics, Times) {
     metrics.operations.insert("find".to_owned(), OperationMetrics::default());
     metrics.cursors.oldest_snapshot_seconds = Some(0);
     metrics.storage.quota = Some(QuotaMetrics::default());
+    let mut scrub = ScrubMetrics::default();
+    scrub.finished_at = Some(DateTime::now());
+    metrics.scrub = Some(scrub);
     (metrics, times)
 }
 

@@ -62,6 +62,30 @@ fn a_scrub_tells_of_damage_with_the_file_and_the_collection() {
 }
 
 #[test]
+fn the_metrics_tell_of_the_scrub() {
+    let scratch = victim();
+    assert_eq!(scratch.open().metrics().unwrap().scrub, None);
+    let tables = contents(&scratch.path()).into_iter().filter(|(name, _)| is_table(name));
+    let (name, bytes) = tables.max_by_key(|(_, bytes)| bytes.len()).expect("a table");
+    change(&scratch.path(), &name, |content| content[bytes.len() / 2] ^= 1);
+    // So slow that the first pass does not end.
+    let client = scratch.open_with(small().read_only(true).scrub(1000));
+    status(&client, |status| status.bytes > 0);
+    let before = client.metrics().unwrap().scrub.expect("there is a scrub");
+    assert_eq!((before.passes, before.files, before.finished_at), (0, 0, None));
+    client.close().unwrap();
+    let client = scratch.open_with(small().read_only(true).scrub(FAST));
+    let status = status(&client, |status| status.passes > 0);
+    let after = client.metrics().unwrap().scrub.expect("there is a scrub");
+    assert_eq!((after.passes, after.findings), (1, 1));
+    assert!(after.bytes_read > before.bytes_read);
+    assert_eq!(
+        (after.bytes_read, after.files, after.finished_at),
+        (status.bytes, status.files, status.finished_at)
+    );
+}
+
+#[test]
 fn closing_ends_a_slow_scrub_at_once() {
     let scratch = victim();
     let client = scratch.open_with(small().scrub(1));

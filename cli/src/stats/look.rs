@@ -40,6 +40,8 @@ pub(super) struct Looked {
     pub(super) positions: Vec<Position>,
     /// `None` through a connection.
     pub(super) folder: Option<FolderFacts>,
+    /// What the server's scrub has read and found. `None` if there is none, or only a part of the store was asked for.
+    pub(super) scrub: Option<Document>,
 }
 
 /// A collection, or something without documents of its own, such as a view.
@@ -77,6 +79,9 @@ pub(super) fn look(
     looked: &mut Looked,
 ) -> Result<(), Failure> {
     looked.folder = store.folder()?;
+    if looked.folder.is_none() && scope.database.is_none() {
+        looked.scrub = scrub(store);
+    }
     let names = match scope.database {
         Some(database) => vec![database.to_owned()],
         None => databases(store)?,
@@ -104,6 +109,12 @@ pub(super) fn look(
         }
     }
     Ok(())
+}
+
+/// What a server says of its scrub. It says nothing to those who may not ask, and MongoDB's own has none.
+fn scrub(store: &dyn Store) -> Option<Document> {
+    let status = store.run("admin", raw(&doc! { "serverStatus": 1 }).ok()?).ok()?;
+    status.get_document("cairndb").ok()?.get_document("scrub").ok().cloned()
 }
 
 /// Looks at one collection or view. One that others have dropped since is left out.

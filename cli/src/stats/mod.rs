@@ -124,6 +124,9 @@ impl Looked {
             ("collections", self.collections.iter().map(look::Facts::document).collect()),
             ("sequences", self.positions.iter().map(look::position).collect()),
         ];
+        if let Some(scrub) = &self.scrub {
+            found.push(("scrub", scrub.clone().into()));
+        }
         if let Some(folder) = &self.folder {
             found.push(("folder", look::folder(folder).into()));
         }

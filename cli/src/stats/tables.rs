@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use cairndb::bson::Document;
+
+use crate::command::count;
 use crate::grid::{Grid, name, or_nothing, size};
 use crate::stats::look::{Looked, kind};
 use crate::store::FolderFacts;
@@ -28,7 +31,17 @@ pub(super) fn text(looked: &Looked) -> String {
     if let Some(folder) = &looked.folder {
         files(folder, &mut out);
     }
+    if let Some(scrub) = &looked.scrub {
+        out.push_str(&scrub_line(scrub));
+    }
     out
+}
+
+fn scrub_line(scrub: &Document) -> String {
+    let number = |name| count(scrub, name).unwrap_or(0);
+    let (passes, read, findings) = (number("passes"), size(number("bytesRead")), number("findings"));
+    let told = if findings == 0 { "" } else { ": the server's log and cairn verify say where" };
+    format!("\nscrub: passes {passes}, read {read}, findings {findings}{told}\n")
 }
 
 fn collections(looked: &Looked) -> Grid {

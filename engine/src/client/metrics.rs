@@ -2,7 +2,8 @@
 
 use crate::client::handle::Client;
 use crate::error::Result;
-use crate::metrics::report::Metrics;
+use crate::metrics::report::{Metrics, ScrubMetrics};
+use crate::progress::ScrubStatus;
 use crate::storage::folder_files::{self, FolderStats};
 
 impl Client {
@@ -37,6 +38,19 @@ impl Client {
         // First what was done, then how things are: a call that ends in between is missed, never half counted.
         let mut metrics = shared.recorder.report();
         shared.store.measure(&database, &mut metrics);
+        // The status is kept without a scrub too, and all of it is zero then.
+        if shared.scrub.lock().is_some() {
+            let ScrubStatus { passes, bytes, files, finished_at, findings, findings_omitted } =
+                &*shared.engine().scrub.lock();
+            let findings = findings.len() as u64 + findings_omitted;
+            metrics.scrub = Some(ScrubMetrics {
+                passes: *passes,
+                bytes_read: *bytes,
+                files: *files,
+                findings,
+                finished_at: *finished_at,
+            });
+        }
         Ok(metrics)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bson::DateTime;
 use serde::{Deserialize, Serialize};
 
 /// What a client has done since it was opened, and how its store is now.
@@ -48,6 +49,8 @@ pub struct Metrics {
     pub waits: WaitMetrics,
     /// The files, and the memory of RocksDB.
     pub storage: StorageMetrics,
+    /// The [scrub](crate::ClientBuilder::scrub). Absent without one.
+    pub scrub: Option<ScrubMetrics>,
 }
 
 /// Whether a store accepts writes. See the chapter on reliability for what each state means.
@@ -219,6 +222,23 @@ pub struct StorageMetrics {
     pub temporary_bytes_written: u64,
     /// The [disk quota](crate::ClientBuilder::disk_quota). Absent without one.
     pub quota: Option<QuotaMetrics>,
+}
+
+/// What the scrub has read and found. [`Client::scrub_status`](crate::Client::scrub_status) has the findings themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ScrubMetrics {
+    /// How often all files were read.
+    pub passes: u64,
+    /// How many bytes were read in all passes, the one that is running included.
+    pub bytes_read: u64,
+    /// How many files the last complete pass has read.
+    pub files: u64,
+    /// How many findings the last complete pass has, or the one that is running, once it has one.
+    pub findings: u64,
+    /// When the last complete pass ended. Absent before.
+    pub finished_at: Option<DateTime>,
 }
 
 /// How much of a disk quota is used.
