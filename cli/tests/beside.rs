@@ -1,7 +1,7 @@
 //! Commands that read a folder while another process writes to it at full speed, flushes and compacts: each sees one moment,
 //! and none complains.
 //!
-//! `CAIRNDB_BESIDE_SECONDS` says for how long: `make beside SECONDS=3600`.
+//! `CAIRNDB_BESIDE_SECONDS` says for how long: `make tool SECONDS=3600`.
 
 #![cfg(unix)]
 

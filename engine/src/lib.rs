@@ -44,8 +44,12 @@
 //! | make smaller after deletes | [`compact`](Client::compact) |
 //! | find out why a number is missing, or what is stored of a document | [`trace`](AutoIncrementField::trace), [`inspect_document`](Collection::inspect_document) |
 //!
-//! **Where to go:** the [guide] goes through it page by page; the [recipes](guide::recipes) are programs to copy from;
-//! [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says what is called what; [errors](guide::errors),
+//! **Where to go:** the [guide] goes through it page by page, from the [first half hour](guide::first_half_hour) over
+//! [opening](guide::opening), [documents](guide::documents), [queries](guide::queries), [indexes](guide::indexes),
+//! [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
+//! [threads](guide::threads) to [production](guide::production) and [data in and out](guide::data). The
+//! [recipes](guide::recipes) are programs to copy from; [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says
+//! what is called what, and the [comparison](guide::comparison) which store does what better. [Errors](guide::errors),
 //! [limits](guide::limits) and [questions](guide::questions) are for looking up.
 //!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
@@ -270,8 +274,8 @@
 //! | memory of a sort or a pipeline stage | 100 MiB; sorts and groups go on in temporary files |
 //! | processes that write to a folder | 1 |
 //!
-//! Transactions, change streams and stages that write to collections are not supported yet; a call that asks for them is
-//! refused. So is a join by other than equal fields.
+//! Transactions and change streams are not supported yet; a call that asks for them is refused. So are indexes on text and
+//! geometry.
 //!
 //! # What it is not
 //!

@@ -62,7 +62,7 @@ impl UnixSocket {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self { listener, path: path.to_owned() })
     }
 }

@@ -66,7 +66,7 @@ fn a_unix_socket_serves_its_user_and_goes_with_the_server() {
     // The socket file of a dead process.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let mut fixture = Fixture::with(|builder| builder.unix_socket(&path));
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     stream.write_all(&crate::peer::message(doc! { "ping": 1, "$db": "admin" }).bytes(1, 0)).unwrap();
     stream.read_exact(&mut [0; 16]).unwrap();
