@@ -1,15 +1,20 @@
 //! `cairn export` as a process, on a folder and through the socket of a server.
 
 mod fixture;
+// The application of the guide, which is looked into.
+#[allow(dead_code, reason = "it is a program, with a `main` of its own")]
+#[path = "../../server/examples/looking_in.rs"]
+mod looking_in;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 use cairndb_server::Server;
 
-use crate::fixture::{Fixture, cairn, every_type, on_both, prints_in_little_memory, read};
+use crate::fixture::{Fixture, cairn, complains, every_type, on_both, prints_in_little_memory, read};
 
 #[test]
 fn every_type_comes_back_from_canonical_and_bson() {
@@ -281,6 +286,43 @@ fn a_running_application_is_looked_into_by_its_socket() {
     let output = cairn().arg("export").arg(fixture.path("own")).arg("shop.orders").output().unwrap();
     assert_eq!(output.stdout, b"{\"_id\":1}\n{\"_id\":2}\n");
     running.stop();
+    client.close().unwrap();
+}
+
+/// The example of the guide, run as the application that it is.
+#[test]
+fn the_example_of_an_application_is_looked_into_while_it_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let [store, socket] = ["shop-data", "shop.sock"].map(|name| folder.path().join(name));
+    let (end, ended) = std::sync::mpsc::channel();
+    let (place, listens) = (&store, &socket);
+    // The channel goes with the closure, so that the application ends whatever is found of it.
+    let taken = std::thread::scope(move |scope| {
+        let application = scope.spawn(move || {
+            looking_in::run(place, listens, Duration::from_millis(2), &ended)
+                .map_err(|error| error.to_string())
+        });
+        let exported = loop {
+            let output =
+                cairn().arg("export").arg(listens).args(["shop.orders", "--quiet"]).output().unwrap();
+            let lines = String::from_utf8(output.stdout).unwrap().lines().count() as u64;
+            // It takes a moment until the application listens.
+            if lines > 5 || application.is_finished() {
+                break lines;
+            }
+        };
+        assert!(exported > 5);
+        // From outside its folder is taken, and the message says what to do.
+        let outside = cairn().arg("compact").arg(place).output().unwrap();
+        complains(&outside, 5, "give the socket");
+        drop(end);
+        let taken = application.join().unwrap().unwrap();
+        assert!(taken >= exported, "{taken} orders, and {exported} were seen");
+        taken
+    });
+    let client = Client::open(&store).unwrap();
+    let orders: Collection<Document> = client.database("shop").collection("orders");
+    assert_eq!(orders.count_documents(doc! {}).run().unwrap(), taken);
     client.close().unwrap();
 }
 

@@ -9,6 +9,28 @@ struct Typed {
     shown: String,
 }
 
+/// The folder of a page. What a page leaves running, because a line of it failed, ends with the folder: it has written its
+/// number into a file.
+struct Session {
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A page that came to its end has ended it by itself, and the number may be another process's by now.
+        if !std::thread::panicking() {
+            return;
+        }
+        for entry in std::fs::read_dir(self.folder.path()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|ending| ending == "pid") {
+                let number = std::fs::read_to_string(&path).unwrap_or_default();
+                let _ = Command::new("kill").arg(number.trim()).stderr(Stdio::null()).status();
+            }
+        }
+    }
+}
+
 /// The blocks of a page that are typed at a terminal: after `$ ` a command, which goes on after `> `.
 fn typed(text: &str) -> Vec<Typed> {
     let (mut found, mut is_inside): (Vec<Typed>, bool) = (Vec::new(), false);
@@ -62,7 +84,7 @@ fn what_is_typed_on_a_page_prints_what_the_page_shows() {
         let name = page.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         let text = std::fs::read_to_string(&page).expect("it works");
         // A page is one session, in an empty folder of its own.
-        let folder = tempfile::tempdir().expect("it works");
+        let session = Session { folder: tempfile::tempdir().expect("it works") };
         let commands = typed(&text);
         if !commands.is_empty() {
             with_lines.push(name.clone());
@@ -70,7 +92,7 @@ fn what_is_typed_on_a_page_prints_what_the_page_shows() {
         for Typed { command, shown } in commands {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("exec 2>&1\n{command}")]).env("PATH", &search).stdin(Stdio::null());
-            let output = shell.current_dir(folder.path()).output().expect("it works");
+            let output = shell.current_dir(session.folder.path()).output().expect("it works");
             let printed = String::from_utf8(output.stdout).expect("it works");
             assert_eq!(without_times(&printed), without_times(&shown), "{name}: {command}");
             assert!(output.status.success(), "{name}: {command}: {printed}");
@@ -96,6 +118,7 @@ fn every_page_of_the_guide_opens_with_a_question_is_short_and_linked() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("it works");
     let (list, modules) = (read("docs/guide/README.md"), read("engine/src/guide/mod.rs"));
+    let front = read("engine/src/lib.rs");
     let guide = pages().into_iter().filter(|page| !page.ends_with("README.md"));
     for page in guide {
         let name = page.file_stem().and_then(|name| name.to_str()).expect("a name");
@@ -107,5 +130,51 @@ fn every_page_of_the_guide_opens_with_a_question_is_short_and_linked() {
             modules.contains(&format!("pub mod {name} {{}}")),
             "{name} is not in the documentation of the crate"
         );
+        assert!(
+            front.contains(&format!("](guide::{name})")),
+            "{name} is not linked from the front page of the crate"
+        );
     }
+}
+
+/// Ratios were measured anew on one page and not on the other: each that the comparison names stands in the table of the
+/// benchmarks, in the row of its figure.
+#[test]
+fn ratios_of_the_comparison_are_those_of_the_benchmarks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("it works");
+    let (comparison, benchmarks) = (read("guide/comparison.md"), read("benchmarks.md"));
+    let mut checked = 0;
+    for row in comparison.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = row.split('`').nth(1).expect("the name of a figure");
+        let measured = benchmarks.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let measured = measured.unwrap_or_else(|| panic!("{name} is no figure of the benchmarks"));
+        for cell in cells.iter().filter(|cell| cell.parse::<f64>().is_ok()) {
+            assert!(measured.contains(&format!("| {cell} |")), "{name}: {cell} is not in {measured:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 10, "only {checked} ratios are compared");
+}
+
+/// A block of Rust that is not run could be wrong, so each is run, or at least built; only the front page of the repository
+/// and the page of clients, which need a folder or a server of the reader, are not run.
+#[test]
+fn no_block_of_rust_on_a_page_is_left_out() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let beside =
+        std::fs::read_dir(root.join("docs")).expect("it works").map(|entry| entry.expect("it works").path());
+    let others = pages().into_iter().chain([root.join("counters/README.md")]);
+    let mut blocks = 0;
+    for page in others.chain(beside.filter(|page| page.extension().is_some_and(|ending| ending == "md"))) {
+        let text = std::fs::read_to_string(&page).expect("it works");
+        let is_built_only = page.ends_with("clients.md") || page == root.join("README.md");
+        for line in text.lines().filter(|line| line.starts_with("```rust")) {
+            let wanted = if is_built_only { "```rust,no_run" } else { "```rust" };
+            assert_eq!(line, wanted, "{}", page.display());
+            blocks += 1;
+        }
+    }
+    assert!(blocks > 20, "only {blocks} blocks of Rust were found");
 }

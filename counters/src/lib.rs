@@ -49,3 +49,7 @@ mod taken;
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::numbers::{Numbered, Numbers};
 pub use crate::results::{Generated, InsertedMany, InsertedOne};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

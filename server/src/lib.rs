@@ -42,3 +42,8 @@ pub use crate::auth::users::{Role, User, UserError, Users};
 pub use crate::server::{Error, Server, ServerBuilder};
 pub use crate::spawn::RunningServer;
 pub use crate::tls::{Tls, TlsError};
+
+// The page of the guide that needs a server; the other pages are run by the engine's crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/data.md")]
+mod data {}

@@ -26,7 +26,8 @@ pub mod capped {}
 pub mod coming_from {}
 #[doc = include_str!("../../../docs/guide/comparison.md")]
 pub mod comparison {}
-#[doc = include_str!("../../../docs/guide/data.md")]
+// Its examples need the server, whose crate runs them.
+#[cfg_attr(not(doctest), doc = include_str!("../../../docs/guide/data.md"))]
 pub mod data {}
 #[doc = include_str!("../../../docs/guide/documents.md")]
 pub mod documents {}
@@ -54,3 +55,8 @@ pub mod questions {}
 pub mod recipes {}
 #[doc = include_str!("../../../docs/guide/threads.md")]
 pub mod threads {}
+
+// Pages beside the guide, whose examples are run as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sequences.md")]
+mod sequences {}

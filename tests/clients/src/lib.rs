@@ -9,3 +9,9 @@
 pub mod cairn;
 pub mod proxy;
 pub mod script;
+
+// The program in Rust on the page of clients is built with the driver; it is not run, because it asks for a server at a
+// fixed port.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/clients.md")]
+mod page {}
