@@ -26,6 +26,7 @@ mod inspect;
 mod listing;
 mod migrate;
 mod output;
+mod password;
 mod patterns;
 mod positions;
 mod restore;
@@ -42,6 +43,7 @@ mod store;
 mod talk;
 mod user;
 mod verify;
+mod version;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -93,6 +95,7 @@ enum Command {
     Verify(verify::Arguments),
     Completions(describe::Completions),
     Man(describe::Man),
+    Version(version::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -100,8 +103,12 @@ fn main() -> ExitCode {
     // Before any file is made: RocksDB makes files all the time, and with the usual mask every user of the
     // machine could read them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let done = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refused) => return refuse(&refused),
+    };
+    let done = match arguments.command {
+        Command::Serve(arguments) => serve::run(arguments),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
         Command::Backup(arguments) => backup::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Compact(arguments) => compact::run(&arguments).map_err(Box::<dyn Error>::from),
@@ -125,6 +132,7 @@ fn main() -> ExitCode {
         Command::Man(arguments) => {
             describe::man(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
         }
+        Command::Version(arguments) => version::run(&arguments).map_err(Box::<dyn Error>::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -133,6 +141,46 @@ fn main() -> ExitCode {
             ExitCode::from(status(&*error) as u8)
         }
     }
+}
+
+/// Tells what is wrong with the command line, in a report if it asks for one.
+fn refuse(refused: &clap::Error) -> ExitCode {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+    let Some(line) = refusal(refused, &words) else { refused.exit() };
+    // Where documents would have gone to standard output, the report does not.
+    let is_output_taken = matches!(words.first().map(String::as_str), Some("export" | "query"))
+        || words.windows(2).any(|pair| pair == ["--archive", "-"]);
+    if is_output_taken {
+        talk::write_line(&mut std::io::stderr(), &line);
+    } else {
+        talk::write_line(&mut std::io::stdout(), &line);
+    }
+    ExitCode::from(Exit::Usage as u8)
+}
+
+/// The report about a command line that makes no sense. Returns `None` if it asks for none: also for help, and for commands
+/// that have no reports.
+fn refusal(refused: &clap::Error, words: &[String]) -> Option<String> {
+    let (name, options) = words.split_first()?;
+    let command = Arguments::command();
+    let has_reports = command.find_subcommand(name)?.get_arguments().any(|option| option.get_id() == "json");
+    if !refused.use_stderr() || !has_reports || !options.iter().any(|word| word == "--json") {
+        return None;
+    }
+    let text = refused.to_string();
+    // The first paragraph says what is wrong; what follows is help.
+    let first: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let message = first.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let report = talk::Report {
+        command: name,
+        elapsed: std::time::Duration::ZERO,
+        counts: Vec::new(),
+        names: Vec::new(),
+        found: Vec::new(),
+        failure: Some(Failure::usage(message)),
+    };
+    Some(report.line())
 }
 
 /// The exit status of an error, or of the first of its causes that has one.

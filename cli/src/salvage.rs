@@ -1,6 +1,6 @@
 //! `cairn salvage`: what is whole in a damaged folder, in a new one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cairndb::SalvageReport;
@@ -9,6 +9,7 @@ use cairndb::bson::{Document, doc};
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
+use crate::store::folder::not_opened;
 use crate::store::folder_alone;
 use crate::talk::{Report, Talk, write_line};
 
@@ -104,7 +105,7 @@ fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Fa
         .progress(|done| progress.set(done))
         .run();
     progress.finish();
-    Ok(salvaged?)
+    salvaged.map_err(|error| not_opened(Path::new(&arguments.folder), error))
 }
 
 /// What was salvaged and what was not, for people.

@@ -12,6 +12,8 @@ use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::store::folder::not_opened;
+
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
 /// The store is a folder, or it is in memory and gone when the server ends. The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are
@@ -186,7 +188,7 @@ fn allow_files(files: u64) {
 }
 
 /// Serves until a signal comes.
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
         .with_max_level(arguments.log_level)
         .with_writer(std::io::stderr)
@@ -194,7 +196,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .with_target(false)
         .init();
     allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
-    let client = Client::builder()
+    let path = arguments.path.clone().unwrap_or_default();
+    let opened = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
         .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
@@ -203,14 +206,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .slow_threshold(arguments.slow_threshold.0)
         .in_memory(arguments.lifetime.in_memory)
-        .open(arguments.path.clone().unwrap_or_default())
-        .map_err(Error::Open)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        .open(&path);
+    let client = match opened {
+        Ok(client) => client,
+        Err(error) if error.is_already_open() => return Err(not_opened(&path, error).into()),
+        Err(error) => return Err(Error::Open(error).into()),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::System)?;
     let served = runtime.block_on(serve(client.clone(), arguments));
     // The runtime's threads may still use the store, so they end before it is closed.
     drop(runtime);
     let closed = client.close().map_err(Error::Close);
-    served.and(closed)
+    Ok(served.and(closed)?)
 }
 
 async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {

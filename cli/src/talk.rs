@@ -104,7 +104,7 @@ impl Talk {
     }
 
     /// Prints the line of JSON, if it was asked for.
-    pub(crate) fn report(&self, report: &Report, is_output_taken: bool) {
+    pub(crate) fn report(&self, report: &Report<'_>, is_output_taken: bool) {
         if !self.json {
             return;
         }
@@ -153,13 +153,16 @@ impl Progress {
         if self.plain.is_some_and(|last| last.elapsed() >= PLAIN_PAUSE) {
             self.plain = Some(Instant::now());
             let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-            let rate = rate(done, self.started.elapsed());
+            let elapsed = self.started.elapsed();
+            let left = self.total.and_then(|total| left(done, total, elapsed));
+            let left = left.map(|left| format!(", {left} s left")).unwrap_or_default();
+            let rate = rate(done, elapsed);
             let unit = match self.unit {
                 Unit::Documents => "documents",
                 Unit::Entries => "index entries",
                 Unit::Bytes => "bytes",
             };
-            write_line(&mut std::io::stderr(), &format!("{done}{of} {unit}, {rate} a second"));
+            write_line(&mut std::io::stderr(), &format!("{done}{of} {unit}, {rate} a second{left}"));
         }
     }
 
@@ -210,14 +213,21 @@ impl<'a, P: PartialEq> Phases<'a, P> {
     }
 }
 
+/// The seconds that the rest takes at the rate until now, rounded up. Returns `None` if there is no rate yet.
+fn left(done: u64, total: u64, elapsed: Duration) -> Option<u128> {
+    let rest = u128::from(total.saturating_sub(done));
+    let milliseconds = (elapsed.as_millis() * rest).checked_div(u128::from(done))?;
+    Some(milliseconds.div_ceil(1000))
+}
+
 /// Whole units a second.
 pub(crate) fn rate(done: u64, elapsed: Duration) -> u128 {
     u128::from(done) * 1000 / elapsed.as_millis().max(1)
 }
 
 /// The report of a command, which `--json` prints.
-pub(crate) struct Report {
-    pub(crate) command: &'static str,
+pub(crate) struct Report<'a> {
+    pub(crate) command: &'a str,
     pub(crate) elapsed: Duration,
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// Texts: names of files that were made, and the like.
@@ -227,8 +237,9 @@ pub(crate) struct Report {
     pub(crate) failure: Option<Failure>,
 }
 
-impl Report {
-    fn line(&self) -> String {
+impl Report<'_> {
+    /// The report as one line of JSON.
+    pub(crate) fn line(&self) -> String {
         let mut document = Document::new();
         document.insert("command", self.command);
         document.insert("ok", self.failure.is_none());
@@ -263,5 +274,21 @@ impl Report {
             let _ = write_document(&mut line, &raw, Mode::Relaxed, None);
         }
         String::from_utf8_lossy(&line).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_takes_as_long_as_what_was_done() {
+        let seconds = Duration::from_secs(10);
+        assert_eq!(left(0, 100, seconds), None);
+        assert_eq!(left(25, 100, seconds), Some(30));
+        assert_eq!(left(99, 100, seconds), Some(1));
+        // An estimate may be too small.
+        assert_eq!(left(120, 100, seconds), Some(0));
+        assert_eq!(rate(120, seconds), 12);
     }
 }

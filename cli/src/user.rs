@@ -1,13 +1,13 @@
 //! `cairn user`: who may log in to a server over a folder.
 
-use std::io::{BufRead, IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cairndb::Client;
 use cairndb_server::{Role, UserError, Users};
 
-/// The largest password that is accepted.
-const PASSWORD_BYTES_MAX: u64 = 4096;
+use crate::failure::{Exit, Failure};
+use crate::password;
+use crate::store::folder::not_opened;
 
 /// Manages the users who may log in to a server over a store.
 ///
@@ -19,6 +19,8 @@ Examples:
       asks for the password
   cairn user add shop-data report --read-only < password.txt
       takes the first line of a file, for a user who can change nothing
+  cairn user add shop-data backup --password-file password.txt
+      the same
   cairn user list shop-data
   cairn user remove shop-data report")]
 pub(crate) struct Arguments {
@@ -28,7 +30,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make a user. The tool asks for the password, or reads it from the first line of standard input.
+    /// Make a user. The password is the first line of `--password-file`, else that in `CAIRN_PASSWORD`, else asked for at the
+    /// terminal, else the first line of standard input.
     Add {
         /// The folder of the store. It is made if it does not exist.
         path: PathBuf,
@@ -37,6 +40,9 @@ enum Action {
         /// The user may read everything and change nothing; otherwise the user may do everything.
         #[arg(long)]
         read_only: bool,
+        /// Read the password from the first line of this file.
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
     /// Print the users, one line each: name and role.
     List {
@@ -52,64 +58,44 @@ enum Action {
     },
 }
 
-/// Why a command about users failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("the store cannot be opened")]
-    Open(#[source] cairndb::Error),
-    #[error(transparent)]
-    User(#[from] UserError),
-    #[error("the password cannot be read")]
-    Password(#[source] std::io::Error),
-    #[error("the two passwords differ")]
-    Differ,
-    #[error("the password is longer than {PASSWORD_BYTES_MAX} bytes")]
-    Long,
-    #[error("the store was not closed in order")]
-    Close(#[source] cairndb::Error),
-}
-
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
-        Action::Add { path, name, read_only } => {
+        Action::Add { path, name, read_only, password_file } => {
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
             // Before the store opens: a person may take minutes to type it, and a store is locked while it is
             // open.
-            let password = password()?;
-            let client = Client::open(path).map_err(Error::Open)?;
+            let password = password(password_file.as_deref())?;
+            let client = Client::open(&path).map_err(|error| not_opened(&path, error))?;
             let added = Users::of(&client).add(&name, &password, role);
-            close(client, added.map_err(Error::from))
+            close(client, added)
         }
         Action::List { path } => {
-            let client = Client::builder().read_only(true).open(path).map_err(Error::Open)?;
+            let client = Client::builder().read_only(true).open(path)?;
             let listed = Users::of(&client).list().map(|users| print(&users));
-            close(client, listed.map_err(Error::from))
+            close(client, listed)
         }
         Action::Remove { path, name } => {
-            let client = Client::builder().create_if_missing(false).open(path).map_err(Error::Open)?;
+            let opened = Client::builder().create_if_missing(false).open(&path);
+            let client = opened.map_err(|error| not_opened(&path, error))?;
             let removed = Users::of(&client).remove(&name);
-            close(client, removed.map_err(Error::from))
+            close(client, removed)
         }
     }
 }
 
-/// Reads the password, from the terminal or from standard input.
-fn password() -> Result<String, Error> {
-    // Not from the command line, which every process of the machine can read.
-    let stdin = std::io::stdin();
-    if stdin.is_terminal() {
-        let password = rpassword::prompt_password("Password: ").map_err(Error::Password)?;
-        let again = rpassword::prompt_password("The same again: ").map_err(Error::Password)?;
-        return if password == again { Ok(password) } else { Err(Error::Differ) };
+/// The password of a new user.
+fn password(file: Option<&Path>) -> Result<String, Failure> {
+    if let Some(password) = password::given(file)? {
+        return Ok(password);
     }
-    let mut line = String::new();
-    // Two more bytes than a password has: a line may end in a carriage return and a line feed.
-    let read = stdin.lock().take(PASSWORD_BYTES_MAX + 2).read_line(&mut line).map_err(Error::Password)?;
-    if read as u64 > PASSWORD_BYTES_MAX {
-        return Err(Error::Long);
+    let Some(password) = password::asked("Password: ")? else {
+        return password::first_line("standard input", std::io::stdin().lock());
+    };
+    if password::asked("The same again: ")?.as_ref() == Some(&password) {
+        Ok(password)
+    } else {
+        Err(Failure::new(Exit::Failed, "the two passwords differ"))
     }
-    let password = line.strip_suffix('\n').unwrap_or(&line);
-    Ok(password.strip_suffix('\r').unwrap_or(password).to_owned())
 }
 
 #[expect(clippy::print_stdout, reason = "the list is the command's result")]
@@ -119,8 +105,20 @@ fn print(users: &[cairndb_server::User]) {
     }
 }
 
-fn close(client: Client, done: Result<(), Error>) -> Result<(), Error> {
+fn close(client: Client, done: Result<(), UserError>) -> Result<(), Failure> {
     // The store is closed in any case, but the first error is the one that explains the failure.
-    let closed = client.close().map_err(Error::Close);
-    done.and(closed)
+    let closed = client.close().map_err(Failure::from);
+    done.map_err(|error| match error {
+        UserError::Store(error) => error.into(),
+        refused => Failure::new(Exit::Failed, chain(&refused)),
+    })
+    .and(closed)
+}
+
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", chain(cause)),
+        None => error.to_string(),
+    }
 }

@@ -240,6 +240,93 @@ fn stores_that_are_not_there_have_a_status_of_their_own() {
     );
 }
 
+/// Whatever a command does with a store, a file in the place of its folder is told in the same way.
+#[test]
+fn a_file_in_the_place_of_a_folder_is_no_store() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    std::fs::write(fixture.path("file"), "x").unwrap();
+    std::fs::write(fixture.path("a.ndjson"), "{}").unwrap();
+    let commands: [&[&str]; 14] = [
+        &["stats", "file"],
+        &["sequences", "file"],
+        &["verify", "file"],
+        &["export", "file", "a.b"],
+        &["dump", "file", "dumped"],
+        &["inspect", "file", "a.b", "--id", "1"],
+        &["compact", "file"],
+        &["backup", "file", "copy"],
+        &["salvage", "file", "new"],
+        &["import", "file", "a.b", "a.ndjson"],
+        &["serve", "file", "--port", "0"],
+        &["user", "list", "file"],
+        &["user", "remove", "file", "ada"],
+        &["user", "add", "file", "ada"],
+    ];
+    for words in commands {
+        let mut command = cairn();
+        command.args(words).current_dir(fixture.folder.path()).env("CAIRN_PASSWORD", "secret");
+        complains(&command.output().unwrap(), 6, "file");
+    }
+    #[cfg(feature = "shell")]
+    for words in [&["query", "file", "1"][..], &["shell", "file", "--eval", "1"]] {
+        complains(&cairn().args(words).current_dir(fixture.folder.path()).output().unwrap(), 6, "file");
+    }
+    assert_eq!(read(&fixture.path("file")), b"x");
+    assert_eq!(fixture.files(), ["a.ndjson", "file"]);
+}
+
+/// Scripts read the report, whatever is wrong.
+#[test]
+fn a_wrong_option_is_reported_as_one_line_of_json() {
+    let run = |words: &[&str]| {
+        let output = cairn().args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        output
+    };
+    let report =
+        |bytes: &[u8]| -> serde_json::Value { serde_json::from_slice(bytes).expect("one line of JSON") };
+    let output = run(&["import", "db", "a.b", "--json", "--bach", "5"]);
+    let told = report(&output.stdout);
+    assert!(output.stderr.is_empty(), "{output:?}");
+    assert_eq!(told.pointer("/error/kind"), Some(&serde_json::json!("usage")));
+    let message = told.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap();
+    assert!(message.contains("'--bach'") && !message.contains('\n'), "{message}");
+    // Where documents would go to standard output.
+    for words in [
+        &["export", "db", "--json", "--limit", "x"][..],
+        &["dump", "db", "--archive", "-", "--json", "-j", "0"],
+    ] {
+        let output = run(words);
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert_eq!(report(&output.stderr).get("ok"), Some(&serde_json::json!(false)));
+    }
+    let plain = run(&["import", "db", "a.b", "--bach", "5"]);
+    assert!(plain.stdout.is_empty() && String::from_utf8_lossy(&plain.stderr).contains("tip:"), "{plain:?}");
+}
+
+#[test]
+fn versions_of_all_parts_are_told() {
+    let run = |words: &[&str]| {
+        let output = cairn().args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told: serde_json::Value = serde_json::from_str(&run(&["version", "--json"])).unwrap();
+    let expected = serde_json::json!({
+        "command": "version", "ok": true, "elapsedMs": told["elapsedMs"], "tool": env!("CARGO_PKG_VERSION"),
+        "format": cairndb::FORMAT_VERSION, "rocksdb": cairndb::ROCKSDB_VERSION, "wireVersion": 21,
+    });
+    assert_eq!(told, expected);
+    // The constant is that of the crate which is linked.
+    let lock = read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock"));
+    let lock = String::from_utf8(lock).unwrap();
+    let (_, linked) = lock.split_once("name = \"librocksdb-sys\"\nversion = \"").unwrap();
+    let version = linked.split('"').next().unwrap();
+    assert!(version.ends_with(&format!("+{}", cairndb::ROCKSDB_VERSION)), "{version}");
+    let lines = run(&["version"]);
+    assert!(lines.starts_with(&run(&["--version"])) && lines.lines().count() == 4, "{lines}");
+}
+
 #[test]
 fn users_log_in_by_a_file_with_the_password() {
     let mut fixture = Fixture::new(&[doc! { "_id": 1 }], false);

@@ -203,7 +203,22 @@ fn writing_needs_the_folder() {
     let fixture = Fixture::new(&orders(), false);
     let client = Client::open(fixture.path("db")).expect("it works");
     check(&fixture, &["db.orders.countDocuments()"], "3\n");
-    complains(&run(&fixture, &["db.orders.deleteMany({})"]), 1, "is open in another process");
+    for write in [
+        "db.orders.deleteMany({})",
+        "db.orders.insertMany([{}, {}])",
+        "db.orders.find().toArray(); db.b.drop()",
+    ] {
+        let output = run(&fixture, &[write, "--json"]);
+        complains(&output, 5, "is open in another process (pid ");
+        complains(&output, 5, "give the socket");
+        complains(&output, 5, "\"kind\":\"openElsewhere\"");
+    }
+    // A script that catches it goes on.
+    check(
+        &fixture,
+        &["try { db.orders.drop() } catch (error) { Object.keys(error).includes('isElsewhere') }"],
+        "false\n",
+    );
     client.close().expect("it works");
 }
 

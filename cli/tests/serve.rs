@@ -200,7 +200,9 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     refused(&path, &["--slow-threshold", "soon"], "neither a number of milliseconds nor `off`");
     refused(&folder.path().join("none"), &["--read-only"], "there is no database");
     let held = Client::open(&path).unwrap();
-    refused(&path, &["--port", "0"], "is already open");
+    refused(&path, &["--port", "0"], "is open in another process (pid ");
+    refused(&path, &["--port", "0"], "give the socket");
+    assert_eq!(cairn(&path, &["--port", "0"]).output().expect("it ran").status.code(), Some(5));
     held.close().unwrap();
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port().to_string();

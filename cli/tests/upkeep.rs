@@ -178,7 +178,8 @@ fn a_folder_that_another_process_has_open_is_not_salvaged() {
     fixture.serve();
     let folder = fixture.path("db");
     let output = cairn().arg("salvage").arg(&folder).arg(fixture.path("new")).output().expect("it works");
-    complains(&output, 5, "db");
+    complains(&output, 5, "db is open in another process (pid ");
+    complains(&output, 5, "give the socket");
     assert!(!fixture.path("new").exists());
 }
 

@@ -53,8 +53,67 @@ fn a_folder_that_is_not_there_or_in_use_is_refused() {
     refused(&user(&["remove"], &path, &["ada"], ""), "there is no database");
     assert!(!path.exists());
     let held = Client::open(&path).unwrap();
-    refused(&user(&["add"], &path, &["ada"], "secret\n"), "is already open");
+    for (action, name) in [("add", "ada"), ("remove", "ada")] {
+        let output = user(&[action], &path, &[name], "secret\n");
+        refused(&output, "is open in another process (pid ");
+        refused(&output, "give the socket");
+        assert_eq!(output.status.code(), Some(5));
+    }
     held.close().unwrap();
+}
+
+/// The password that a user got is the one that a server finds right.
+#[cfg(feature = "remote")]
+#[track_caller]
+fn logs_in(path: &Path, name: &str, password: &str) {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_cairn"));
+    let socket = path.with_extension("sock");
+    server
+        .arg("serve")
+        .arg(path)
+        .args(["--port", "0", "--auth", "--log-level", "off", "--unix-socket"])
+        .arg(&socket);
+    let mut server = server.stdout(Stdio::piped()).spawn().expect("started");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().expect("piped")));
+    lines
+        .find(|line| line.as_ref().is_ok_and(|line| line.ends_with(".sock")))
+        .expect("it listens")
+        .expect("text");
+    let place = socket.to_str().expect("a path").replace('/', "%2F");
+    let mut stats = Command::new(env!("CARGO_BIN_EXE_cairn"));
+    stats.args(["stats", &format!("mongodb://{name}@{place}/"), "--quiet"]).env("CAIRN_PASSWORD", password);
+    let output = stats.output().expect("ended");
+    server.kill().expect("it runs");
+    server.wait().expect("ended");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[cfg(feature = "remote")]
+#[test]
+fn a_password_comes_from_a_file_or_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let words = folder.path().join("words.txt");
+    std::fs::write(&words, "from a file\nand no more\n").unwrap();
+    let words = words.to_str().unwrap();
+    let add = |name: &str, more: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cairn"));
+        command.args(["user", "add"]).arg(&path).arg(name).args(more).stdin(Stdio::null());
+        if let Some(password) = variable {
+            command.env("CAIRN_PASSWORD", password);
+        }
+        command.output().expect("ended")
+    };
+    // The file counts before the environment.
+    done(&add("file", &["--password-file", words], Some("from elsewhere")));
+    done(&add("variable", &[], Some("from the environment")));
+    logs_in(&path, "file", "from a file");
+    logs_in(&path, "variable", "from the environment");
+    refused(&add("none", &[], None), "the password is empty");
+    refused(&add("none", &["--password-file", "/nonexistent"], None), "/nonexistent");
+    let long = folder.path().join("long.txt");
+    std::fs::write(&long, "p".repeat(5000)).unwrap();
+    refused(&add("none", &["--password-file", long.to_str().unwrap()], None), "longer than 4096 bytes");
 }
 
 #[test]

@@ -395,6 +395,7 @@ pub use crate::salvage::{
 };
 pub use crate::sequences::{Sequence, ValueTrace, ValueVerdict};
 pub use crate::storage::folder_files::{FileKind, FilesOfKind, FolderStats};
+pub use crate::storage::format::{FORMAT_VERSION, ROCKSDB_VERSION};
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {

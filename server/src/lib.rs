@@ -39,6 +39,7 @@ pub mod frame;
 
 pub use crate::auth::credentials::PasswordError;
 pub use crate::auth::users::{Role, User, UserError, Users};
+pub use crate::dispatch::hello::WIRE_VERSION_MAX;
 pub use crate::server::{Error, Server, ServerBuilder};
 pub use crate::spawn::RunningServer;
 pub use crate::tls::{Tls, TlsError};

@@ -26,6 +26,8 @@ const MEMORY_BYTES: usize = 512 << 20;
 /// The names of this folder's scripts in the stacks of errors begin with this.
 const OWN: &str = "cairn:";
 const CAIRN: &str = "\0cairn";
+/// The property of an error that says that another process has the folder open.
+const ELSEWHERE: &str = "\0isElsewhere";
 /// Between the name of a text and how many lines are before it.
 const LINES: &str = " after line ";
 
@@ -260,7 +262,10 @@ pub(crate) fn uncaught(ctx: &Ctx<'_>, error: &rquickjs::Error) -> Failure {
         .and_then(|cairn| cairn.get::<_, Function>("errorText")?.call((object.clone(),)))
         .unwrap_or_else(|_| format!("{}: {}", text("name"), text("message")));
     let place = place(&text("stack")).map(|place| format!("{}: ", counted(place))).unwrap_or_default();
-    Failure { code: object.get("code").ok(), ..failed(format!("{place}{told}")) }
+    // A folder that is open elsewhere has a status of its own, also where an expression asked for it.
+    let is_elsewhere = object.get::<_, bool>(ELSEWHERE).unwrap_or(false);
+    let exit = if is_elsewhere { Exit::Elsewhere } else { Exit::Failed };
+    Failure { exit, code: object.get("code").ok(), ..failed(format!("{place}{told}")) }
 }
 
 /// The name of a text that begins after `lines` lines of what is called `name`.

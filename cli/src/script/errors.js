@@ -45,7 +45,10 @@
         const reply = failure.reply || {};
         if (failure.code !== undefined) reply.code = failure.code;
         if (failure.codeName) reply.codeName = failure.codeName;
-        return new MongoServerError(failure.message, reply);
+        const error = new MongoServerError(failure.message, reply);
+        // It decides the exit status, and is nothing for scripts.
+        if (failure.isElsewhere) cairn.hide(error, "\0isElsewhere", true);
+        return error;
     }
 
     // Runs a command and returns its reply, or throws.

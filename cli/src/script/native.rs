@@ -10,7 +10,7 @@ use cairndb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, Uuid};
 use query::code::Code;
 use rquickjs::{Ctx, Exception, Function, Object, Result, Value};
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::Written;
 use crate::script::evaluate::run_file;
 use crate::script::shared::{Ended, Shared};
@@ -185,6 +185,9 @@ fn told<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, failure: &Failure) -> Result<
     if let Some(code) = failure.code {
         told.set("code", code)?;
         told.set("codeName", &*Code::of(code).name())?;
+    }
+    if failure.exit == Exit::Elsewhere {
+        told.set("isElsewhere", true)?;
     }
     if let Some(details) = &failure.details {
         told.set("reply", shown(ctx, makers, details)?)?;

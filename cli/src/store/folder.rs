@@ -66,8 +66,7 @@ impl Folder {
         }
         match builder.open(path) {
             Ok(client) => Ok(Self { client, is_read_only: false }),
-            Err(error) if error.is_already_open() => Err(elsewhere(path)),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(not_opened(path, error)),
         }
     }
 }
@@ -97,6 +96,11 @@ pub(super) fn open_for_reading(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Why a folder was not opened; if another process has it open, with a way to reach the store all the same.
+pub(crate) fn not_opened(path: &Path, error: cairndb::Error) -> Failure {
+    if error.is_already_open() { elsewhere(path) } else { error.into() }
 }
 
 /// The error for a folder that another process has open, with a way to reach it all the same.

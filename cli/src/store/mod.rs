@@ -5,7 +5,7 @@
 
 #[cfg(all(feature = "remote", feature = "shell"))]
 mod ahead;
-mod folder;
+pub(crate) mod folder;
 mod place;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;

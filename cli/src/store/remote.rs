@@ -2,7 +2,6 @@
 //! this tool defines, and no message repeats a URI.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +17,7 @@ use query::code::Code;
 
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
+use crate::password;
 use crate::signals::Signals;
 #[cfg(feature = "shell")]
 use crate::store::ahead::Ahead;
@@ -28,8 +28,6 @@ use crate::store::{
 
 /// How long the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest password that is read.
-const PASSWORD_BYTES_MAX: u64 = 4096;
 
 pub(super) struct Remote {
     client: Client,
@@ -257,20 +255,11 @@ fn credentials(uri: &str) -> Credentials {
 
 /// The password from the file, else from the environment, else from the terminal.
 fn password(file: Option<&Path>) -> Result<String, Failure> {
-    if let Some(path) = file {
-        let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
-        let mut line = String::new();
-        let opened = std::fs::File::open(path).map_err(failed)?;
-        BufReader::new(opened.take(PASSWORD_BYTES_MAX)).read_line(&mut line).map_err(failed)?;
-        return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
-    }
-    if let Ok(password) = std::env::var("CAIRN_PASSWORD") {
+    if let Some(password) = password::given(file)? {
         return Ok(password);
     }
-    if std::io::stdin().is_terminal() {
-        return rpassword::prompt_password("Password: ").map_err(|error| Failure::io("the password", &error));
-    }
-    Err(Failure::usage("the URI names a user: give --password-file or CAIRN_PASSWORD"))
+    let missing = || Failure::usage("the URI names a user: give --password-file or CAIRN_PASSWORD");
+    password::asked("Password: ")?.ok_or_else(missing)
 }
 
 pub(crate) fn percent_encoded(bytes: &[u8]) -> String {

@@ -134,7 +134,7 @@ pub(super) fn inspect(path: &Path) -> Result<()> {
             refuse_foreign(path, false)?;
             Err(Error::new(ErrorKind::NotFound { path: path.to_owned() }))
         }
-        Err(error) => Err(failed("open the file", &path.join(MARKER_FILE))(error)),
+        Err(error) => Err(refused_below("open the file", &path.join(MARKER_FILE), path, error)),
     }
 }
 

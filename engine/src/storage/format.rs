@@ -1,8 +1,19 @@
 //! Names and versions that reach the disk. Nothing here may ever change its meaning: a new layout gets a new format
 //! version, and a folder of another version is refused or upgraded. `docs/format.md` describes the same in prose.
 
-/// The version of everything on disk: folder, families, key layouts, fixed values.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+/// The version of the format of folders that this library makes. A folder names its own, and one that cannot be read is
+/// refused with both numbers.
+///
+/// ```
+/// assert!(cairndb::FORMAT_VERSION >= 4);
+/// ```
+pub const FORMAT_VERSION: u32 = 4;
+/// The version of RocksDB that is linked. Its files are read by later versions, and not by all earlier ones.
+///
+/// ```
+/// assert_eq!(cairndb::ROCKSDB_VERSION.split('.').count(), 3);
+/// ```
+pub const ROCKSDB_VERSION: &str = "11.8.1";
 /// The oldest version that is read. A writer upgrades its folder while it opens it.
 pub(crate) const FORMAT_VERSION_OLDEST: u32 = 3;
 

@@ -12,7 +12,7 @@ mod cursor;
 mod diagnostic;
 mod engine;
 mod explain;
-mod hello;
+pub(crate) mod hello;
 mod host;
 mod operation;
 mod parameter;
