@@ -9,6 +9,7 @@ mod argument;
 mod ask;
 mod backup;
 mod batch;
+mod clause;
 mod command;
 mod compact;
 mod compressed;

@@ -99,7 +99,7 @@ impl Told {
 
 fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(), Failure> {
     // Everything that can be wrong with the command line is found before anything is opened or made.
-    let (place, filter) = (arguments.place()?, arguments.filter()?);
+    let (place, filter) = (arguments.place()?, arguments.filter(signals)?);
     let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
     let store = &*store;
     let moment = if store.is_of_one_moment() { Moment::One } else { Moment::Each };

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use cairndb::bson::Document;
 
 use crate::argument::content;
+use crate::clause;
 use crate::dumped::DumpPlace;
 use crate::extended_json::parse_document;
 use crate::failure::Failure;
 use crate::patterns::Namespaces;
+use crate::signals::Signals;
 use crate::store::Access;
 use crate::talk::Talk;
 
@@ -46,7 +48,7 @@ pub(crate) struct Arguments {
     pub(super) gzip: bool,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
-    /// Only documents that match, in Extended JSON, if one collection is dumped; `@FILE` reads a file, and `-`
+    /// Only documents that match, in Extended JSON or as in `cairn shell`, if one collection is dumped; `@FILE` reads a file, and `-`
     /// standard input.
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
@@ -70,8 +72,8 @@ impl Arguments {
         DumpPlace::of(self.directory.as_deref(), self.archive.as_deref())
     }
 
-    pub(super) fn filter(&self) -> Result<Option<Document>, Failure> {
-        let parsed = |text: &String| parse_document("--filter", &content("--filter", text)?);
+    pub(super) fn filter(&self, signals: &Signals) -> Result<Option<Document>, Failure> {
+        let parsed = |text: &String| clause::document("--filter", &content("--filter", text)?, signals);
         self.filter.as_ref().map(parsed).transpose()
     }
 }

@@ -3,15 +3,16 @@
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::argument::content;
+use crate::clause;
 use crate::command::raw;
-use crate::extended_json::{parse_array, parse_document};
 use crate::failure::Failure;
+use crate::signals::Signals;
 
-/// Which documents, in which order. Values are Extended JSON, `@FILE` for the content of a file, or `-` for
-/// standard input.
+/// Which documents, in which order. Values are Extended JSON or the shell's language, `@FILE` for the content of a file, or
+/// `-` for standard input.
 #[derive(Debug, clap::Args)]
 pub(super) struct Selection {
-    /// Only documents that match, in Extended JSON; `@FILE` reads a file, and `-` standard input.
+    /// Only documents that match, in Extended JSON or as in `cairn shell`; `@FILE` reads a file, and `-` standard input.
     #[arg(long, value_name = "FILTER", conflicts_with = "pipeline")]
     filter: Option<String>,
     /// Which fields are written, as `find` takes it.
@@ -26,7 +27,7 @@ pub(super) struct Selection {
     /// How many documents to write at most; 0 for all.
     #[arg(long, value_name = "N", conflicts_with = "pipeline", value_parser = clap::value_parser!(i64).range(0..))]
     limit: Option<i64>,
-    /// The index to use: its name, or its keys in Extended JSON.
+    /// The index to use: its name, or its keys as a document.
     #[arg(long, value_name = "INDEX")]
     hint: Option<String>,
     /// Write the results of this aggregation, an array of stages.
@@ -41,30 +42,33 @@ impl Selection {
     }
 
     /// The command that has the documents as its result.
-    pub(super) fn command(&self, collection: &str) -> Result<RawDocumentBuf, Failure> {
+    pub(super) fn command(&self, collection: &str, signals: &Signals) -> Result<RawDocumentBuf, Failure> {
         let mut command = if let Some(pipeline) = &self.pipeline {
-            let stages = parse_array("--pipeline", &content("--pipeline", pipeline)?)?;
+            let stages = clause::array("--pipeline", &content("--pipeline", pipeline)?, signals)?;
             refuse_writing(&stages)?;
             doc! { "aggregate": collection, "pipeline": stages, "cursor": {} }
         } else {
-            self.find(collection)?
+            self.find(collection, signals)?
         };
         if let Some(hint) = &self.hint {
             let is_keys = hint.trim_start().starts_with('{');
-            let hint =
-                if is_keys { parse_document("--hint", hint)?.into() } else { Bson::from(hint.as_str()) };
+            let hint = if is_keys {
+                clause::document("--hint", hint, signals)?.into()
+            } else {
+                Bson::from(hint.as_str())
+            };
             command.insert("hint", hint);
         }
         raw(&command)
     }
 
-    fn find(&self, collection: &str) -> Result<Document, Failure> {
+    fn find(&self, collection: &str, signals: &Signals) -> Result<Document, Failure> {
         let mut command = doc! { "find": collection };
         let documents = [("filter", &self.filter), ("projection", &self.projection), ("sort", &self.sort)];
         for (name, text) in documents {
             if let Some(text) = text {
                 let option = format!("--{name}");
-                command.insert(name, parse_document(&option, &content(&option, text)?)?);
+                command.insert(name, clause::document(&option, &content(&option, text)?, signals)?);
             }
         }
         for (name, number) in [("skip", self.skip), ("limit", self.limit)] {

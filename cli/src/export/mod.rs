@@ -139,7 +139,7 @@ fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Resu
     // Everything that can be wrong with the command line is found before anything is opened or made.
     let (database, collection) = namespace(&arguments.namespace)?;
     let mut form = choice::form(arguments)?;
-    let command = arguments.selection.command(collection)?;
+    let command = arguments.selection.command(collection, signals)?;
     let talk = &arguments.talk;
     let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
     check_collection(&*store, database, collection)?;

@@ -1,0 +1,78 @@
+//! Filters, sorts, projections and pipelines of the command line: Extended JSON in both modes, or the language of
+//! `cairn shell`.
+
+use cairndb::bson::{Bson, Document};
+use serde::de::IgnoredAny;
+
+use crate::extended_json::{parse_array, parse_document};
+use crate::failure::Failure;
+use crate::signals::Signals;
+
+/// The document that an option's value is; `option` is named in errors.
+pub(crate) fn document(option: &str, text: &str, signals: &Signals) -> Result<Document, Failure> {
+    // JSON is JavaScript too, in which `{"$oid": …}` would be a document and no ObjectId.
+    if is_json(text) {
+        return parse_document(option, text);
+    }
+    match evaluated(option, text, signals)? {
+        Bson::Document(document) => Ok(document),
+        other => Err(Failure::usage(format!("{option} must be a document, and is {other}: {text}"))),
+    }
+}
+
+/// The array that an option's value is.
+pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<Bson>, Failure> {
+    if is_json(text) {
+        return parse_array(option, text);
+    }
+    match evaluated(option, text, signals)? {
+        Bson::Array(array) => Ok(array),
+        other => Err(Failure::usage(format!("{option} must be an array, and is {other}: {text}"))),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+#[cfg(feature = "shell")]
+fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failure> {
+    use crate::failure::Exit;
+    use crate::script::{self, Engine, Stopped, Target};
+
+    /// What an expression may have; what is larger is given as Extended JSON.
+    const MEMORY_BYTES: usize = 64 << 20;
+
+    // An expression has no business with the store: one that asks `db` sees an empty one.
+    let target = Target {
+        store: crate::store::in_memory()?,
+        store_name: String::new(),
+        database: "test".to_owned(),
+        keeps_read: false,
+    };
+    script::on_thread(|| {
+        let engine = Engine::new(target, MEMORY_BYTES, signals.clone())?;
+        // A document at the beginning of a statement would be a block.
+        let value = engine
+            .evaluate(option, &format!("({text}\n)"), |ctx, value| script::value(ctx, &value))
+            .map_err(|stopped| match stopped {
+                Stopped::Signal(exit) => Failure::new(exit, "interrupted"),
+                // The memory is not what `--memory` says.
+                Stopped::Uncaught(failure) => Failure::usage(failure.message.replace(" (--memory)", "")),
+                Stopped::Ended(_) => Failure::usage(format!("{option} must have a value: {text}")),
+            })?;
+        let value = value.ok_or_else(|| Failure::usage(format!("{option} has no value: {text}")))?;
+        Bson::try_from(value).map_err(|error| Failure::new(Exit::Failed, format!("{option}: {error}")))
+    })
+}
+
+#[cfg(not(feature = "shell"))]
+fn evaluated(option: &str, text: &str, _: &Signals) -> Result<Bson, Failure> {
+    let Err(failure) = parse_document(option, text) else {
+        return Err(Failure::usage(format!("{option} is not Extended JSON: {text}")));
+    };
+    let message = failure.message;
+    Err(Failure::usage(format!(
+        "{message}\nThis build of cairn lacks the feature `shell`, so it takes Extended JSON only."
+    )))
+}
