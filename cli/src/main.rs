@@ -58,8 +58,9 @@ use crate::failure::{Exit, Failure, exit_of};
 #[derive(Debug, Parser)]
 #[command(name = "cairn", version, arg_required_else_help = true)]
 #[command(after_help = "\
-Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 4 differences were found,
-5 open in another process, 6 no store that can be opened, 130 and 143 ended by a signal.
+Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not
+all, 4 differences were found, 5 open in another process, 6 no store that can
+be opened, 130 and 143 ended by a signal.
 
 Examples:
   cairn serve shop-data
@@ -235,6 +236,69 @@ mod tests {
             let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
             let own = format!("  cairn {}", inner.get_name());
             assert!(help.contains(&own), "{} has no example", inner.get_name());
+        }
+    }
+
+    /// The examples of a text, as a shell takes them: a backslash at the end of a line joins it with the next one.
+    fn examples(help: &str) -> Vec<String> {
+        let joined = help.replace("\\\n", " ");
+        let lines = joined.lines().skip_while(|line| *line != "Examples:").skip(1);
+        lines.filter(|line| !line.starts_with("      ")).map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// What a terminal of 80 columns breaks over two lines is no command any more.
+    #[test]
+    fn every_example_is_printed_as_it_is_written_and_is_a_command() {
+        let mut command = Arguments::command().term_width(80);
+        command.build();
+        let mut helps = vec![command.clone()];
+        helps.extend(command.get_subcommands().cloned());
+        let mut count = 0;
+        for mut help in helps {
+            let name = help.get_name().to_owned();
+            let Some(written) = help.get_after_help().map(ToString::to_string) else { continue };
+            let printed = help.render_long_help().to_string();
+            assert!(printed.contains(&written), "{name}: {printed}");
+            for example in examples(&written) {
+                assert!(example.contains("cairn "), "{name}: {example} is no example");
+                let words = shlex::split(&example).unwrap_or_else(|| panic!("{name}: {example} is cut"));
+                for part in words
+                    .split(|word| word == "|")
+                    .filter(|part| part.first().is_some_and(|word| word == "cairn"))
+                {
+                    // What a shell does with its output or input is no part of the command.
+                    let end = part.iter().position(|word| word == ">" || word == "<").unwrap_or(part.len());
+                    let parsed = Arguments::try_parse_from(&part[..end]);
+                    assert!(parsed.is_ok(), "{name}: {example}: {}", parsed.map(drop).unwrap_err());
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 50, "only {count} examples");
+    }
+
+    #[test]
+    fn a_refused_command_line_is_reported_if_it_asks_for_reports() {
+        let refusal = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let refused =
+                Arguments::try_parse_from([&["cairn".to_owned()][..], &words].concat()).unwrap_err();
+            super::refusal(&refused, &words)
+        };
+        assert_eq!(
+            refusal(&["compact", "db", "--json", "--fast"]).unwrap(),
+            "{\"command\":\"compact\",\"ok\":false,\"elapsedMs\":0,\"error\":{\"kind\":\"usage\",\
+             \"message\":\"unexpected argument '--fast' found\"}}"
+        );
+        let missing = refusal(&["import", "--json"]).unwrap();
+        assert!(missing.contains("<STORE>") && missing.contains("DB.COLLECTION"), "{missing}");
+        for words in [
+            &["compact", "db", "--fast"][..],
+            &["compact", "--json", "--help"],
+            &["serve", "--json"],
+            &["unknown", "--json"],
+        ] {
+            assert_eq!(refusal(words), None, "{words:?}");
         }
     }
 }

@@ -39,7 +39,7 @@ Examples:
   cairn sequences shop-data
       the sequences of all databases
   cairn sequences shop.sock shop --json
-      those of one database of a running server, with everything that a snapshot has")]
+      those of one database of a running server, with all of their snapshots")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     store: String,

@@ -26,11 +26,12 @@ Examples:
   cairn serve shop-data --port 0 --unix-socket shop.sock
       a free port, which is printed, and a socket that only this user may use
   cairn serve --memory --port 0 --exit-with-parent
-      a store in memory for the tests of a program in any language, which reads the address from the first line
+      a store in memory, for tests; the first line of output is its address
   cairn serve shop-data --read-only --log-level debug
       reads beside another process that has the folder open
   cairn user add shop-data ada
-  cairn serve shop-data --bind 0.0.0.0 --tls-certificate shop.pem --tls-key shop.key
+  cairn serve shop-data --bind 0.0.0.0 --tls-certificate shop.pem \\
+    --tls-key shop.key
       for other machines, whose users must log in")]
 pub(crate) struct Arguments {
     /// The folder of the store.

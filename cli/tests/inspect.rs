@@ -9,6 +9,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, IndexModel, PlantedFault};
 use serde_json::{Value, json};
 
+use crate::fixture::examples::{SOURCES, printed};
 use crate::fixture::{Fixture, cairn, complains, rich};
 
 fn orders(client: &Client) -> Collection<Document> {
@@ -402,18 +403,13 @@ fn examples_of_the_page_and_of_the_help_run_as_they_are_printed() {
     let folder = numbered(false, Contract::Fast, fill);
     std::fs::rename(folder.path("db"), folder.path("shop-data")).expect("it works");
     std::os::unix::fs::symlink(served.path("s.sock"), folder.path("shop.sock")).expect("it works");
-    let page = fixture::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md"));
-    let help = cairn().args(["help", "inspect"]).output().expect("it works").stdout;
-    let text = String::from_utf8([page, help].concat()).expect("it works");
-    let lines =
-        text.lines().map(str::trim).filter(|line| line.starts_with("cairn inspect ") && !line.contains('`'));
-    let lines: Vec<&str> = lines.collect();
+    let lines: Vec<String> = SOURCES.into_iter().flat_map(|source| printed(source, "inspect")).collect();
     assert_eq!(lines.len(), 7, "{lines:?}");
     let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().and_then(Path::to_str).expect("it works");
     let search = format!("{program}:{}", std::env::var("PATH").expect("it works"));
     for line in lines {
         let mut shell = Command::new("sh");
-        shell.args(["-ec", line]).env("PATH", &search).current_dir(folder.folder.path());
+        shell.args(["-ec", &line]).env("PATH", &search).current_dir(folder.folder.path());
         let output = shell.output().expect("it works");
         assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
         assert!(!output.stdout.is_empty(), "{line}");

@@ -10,6 +10,8 @@ use cairndb::{Client, Collection};
 use formats::dump::archive::{Checksum, Declared, Header, TERMINATOR, push_end, push_prelude, push_segment};
 
 use crate::fixture::content::{Content, of_store};
+use crate::fixture::dice::{self, Dice};
+use crate::fixture::examples::{SOURCES, printed};
 use crate::fixture::restoring::{are_same, dumped, fixtures, path, refused, restore, succeeds, target};
 use crate::fixture::rich::fill;
 use crate::fixture::{Fixture, anonymous_kibibytes, cairn, complains, mebibytes, read};
@@ -490,20 +492,12 @@ fn wait_until(child: &mut std::process::Child, moment: std::time::Instant) -> bo
 /// somewhere else are left out.
 #[test]
 fn examples_of_the_page_and_of_the_help_run_as_they_are_printed() {
-    let page =
-        String::from_utf8(read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md"))).unwrap();
-    let help = ["dump", "restore"].map(|name| {
-        let output = cairn().args(["help", name]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    });
-    for text in [page, help.concat()] {
-        let lines: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.starts_with("cairn dump ") || line.starts_with("cairn restore "))
-            .filter(|line| !line.contains("mongodb://"))
-            .collect();
-        assert!(lines.len() >= 6, "{lines:?}");
+    for source in SOURCES {
+        // What is dumped is restored.
+        let lines = ["dump", "restore"].map(|name| printed(source, name));
+        let is_dump = |line: &&String| line.starts_with("cairn dump ");
+        let (dumps, restores): (Vec<&String>, Vec<&String>) = lines.iter().flatten().partition(is_dump);
+        assert!(dumps.len() >= 3 && restores.len() >= 3, "{lines:?}");
         let mut served = Fixture::new(&[doc! { "_id": 1, "total": 7 }], false);
         served.serve();
         let folder = Fixture::new(&[doc! { "_id": 1, "total": 30 }], false);
@@ -511,7 +505,7 @@ fn examples_of_the_page_and_of_the_help_run_as_they_are_printed() {
         std::os::unix::fs::symlink(served.path("s.sock"), folder.path("shop.sock")).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().unwrap();
         let search = format!("{}:{}", path(program), std::env::var("PATH").unwrap());
-        for line in lines {
+        for line in dumps.into_iter().chain(restores) {
             let mut shell = std::process::Command::new("sh");
             // What one example has made, the next may make as well.
             let line =

@@ -10,6 +10,7 @@ use cairndb::bson::{Bson, Document, doc, serialize_to_document};
 use cairndb::{AutoIncrement, Client, Collection};
 use serde_json::Value;
 
+use crate::fixture::examples::{SOURCES, printed};
 use crate::fixture::rich::kinds;
 use crate::fixture::{Fixture, cairn, complains, on_both, rich};
 
@@ -199,15 +200,9 @@ fn examples_of_the_page_and_of_the_help_run_as_they_are_printed() {
     let folder = Fixture::new(&[doc! { "_id": 1 }], false);
     std::fs::rename(folder.path("db"), folder.path("shop-data")).expect("it works");
     std::os::unix::fs::symlink(served.path("s.sock"), folder.path("shop.sock")).expect("it works");
-    let page = fixture::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md"));
-    let help = |name: &str| cairn().args(["help", name]).output().expect("it works").stdout;
-    let text = String::from_utf8([page, help("stats"), help("sequences")].concat()).expect("it works");
-    let names = ["cairn stats ", "cairn sequences "];
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| names.iter().any(|name| line.starts_with(name)) && !line.contains('`'))
-        .collect();
+    let names = ["stats", "sequences"];
+    let lines: Vec<String> =
+        SOURCES.into_iter().flat_map(|source| names.map(|name| printed(source, name))).flatten().collect();
     assert_eq!(lines.len(), 10, "{lines:?}");
     let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().and_then(Path::to_str).expect("it works");
     let search = format!("{program}:{}", std::env::var("PATH").expect("it works"));

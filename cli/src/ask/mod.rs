@@ -32,11 +32,12 @@ use crate::talk::{Report, Talk, warn};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cairn query shop-data 'db.orders.find({total: {$gt: 20}}).sort({_id: -1}).limit(3)'
+  cairn query shop-data 'db.orders.find({total: {$gt: 20}}).limit(3)'
       documents, one a line
   cairn query shop-data -c orders '{customer: /^Ada/}' --format csv
       the documents that match a filter, as CSV
-  cairn query shop-data -c orders '[{$group: {_id: \"$customer\", n: {$sum: 1}}}]' --format table
+  cairn query shop-data -c orders --format table \\
+    '[{$group: {_id: \"$customer\", n: {$sum: 1}}}]'
       the results of a pipeline
   cairn query shop.sock 'db.orders.countDocuments()'
       a number, from a running server

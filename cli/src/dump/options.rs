@@ -7,7 +7,6 @@ use cairndb::bson::Document;
 use crate::argument::content;
 use crate::clause;
 use crate::dumped::DumpPlace;
-use crate::extended_json::parse_document;
 use crate::failure::Failure;
 use crate::patterns::Namespaces;
 use crate::signals::Signals;
@@ -30,9 +29,11 @@ const JOBS_MAX: i64 = 16;
 Examples:
   cairn dump shop-data shop-dump
       all collections, as files in a directory
-  cairn dump shop.sock --archive shop.archive --gzip --include 'shop.*' --exclude 'shop.log*'
+  cairn dump shop.sock --archive shop.archive --gzip \\
+    --include 'shop.*' --exclude 'shop.log*'
       some of a running server's, in one compressed file
-  cairn dump shop-data --archive large --include shop.orders --filter '{\"total\": {\"$gt\": 20}}'
+  cairn dump shop-data --archive large --include shop.orders \\
+    --filter '{\"total\": {\"$gt\": 20}}'
       some documents of one collection")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).

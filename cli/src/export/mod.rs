@@ -40,11 +40,13 @@ const NAMED_MAX: u64 = 100;
 Examples:
   cairn export shop-data shop.orders orders.ndjson.gz --canonical
       a compressed copy from which every type comes back
-  cairn export shop-data shop.orders --filter '{\"total\": {\"$gt\": 20}}' --sort '{\"_id\": -1}' | head -3
+  cairn export shop-data shop.orders --sort '{\"_id\": -1}' | head -3
       looks at the newest orders
-  cairn export shop.sock shop.orders orders.csv --format csv --fields _id,customer.name,total
+  cairn export shop.sock shop.orders orders.csv --format csv \\
+    --fields _id,customer.name,total
       columns for a spreadsheet, from a running server
-  cairn export mongodb://ada@db.example/ shop.orders --pipeline @totals.json --password-file ada.txt")]
+  cairn export mongodb://ada@db.example/ shop.orders --pipeline @totals.json \\
+    --password-file ada.txt")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).

@@ -28,12 +28,15 @@ const BATCH_MAX: i64 = 100_000;
 #[command(after_help = "\
 Examples:
   cairn import shop-data shop.orders orders.csv
-      numbers, dates and truth values are recognized where nothing is lost by it
-  cairn import shop-data shop.orders orders.tsv.gz --types typed --fields '_id.int32,at.date(%d.%m.%Y)' --no-header
+      numbers, dates and truth values are recognized where nothing is lost
+  cairn import shop-data shop.orders orders.tsv.gz --no-header --types typed \\
+    --fields '_id.int32,at.date(%d.%m.%Y)'
       columns that are named, with their types
-  cairn import shop.sock shop.customers customers.ndjson --mode upsert --match email
+  cairn import shop.sock shop.customers customers.ndjson \\
+    --mode upsert --match email
       into a running server; a customer who is there is replaced
-  zcat *.bson.gz | cairn import mongodb://ada@db.example/ shop.orders --password-file ada.txt --max-rejects all")]
+  cairn import mongodb://ada@db.example/ shop.orders *.bson.gz \\
+    --password-file ada.txt --max-rejects all")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).

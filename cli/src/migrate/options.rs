@@ -23,11 +23,12 @@ const JOBS_MAX: i64 = 16;
 #[command(after_help = "\
 Examples:
   cairn migrate shop-data --to mongodb+srv://ada@cluster.example/ --plan
-      what would be copied, and what would not be the same there; nothing is written
+      what would be copied, and what would not be the same there
   cairn migrate shop-data --to mongodb+srv://ada@cluster.example/ -j 4
       the migration, with four batches on their way at once
-  cairn migrate shop-data --from mongodb://db.example/ --include 'shop.*' --number shop.orders:number=counters/orders
-      back into a folder, with a field that numbers itself in place of a counter")]
+  cairn migrate shop-data --from mongodb://db.example/ --include 'shop.*' \\
+    --number shop.orders:number=counters/orders
+      back into a folder; a field that numbers itself replaces the counter")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     pub(super) store: String,

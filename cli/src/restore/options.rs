@@ -25,9 +25,11 @@ Examples:
       all of a directory into a folder
   cairn restore shop.sock --archive shop.archive --drop --verify
       over what a running server has, with a comparison at the end
-  cairn restore other-data --archive shop.archive --include 'shop.*' --rename 'shop.*=old.*'
+  cairn restore other-data --archive shop.archive \\
+    --include 'shop.*' --rename 'shop.*=old.*'
       some collections, under other names
-  cairn dump shop-data --archive - | cairn restore mongodb://db.example/ --archive -
+  cairn dump shop-data --archive - | \\
+    cairn restore mongodb://db.example/ --archive -
       from one store into another, without a file between them")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {

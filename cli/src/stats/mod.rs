@@ -30,7 +30,7 @@ Examples:
   cairn stats shop-data
       all collections, indexes, sequences and files of a folder
   cairn stats shop.sock shop.orders --json
-      one collection of a running server, with the uses of its indexes, as JSON
+      one collection of a running server, with the uses of its indexes
   cairn stats shop.sock --watch 5
       what the server does, a line every five seconds")]
 pub(crate) struct Arguments {
