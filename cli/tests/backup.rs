@@ -9,6 +9,7 @@ use std::time::Duration;
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 
+use crate::fixture::small_disk::SmallDisk;
 use crate::fixture::{Fixture, cairn, complains, number, report};
 
 /// Documents whose texts no compression makes much shorter.
@@ -266,39 +267,10 @@ fn a_signal_ends_a_backup_in_order() {
     }
 }
 
-/// A small disk of its own, which only root can make.
-struct SmallDisk {
-    _folder: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl SmallDisk {
-    fn make(size: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("it works");
-        let path = folder.path().join("disk");
-        std::fs::create_dir(&path).expect("it works");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then_some(Self { _folder: folder, path })
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.path).status();
-    }
-}
-
 /// On a disk of its own, which is full in the middle of the third generation.
 #[test]
 fn a_full_disk_leaves_the_generations_that_are_there() {
-    let Some(disk) = SmallDisk::make("3m") else {
-        eprintln!("skipped: no file system can be mounted here");
-        return;
-    };
+    let Some(disk) = SmallDisk::make("3m") else { return };
     let fixture = filled();
     let target = disk.path.join("backups");
     let target = target.to_str().expect("it works");
