@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -123,9 +123,25 @@ soak: ## Run mixed commands on CONNECTIONS connections that die at random, for S
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
 	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
 
-tool: ## Run the tool beside a writer for SECONDS seconds, and MIB mebibytes through each command in little memory.
-	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) && \
-	    cargo test --release --locked -p cairndb-cli --tests -- --nocapture readers_beside_a_writer memory_does_not_grow
+# KILLS counts where it is given: as many imports, and half as many restores and migrations.
+TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
+
+tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through each command, and KILLS killed imports.
+	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) \
+	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) && \
+	    cargo test --release --locked -p cairndb-cli --tests -- --nocapture readers_beside_a_writer memory_does_not_grow \
+	        $(if $(TOOL_KILLS),killed disturbed power_cut)
+
+# Each feature of the tool can be left out, and so can both.
+features: ## Check that the tool builds without `remote`, without `shell`, and without both.
+	@$(SETUP) && for features in "" remote shell; do \
+	    echo "features: the tool with '$$features'"; \
+	    cargo check --release --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
+	done
+
+# One program, compiled for a store of CairnDB and for a cluster, and a migration between the two.
+counters: ## Run the example of cairndb-counters in a folder, move it, and run it in what stands for a cluster.
+	@$(SETUP) && sh .ci/counters.sh
 
 campaign: ## Run the suites that choose at random in turns, with ever new seeds, for MINUTES, and add up what they tell.
 	@$(SETUP) && bash .ci/campaign.sh $(MINUTES)

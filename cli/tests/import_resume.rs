@@ -1,5 +1,5 @@
 //! `cairn import --resume`, killed at random moments until it is done: what is there then is what an undisturbed import
-//! leaves. `CAIRNDB_IMPORT_KILLS` sets how many imports are killed in each case.
+//! leaves. `CAIRNDB_IMPORT_KILLS` sets how many imports are killed in each case, and `make tool KILLS=200` as many in all.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -18,14 +18,14 @@ use std::time::Duration;
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 
-use crate::fixture::dice::Dice;
+use crate::fixture::dice::{self, Dice};
 use crate::fixture::{Fixture, complains, read};
 
 const LINES: usize = 2_000;
 
-/// How often each case is killed in a run that says nothing else.
+/// How often each case is killed.
 fn kills() -> u64 {
-    std::env::var("CAIRNDB_IMPORT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
+    dice::kills("CAIRNDB_IMPORT_KILLS", 5, 4)
 }
 
 /// What is imported.

@@ -1,5 +1,6 @@
 //! `cairn migrate`, killed or ended at random moments, or its target killed, and gone on with until it is done: the target is
-//! then what an undisturbed migration leaves. `CAIRNDB_MIGRATE_KILLS` sets how many migrations are disturbed in each case.
+//! then what an undisturbed migration leaves. `CAIRNDB_MIGRATE_KILLS` sets how many migrations are disturbed in each case, and
+//! `make tool KILLS=200` half as many in all.
 
 #![cfg(feature = "remote")]
 #![allow(clippy::indexing_slicing, reason = "reports whose fields are known")]
@@ -15,15 +16,15 @@ use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Bson, Document, doc};
 
 use crate::fixture::content::Content;
-use crate::fixture::dice::Dice;
+use crate::fixture::dice::{self, Dice};
 use crate::fixture::migrating::{uri, without_numbers};
 use crate::fixture::restoring::{are_same, dumped, succeeds};
 use crate::fixture::rich::run;
 use crate::fixture::{Fixture, report};
 
-/// How often each case is disturbed in a run that says nothing else.
+/// How often each case is disturbed.
 fn kills() -> u64 {
-    std::env::var("CAIRNDB_MIGRATE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(3)
+    dice::kills("CAIRNDB_MIGRATE_KILLS", 8, 3)
 }
 
 /// A migration to a server, or from one.

@@ -4,6 +4,7 @@ mod fixture;
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, Timestamp, doc};
 use cairndb::{Client, Collection};
@@ -440,11 +441,11 @@ fn memory_does_not_grow_with_the_dump() {
     assert!(kibibytes < (32 + 64) << 10, "{kibibytes} KiB");
 }
 
-/// Killed at moments that differ, and begun again with `--drop` until it ends: the store is that of an undisturbed run.
-/// `CAIRNDB_RESTORE_KILLS` says how often.
+/// Killed at random moments, and begun again with `--drop` until it ends: the store is that of an undisturbed run.
+/// `CAIRNDB_RESTORE_KILLS` says how often, and `make tool KILLS=200` half as many in all.
 #[test]
 fn a_killed_restore_is_begun_again() {
-    let kills: u64 = std::env::var("CAIRNDB_RESTORE_KILLS").ok().map_or(6, |kills| kills.parse().unwrap());
+    let kills = dice::kills("CAIRNDB_RESTORE_KILLS", 4, 6);
     let source = Fixture::new(&[], false);
     fill(&source.path("db"));
     let client = Client::open(source.path("db")).unwrap();
@@ -454,32 +455,36 @@ fn a_killed_restore_is_begun_again() {
     succeeds(&source.run("dump", &["--archive", "a"]).output().unwrap());
     let expected = dumped(&source);
     let archive = source.path("a");
-    for is_served in [false, true] {
+    for (is_served, case) in [(false, "restore into a folder"), (true, "restore into a server")] {
+        let mut dice = Dice::new(case);
         let target = target(is_served);
         let arguments = ["--archive", path(&archive), "--drop", "-j", "2"];
         let started = std::time::Instant::now();
         succeeds(&target.run("restore", &arguments).output().unwrap());
-        let whole = started.elapsed();
-        for kill in 0..kills {
+        // Some come after the end, which is a moment too.
+        let reach = started.elapsed().as_micros() * 9 / 8;
+        let mut deaths = 0;
+        for kill in 1..=kills {
             let mut child = target.run("restore", &arguments).stderr(Stdio::null()).spawn().unwrap();
-            // A moment of its own for each, which is what this test is about: there is no event to wait for.
-            let moment = whole * u32::try_from(kill * 2 + 1).unwrap() / u32::try_from(kills * 2).unwrap();
-            let _ = wait_until(&mut child, started_now() + moment);
+            let moment = Duration::from_micros(dice.below(u64::try_from(reach).unwrap()));
+            deaths += u64::from(!ends_within(&mut child, moment));
             let _ = child.kill();
             child.wait().unwrap();
+            // Now and then what a killed one left is looked at as it is: a whole store, with a part of the dump.
+            if kill % 5 == 0 && !is_served {
+                succeeds(&target.run("verify", &[]).output().unwrap());
+            }
         }
+        assert!(deaths > 0, "{case}: none of {kills} was killed within {reach} microseconds");
         restore(&target, &[&arguments[..], &["--verify"]].concat());
         are_same(&dumped(&target), &expected);
     }
 }
 
-fn started_now() -> std::time::Instant {
-    std::time::Instant::now()
-}
-
-/// Whether the process ended by itself before the moment.
-fn wait_until(child: &mut std::process::Child, moment: std::time::Instant) -> bool {
-    while std::time::Instant::now() < moment {
+/// Whether the process ends by itself within a time: there is no event to wait for.
+fn ends_within(child: &mut std::process::Child, time: Duration) -> bool {
+    let started = std::time::Instant::now();
+    while started.elapsed() < time {
         if child.try_wait().expect("it works").is_some() {
             return true;
         }

@@ -1,0 +1,36 @@
+#!/bin/sh
+# The example of cairndb-counters in both forms: in a folder, and, after `cairn migrate`, in what stands for a cluster. The
+# numbers go on. Called by `make counters`, which has set RocksDB up.
+set -eu
+
+folder=$(mktemp -d)
+server=
+trap 'test -z "$server" || kill "$server"; rm -rf "$folder"' EXIT
+target=${CARGO_TARGET_DIR:-target}
+cargo build --release --locked -q -p cairndb-cli
+cargo build --release --locked -q -p cairndb-counters --example numbers
+cp "$target/release/examples/numbers" "$folder/in-a-folder"
+cargo build --release --locked -q -p cairndb-counters --example numbers --no-default-features --features mongodb
+cp "$target/release/examples/numbers" "$folder/in-a-cluster"
+cairn=$(cd "$(dirname "$target/release/cairn")" && pwd)/cairn
+cd "$folder"
+
+expect() { # expect WORDS COMMAND...
+    words=$1
+    shift
+    said=$("$@")
+    [ "$said" = "$words" ] || { echo "counters: $* said '$said' and not '$words'" >&2; exit 1; }
+}
+
+expect 'order 1, ticket 1000
+order 2, ticket 1001' ./in-a-folder numbers-data
+expect 'order 3, ticket 1002
+order 4, ticket 1003' ./in-a-folder numbers-data
+"$cairn" serve cluster-data --port 0 --unix-socket cluster.sock --log-level off >cluster.log &
+server=$!
+until [ -S cluster.sock ]; do kill -0 "$server"; sleep 0.1; done
+"$cairn" migrate numbers-data --to cluster.sock --quiet
+uri="mongodb://$(printf '%s' "$folder/cluster.sock" | sed 's,/,%2F,g')/"
+expect 'order 5, ticket 1004
+order 6, ticket 1005' ./in-a-cluster "$uri"
+echo "counters: numbers go on from a folder in a cluster"
