@@ -73,7 +73,9 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
     let (hint, range) = (order.planner_hint(indexes)?, order.planner_range(indexes)?);
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
     let range = range.as_ref();
-    let request = Request { filter, sort, indexes: &views, hint, range, needs, one_of_each, reads_all };
+    let collation = Some(selector.variables().collation());
+    let request =
+        Request { filter, sort, indexes: &views, hint, range, needs, one_of_each, collation, reads_all };
     let mut plans = planner::plans(&request);
     if fault == PlantedFault::ArraysCovered {
         cover_arrays(&request, &mut plans);

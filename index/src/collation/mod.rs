@@ -38,6 +38,12 @@ use crate::order::{TextOrder, compare, compare_by_texts};
 /// with every change of a sort key; a test watches some of them.
 pub const RULES_VERSION: &str = "icu4x-2.4.0";
 
+/// Whether the rules of languages are in this build.
+pub const HAS_RULES: bool = cfg!(feature = "collation");
+
+/// The simple collation, for what borrows one.
+pub static SIMPLE: Collation = Collation::simple();
+
 /// How texts compare. By default by their bytes, which costs nothing.
 ///
 /// ```

@@ -132,6 +132,11 @@ fn document(wanted: &Wanted, resolved: ResolvedCollatorOptions, is_backwards: bo
         "off"
     };
     let is_shifted = resolved.alternate_handling == AlternateHandling::Shifted;
+    // A language may bring options that have no effect at a strength, where they are refused if they are given. Without them
+    // the document can be given back, and means the same.
+    let has_case = level >= 2 || resolved.case_level == CaseLevel::On;
+    let case_first = if has_case { case_first } else { "off" };
+    let is_backwards = is_backwards && level > 0;
     rawdoc! {
         "locale": wanted.name.as_str(),
         "caseLevel": resolved.case_level == CaseLevel::On,

@@ -86,16 +86,23 @@ fn languages_have_orders_of_their_own() {
 
 #[test]
 fn every_language_has_rules() {
-    for named in locale::all() {
+    for name in names() {
+        let document = doc! { "locale": &name };
+        assert!(!collation(&document).is_simple(), "{document}");
+    }
+}
+
+/// All languages with their kinds of order.
+fn names() -> impl Iterator<Item = String> {
+    locale::all().map(|named| {
         let kind = named.kind.map(|code| match code {
             "phonebk" => "@collation=phonebook".to_owned(),
             "trad" => "@collation=traditional".to_owned(),
             "dict" => "@collation=dictionary".to_owned(),
             code => format!("@collation={code}"),
         });
-        let document = doc! { "locale": format!("{}{}", named.locale.name, kind.unwrap_or_default()) };
-        assert!(!collation(&document).is_simple(), "{document}");
-    }
+        format!("{}{}", named.locale.name, kind.unwrap_or_default())
+    })
 }
 
 #[test]
@@ -110,6 +117,30 @@ fn the_document_says_everything() {
     assert_eq!(collation(&expected), own);
     assert_ne!(collation(&doc! { "locale": "en_US" }), own);
     assert_ne!(Collation::simple(), own);
+}
+
+/// Indexes are stored and dumped with that document. Some languages bring options of their own that could not be given
+/// together with a strength, and the next open would have refused such an index.
+#[test]
+fn the_document_can_be_given_back() {
+    for locale in names() {
+        for strength in 1..=5 {
+            for case_level in [false, true] {
+                let first =
+                    collation(&doc! { "locale": &locale, "strength": strength, "caseLevel": case_level });
+                let again = Collation::parse(first.document().unwrap()).unwrap();
+                assert_eq!(again.document(), first.document(), "{locale} {strength}");
+                for (left, right) in [("a", "A"), ("cote\u{301}", "co\u{302}te"), ("a b", "ab")] {
+                    assert_eq!(again.key_text(left), first.key_text(left), "{locale} {strength}");
+                    assert_eq!(
+                        again.compare_texts(left, right),
+                        first.compare_texts(left, right),
+                        "{locale}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,13 +4,17 @@
 //! the values that meet the test. Where a set is subtracted (`$ne`, `$nor`, `$not`), it must be a subset
 //! instead. A missing field counts as null, as it does in an index. How the tests of a whole filter bound
 //! entries is in `entries`.
+//!
+//! The sets are of keys with a collation: they have the key forms of values, which are the values themselves if the collation
+//! is simple.
 
 use bson::spec::ElementType;
 use bson::{RawArray, RawBson, Regex};
+use index::collation::Collation;
 use index::interval::{Bound, Interval, Intervals, Limit};
 use index::order::{TypeClass, type_class};
 
-use crate::filter::compare::{Comparison, Membership, Relation};
+use crate::filter::compare::{Membership, Relation};
 use crate::filter::evaluate::{Condition, Test};
 use crate::pattern::Pattern;
 use crate::value::elements;
@@ -28,37 +32,38 @@ pub enum Arrays {
 /// A superset of the values that meet `test`: an index has one of them for every document with such a value.
 ///
 /// Returns `None` if the test says nothing about the values in an index.
-pub(super) fn superset(test: &Test, arrays: Arrays) -> Option<Intervals> {
+pub(super) fn superset(test: &Test, arrays: Arrays, keys: &Collation) -> Option<Intervals> {
     match test {
-        // Entries are in the order of bytes, which is another one.
-        Test::Compare(comparison) if comparison.is_collated() => collated(comparison, arrays),
-        Test::Compare(comparison) => compared(comparison, arrays),
-        // Some members are texts, so no set of theirs is one of bytes.
-        Test::In(membership) if membership.is_collated() => None,
-        Test::In(membership) => Some(members(membership, arrays)),
+        Test::Compare(comparison) => match comparison.operand_in(keys) {
+            Some(operand) => compared(comparison.relation(), &operand, arrays),
+            None => whole_class(comparison.operand(), arrays).map(Intervals::from),
+        },
+        Test::In(membership) => members(membership, arrays, keys),
         Test::Type(types) => typed(types.types(), arrays),
         Test::Mod(_) => Some(Interval::class(TypeClass::Number).into()),
         Test::Bits(_) => Some(Intervals::from_any([
             Interval::class(TypeClass::Number),
             Interval::class(TypeClass::Binary),
         ])),
-        Test::Pattern(pattern) => Some(Intervals::from_any(matched(pattern))),
+        Test::Pattern(pattern) => Some(Intervals::from_any(matched(pattern, keys))),
         // An index holds the elements themselves, so the set of the element is that of the entry.
-        Test::AnyElement(condition) => Some(condition_superset(condition)),
+        Test::AnyElement(condition) => Some(condition_superset(condition, keys)),
         Test::Exists | Test::Size(_) | Test::AnyObject(_) => None,
     }
 }
 
 /// A subset of the values that meet `test`: a document that does not meet the test has none of them.
-pub(super) fn subset(test: &Test) -> Intervals {
+pub(super) fn subset(test: &Test, keys: &Collation) -> Intervals {
     match test {
-        // Which texts are equal to another one, is for the language to say.
-        Test::Compare(comparison) if comparison.is_collated() => Intervals::none(),
-        Test::In(membership) if membership.is_collated() => Intervals::none(),
-        // For values of one class that are no arrays, these sets are exact.
-        Test::Compare(comparison) => compared(comparison, Arrays::Absent).unwrap_or_default(),
+        // For values of one class that are no arrays, these sets are exact. Keys in another order have none.
+        Test::Compare(comparison) => {
+            let operand = comparison.operand_in(keys);
+            let set = operand.and_then(|operand| compared(comparison.relation(), &operand, Arrays::Absent));
+            set.unwrap_or_default()
+        }
         Test::In(membership) => {
-            let values = membership.values().iter().cloned().map(Interval::point);
+            let values = membership.values_in(keys).filter_map(|(_, value)| value);
+            let values = values.map(|value| Interval::point(value.into_owned()));
             // Patterns are left out: the texts that match one form no interval.
             Intervals::from_any(values.chain(membership.has_null().then(null_points).into_iter().flatten()))
         }
@@ -80,43 +85,44 @@ pub(super) fn null_points() -> [Interval; 2] {
 }
 
 /// A superset of the values that meet a condition. An array counts as itself, not as its elements.
-fn condition_superset(condition: &Condition) -> Intervals {
+fn condition_superset(condition: &Condition, keys: &Collation) -> Intervals {
+    let superset_of = |condition| condition_superset(condition, keys);
     match condition {
         Condition::All(conditions) => {
-            let sets = conditions.iter().map(condition_superset);
+            let sets = conditions.iter().map(superset_of);
             sets.fold(Intervals::all(), |all, set| all.intersection(&set))
         }
         Condition::Any(conditions) => {
-            conditions.iter().map(condition_superset).fold(Intervals::none(), Intervals::union)
+            conditions.iter().map(superset_of).fold(Intervals::none(), Intervals::union)
         }
         // The complement of a subset is a superset of what does not match. That is why both directions exist.
-        Condition::Not(condition) => condition_subset(condition).complement(),
+        Condition::Not(condition) => condition_subset(condition, keys).complement(),
         // These tests look into the value, which must be an array itself.
         Condition::Test(Test::AnyElement(_) | Test::AnyObject(_) | Test::Size(_)) => {
             Interval::class(TypeClass::Array).into()
         }
-        Condition::Test(test) => superset(test, Arrays::Absent).unwrap_or_else(Intervals::all),
+        Condition::Test(test) => superset(test, Arrays::Absent, keys).unwrap_or_else(Intervals::all),
     }
 }
 
 /// A subset of the values that meet a condition. An array counts as itself, not as its elements.
-fn condition_subset(condition: &Condition) -> Intervals {
+fn condition_subset(condition: &Condition, keys: &Collation) -> Intervals {
+    let subset_of = |condition| condition_subset(condition, keys);
     match condition {
         Condition::All(conditions) => {
-            let sets = conditions.iter().map(condition_subset);
+            let sets = conditions.iter().map(subset_of);
             sets.fold(Intervals::all(), |all, set| all.intersection(&set))
         }
         Condition::Any(conditions) => {
-            conditions.iter().map(condition_subset).fold(Intervals::none(), Intervals::union)
+            conditions.iter().map(subset_of).fold(Intervals::none(), Intervals::union)
         }
-        Condition::Not(condition) => condition_superset(condition).complement(),
-        Condition::Test(test) => subset(test),
+        Condition::Not(condition) => condition_superset(condition, keys).complement(),
+        Condition::Test(test) => subset(test, keys),
     }
 }
 
-/// The values that meet a comparison, or `None` if the entries of arrays are not bounded by it.
-fn compared(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
-    let (operand, relation) = (comparison.operand(), comparison.relation());
+/// The values that meet a comparison with `operand`, or `None` if the entries of arrays are not bounded by it.
+fn compared(relation: Relation, operand: &RawBson, arrays: Arrays) -> Option<Intervals> {
     let class = type_class(operand.as_raw_bson_ref());
     let limit = match relation {
         Relation::Eq if class == TypeClass::Null => return Some(Intervals::from_any(null_points())),
@@ -144,13 +150,13 @@ fn compared(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
     }))
 }
 
-/// The values of the class that a comparison by the rules of a language is about. Entries are in the order of bytes, so they
-/// have no narrower bounds.
-fn collated(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
-    let class = type_class(comparison.operand().as_raw_bson_ref());
+/// The values of the class of an operand with a text: keys in another order than that of the comparison have no narrower
+/// bounds. Returns `None` if they are not bounded at all.
+fn whole_class(operand: &RawBson, arrays: Arrays) -> Option<Interval> {
+    let class = type_class(operand.as_raw_bson_ref());
     // Of an array a multikey index has the elements, of any class.
     let is_array = class == TypeClass::Array && arrays == Arrays::Possible;
-    (!is_array).then(|| Interval::class(class).into())
+    (!is_array).then(|| Interval::class(class))
 }
 
 /// What an index has for a value equal to `operand`: that value, or, for an array, one entry that it surely
@@ -168,11 +174,18 @@ fn first_entry(array: &RawArray) -> RawBson {
     elements(array).next().map_or(RawBson::Undefined, RawBson::from)
 }
 
-/// The values that a member of `$in` equals or matches.
-fn members(membership: &Membership, arrays: Arrays) -> Intervals {
-    let values = membership.values().iter().flat_map(|value| equal(value, arrays));
+/// The values that a member of `$in` equals or matches, or `None` if the entries of arrays are not bounded by them.
+fn members(membership: &Membership, arrays: Arrays, keys: &Collation) -> Option<Intervals> {
+    let mut values = Vec::new();
+    for (value, in_keys) in membership.values_in(keys) {
+        match in_keys {
+            Some(value) => values.extend(equal(&value, arrays)),
+            None => values.push(whole_class(value, arrays)?),
+        }
+    }
     let null = membership.has_null().then(null_points).into_iter().flatten();
-    Intervals::from_any(values.chain(null).chain(membership.patterns().iter().flat_map(matched)))
+    let patterns = membership.patterns().iter().flat_map(|pattern| matched(pattern, keys));
+    Some(Intervals::from_any(values.into_iter().chain(null).chain(patterns)))
 }
 
 /// The values of some types, as whole type classes, or `None` if an array is among the types.
@@ -187,14 +200,16 @@ fn typed(types: &[ElementType], arrays: Arrays) -> Option<Intervals> {
 
 /// The strings with the pattern's fixed prefix, and the regular expression as a stored value, which matches
 /// as well.
-fn matched(pattern: &Pattern) -> Vec<Interval> {
+fn matched(pattern: &Pattern, keys: &Collation) -> Vec<Interval> {
     // Text that does not convert (it holds a zero byte) is in no stored value, so the whole class is a safe
     // set.
     let itself = match (pattern.text().try_into(), pattern.options().try_into()) {
         (Ok(pattern), Ok(options)) => Interval::point(RawBson::RegularExpression(Regex { pattern, options })),
         (Err(_), _) | (_, Err(_)) => Interval::class(TypeClass::RegularExpression),
     };
-    let texts = pattern.prefix().and_then(starting_with).unwrap_or(Interval::class(TypeClass::String));
+    // Patterns are about bytes. In the order of a language the texts with a prefix need not follow each other.
+    let prefix = pattern.prefix().filter(|_| keys.is_simple());
+    let texts = prefix.and_then(starting_with).unwrap_or(Interval::class(TypeClass::String));
     vec![texts, itself]
 }
 

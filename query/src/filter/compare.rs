@@ -4,6 +4,7 @@
 //! differently: they compare only values of one type class; null, undefined and a missing field are equal;
 //! and NaN is neither less nor greater than any number.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
@@ -43,10 +44,14 @@ impl Comparison {
         Self { relation, operand: operand.into(), class, is_nan, collation }
     }
 
-    /// Whether the rules of a language decide what meets the comparison.
-    pub(super) fn is_collated(&self) -> bool {
-        // It was left out where the operand has no text.
-        !self.collation.is_simple()
+    /// The operand as keys with a collation have it. Returns `None` if these keys are in another order.
+    pub(super) fn operand_in(&self, keys: &Collation) -> Option<Cow<'_, RawBson>> {
+        in_keys(&self.operand, &self.collation, keys)
+    }
+
+    /// Whether keys with a collation are in the order of the comparison.
+    pub(super) fn is_ordered_by(&self, keys: &Collation) -> bool {
+        has_order_of(&self.operand, &self.collation, keys)
     }
 
     pub(super) fn relation(&self) -> Relation {
@@ -136,9 +141,17 @@ impl Membership {
         Self { values, has_null: !nulls.is_empty(), patterns, collation }
     }
 
-    /// Whether the rules of a language decide what is a member.
-    pub(super) fn is_collated(&self) -> bool {
-        !self.collation.is_simple()
+    /// Each value, and what keys with a collation have for it. That is `None` if these keys are in another order.
+    pub(super) fn values_in(
+        &self,
+        keys: &Collation,
+    ) -> impl Iterator<Item = (&RawBson, Option<Cow<'_, RawBson>>)> {
+        self.values.iter().map(move |value| (value, in_keys(value, &self.collation, keys)))
+    }
+
+    /// Whether keys with a collation are in an order that tells all members from other values.
+    pub(super) fn is_ordered_by(&self, keys: &Collation) -> bool {
+        self.values.iter().all(|value| has_order_of(value, &self.collation, keys))
     }
 
     /// The values in ascending order, without null.
@@ -169,4 +182,22 @@ impl Membership {
 
 fn is_nan(value: RawBsonRef<'_>) -> bool {
     compare(value, RawBsonRef::Double(f64::NAN)).is_eq()
+}
+
+/// An operand that is compared by its `own` collation, as keys with another one have it. Returns `None` if they have another
+/// order of its texts.
+fn in_keys<'v>(operand: &'v RawBson, own: &Collation, keys: &Collation) -> Option<Cow<'v, RawBson>> {
+    if own.is_simple() && keys.is_simple() {
+        return Some(Cow::Borrowed(operand));
+    }
+    if own == keys {
+        return Some(Cow::Owned(keys.key_form(operand.as_raw_bson_ref()).into_owned()));
+    }
+    // Without a text inside, the collations agree on what is below, equal and above.
+    (!has_text(operand.as_raw_bson_ref())).then_some(Cow::Borrowed(operand))
+}
+
+/// Whether keys with a collation have the order of an operand that is compared by its `own` one.
+fn has_order_of(operand: &RawBson, own: &Collation, keys: &Collation) -> bool {
+    own == keys || !has_text(operand.as_raw_bson_ref())
 }

@@ -11,6 +11,7 @@
 //! [`EntryBounds::has_value`] is set, that entry has a value that is not missing.
 
 use bson::RawBson;
+use index::collation::Collation;
 use index::interval::{Interval, Intervals};
 use index::multikey::{ArrayComponents, has_position};
 use index::path::FieldPath;
@@ -23,11 +24,12 @@ use crate::pattern::Watch;
 ///
 /// ```
 /// use cairndb_query::filter::entries::IndexedField;
+/// use index::collation::SIMPLE;
 /// use index::multikey::ArrayComponents;
 /// use index::path::FieldPath;
 ///
 /// let path = FieldPath::parse("items.price")?;
-/// let without_arrays = IndexedField { path: &path, arrays: ArrayComponents::NONE };
+/// let without_arrays = IndexedField { path: &path, arrays: ArrayComponents::NONE, collation: &SIMPLE };
 /// assert!(without_arrays.arrays.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -37,6 +39,8 @@ pub struct IndexedField<'a> {
     pub path: &'a FieldPath,
     /// The components of the path at which some document has an array.
     pub arrays: ArrayComponents,
+    /// How the index compares texts.
+    pub collation: &'a Collation,
 }
 
 /// Bounds on the fields of an index. Every matching document has at least one entry within them.
@@ -45,12 +49,14 @@ pub struct IndexedField<'a> {
 /// use bson::{RawBsonRef, rawdoc};
 /// use cairndb_query::filter::Filter;
 /// use cairndb_query::filter::entries::IndexedField;
+/// use index::collation::SIMPLE;
 /// use index::multikey::ArrayComponents;
 /// use index::path::FieldPath;
 ///
 /// let filter = Filter::parse(&rawdoc! { "price": { "$lt": 10 } })?;
 /// let price = FieldPath::parse("price")?;
-/// let bounds = filter.entry_bounds(&[IndexedField { path: &price, arrays: ArrayComponents::NONE }]);
+/// let arrays = ArrayComponents::NONE;
+/// let bounds = filter.entry_bounds(&[IndexedField { path: &price, arrays, collation: &SIMPLE }]);
 /// assert!(bounds.sets[0].contains(RawBsonRef::Int32(9)));
 /// // A missing price is not below 10, so the entries of a sparse index are enough.
 /// assert!(bounds.has_value);
@@ -70,12 +76,13 @@ impl EntryBounds {
     /// ```
     /// use cairndb_query::filter::Filter;
     /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::collation::SIMPLE;
     /// use index::multikey::ArrayComponents;
     /// use index::path::FieldPath;
     ///
     /// let filter = Filter::parse(&bson::rawdoc! { "age": { "$gt": 40, "$lt": 30 } })?;
     /// let age = FieldPath::parse("age")?;
-    /// let bounds = |arrays| filter.entry_bounds(&[IndexedField { path: &age, arrays }]);
+    /// let bounds = |arrays| filter.entry_bounds(&[IndexedField { path: &age, arrays, collation: &SIMPLE }]);
     /// assert!(bounds(ArrayComponents::NONE).is_empty());
     /// // One element of an array may be above 40 and another one below 30.
     /// assert!(!bounds(ArrayComponents::ALL).is_empty());
@@ -113,6 +120,7 @@ struct View<'a> {
 struct Reached<'a> {
     rest: &'a str,
     arrays: ArrayComponents,
+    collation: &'a Collation,
     /// Whether the whole path may name positions in arrays. For these an index has fewer values than a filter
     /// sees.
     is_positional: bool,
@@ -169,7 +177,8 @@ impl<'a> View<'a> {
         let reached = |field: &IndexedField<'a>| {
             // Without arrays a numeric component can only be a field's name.
             let is_positional = !field.arrays.is_empty() && has_position(field.path);
-            Some(Reached { rest: field.path.as_str(), arrays: field.arrays, is_positional })
+            let IndexedField { path, arrays, collation } = *field;
+            Some(Reached { rest: path.as_str(), arrays, collation, is_positional })
         };
         Self { fields: fields.iter().map(reached).collect() }
     }
@@ -232,7 +241,7 @@ impl<'a> View<'a> {
         };
         let Some((at, field)) = self.at(path) else { return constraint };
         let arrays = if field.arrays.is_empty() { Arrays::Absent } else { Arrays::Possible };
-        constraint.sets.extend(superset(test, arrays).map(|set| (at, set)));
+        constraint.sets.extend(superset(test, arrays, field.collation).map(|set| (at, set)));
         // A test that a missing field does not meet is met by a value.
         constraint.has_value |= !test.matches(None, &Watch::default());
         if arrays == Arrays::Possible {
@@ -268,7 +277,7 @@ impl<'a> View<'a> {
             constraint.sets.push((at, Interval::point(RawBson::Null).into()));
             return constraint;
         }
-        let left = subset(test).complement();
+        let left = subset(test, field.collation).complement();
         // For arrays an index has null or undefined where a filter sees neither (undefined for an empty
         // array). So these two stay in the set, even if null meets the test.
         let left =

@@ -11,6 +11,7 @@
 use std::cell::Cell;
 
 use bson::spec::ElementType;
+use index::collation::Collation;
 use index::interval::{Interval, Intervals};
 use index::order::TypeClass;
 use index::path::FieldPath;
@@ -29,9 +30,10 @@ const SHARED_CLASSES: [&[ElementType]; 2] = [
     &[ElementType::String, ElementType::Symbol],
 ];
 
-/// Whether every document that matches all of `known` matches `wanted`.
-pub(super) fn all_imply(known: &[&Node], wanted: &Node) -> bool {
-    let proof = Proof { steps: Cell::new(0) };
+/// Whether every document that matches all of `known` matches `wanted`, which compares texts by `collation`.
+pub(super) fn all_imply(known: &[&Node], wanted: &Node, collation: &Collation) -> bool {
+    // Sets of key forms, so that what is equal to the one is equal to the other.
+    let proof = Proof { steps: Cell::new(0), keys: collation };
     let mut conjuncts = Vec::new();
     for node in known {
         node.collect_conjuncts(&mut conjuncts);
@@ -40,11 +42,13 @@ pub(super) fn all_imply(known: &[&Node], wanted: &Node) -> bool {
 }
 
 /// The search for a proof, with the work that it has done.
-struct Proof {
+struct Proof<'c> {
     steps: Cell<usize>,
+    /// The collation of the keys whose sets are compared.
+    keys: &'c Collation,
 }
 
-impl Proof {
+impl Proof<'_> {
     /// Whether the conjunction of `known` implies `wanted`.
     fn implies(&self, known: &[&Node], wanted: &Node) -> bool {
         match wanted {
@@ -92,8 +96,9 @@ impl Proof {
         {
             return true;
         }
-        let values = values_of(test);
-        let covered = wanted.iter().fold(Intervals::none(), |covered, test| covered.union(surely_met(test)));
+        let values = values_of(test, self.keys);
+        let met = wanted.iter().map(|test| surely_met(test, self.keys));
+        let covered = met.fold(Intervals::none(), Intervals::union);
         if !self.takes(values.as_slice().len() + covered.as_slice().len()) {
             return false;
         }
@@ -124,7 +129,7 @@ fn tests_of<'n>(path: &FieldPath, wanted: &'n Node) -> Vec<&'n Test> {
 }
 
 /// A superset of the values that meet a test, where an array counts as itself.
-fn values_of(test: &Test) -> Intervals {
+fn values_of(test: &Test, keys: &Collation) -> Intervals {
     match test {
         // These look into the value, which must be an array. Their own bounds are those of elements.
         Test::AnyElement(_) | Test::AnyObject(_) | Test::Size(_) => Interval::class(TypeClass::Array).into(),
@@ -134,12 +139,12 @@ fn values_of(test: &Test) -> Intervals {
         | Test::Type(_)
         | Test::Mod(_)
         | Test::Pattern(_)
-        | Test::Bits(_) => superset(test, Arrays::Absent).unwrap_or_else(Intervals::all),
+        | Test::Bits(_) => superset(test, Arrays::Absent, keys).unwrap_or_else(Intervals::all),
     }
 }
 
 /// A subset of the values that meet a test.
-fn surely_met(test: &Test) -> Intervals {
+fn surely_met(test: &Test, keys: &Collation) -> Intervals {
     match test {
         Test::Exists => Intervals::all(),
         Test::Type(types) => {
@@ -158,13 +163,15 @@ fn surely_met(test: &Test) -> Intervals {
         | Test::Bits(_)
         | Test::Size(_)
         | Test::AnyObject(_)
-        | Test::AnyElement(_) => subset(test),
+        | Test::AnyElement(_) => subset(test, keys),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use bson::{Bson, Document, RawDocumentBuf, bson, doc};
+
+    use index::collation::SIMPLE;
 
     use super::*;
     use crate::filter::Filter;
@@ -175,7 +182,7 @@ mod tests {
 
     #[track_caller]
     fn check(query: &Document, partial: &Document, expected: bool) {
-        assert_eq!(filter(query).implies(&filter(partial)), expected, "{query} => {partial}");
+        assert_eq!(filter(query).implies(&filter(partial), &SIMPLE), expected, "{query} => {partial}");
     }
 
     #[test]
@@ -346,7 +353,7 @@ mod tests {
                 .collect();
             for ((query, parsed), matched) in filters.iter().zip(&matching) {
                 for ((partial, wanted), in_index) in filters.iter().zip(&matching) {
-                    let is_implied = parsed.implies(wanted);
+                    let is_implied = parsed.implies(wanted, &SIMPLE);
                     proven += usize::from(is_implied);
                     let mut each = documents.iter().zip(matched.iter().zip(in_index));
                     let missed = each.find(|(_, (matches, is_in))| **matches && !**is_in);
@@ -376,7 +383,7 @@ mod tests {
             (0..250).map(|seed| (clause(seed * 13 + 1), filter(&clause(seed * 13 + 1)))).collect();
         for (query, parsed) in &filters {
             for (partial, wanted) in &filters {
-                if parsed.implies(wanted) {
+                if parsed.implies(wanted, &SIMPLE) {
                     let missed = documents
                         .iter()
                         .find(|document| parsed.matches(document) && !wanted.matches(document));

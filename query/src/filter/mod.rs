@@ -25,7 +25,7 @@ pub mod residual;
 mod schema;
 
 use bson::RawDocument;
-use index::collation::Collation;
+use index::collation::{Collation, SIMPLE};
 use index::interval::Intervals;
 use index::multikey::ArrayComponents;
 use index::path::FieldPath;
@@ -72,6 +72,27 @@ impl Filter {
     /// For an operator that is unknown, unsupported or malformed, and for BSON that cannot be read.
     pub fn parse(filter: &RawDocument) -> Result<Self, Error> {
         Ok(Self { root: parse::parse(filter, None)?, has_expression: false })
+    }
+
+    /// Parses a filter as [`parse`](Self::parse) does, with texts compared by a collation.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    /// use index::collation::{Collation, SIMPLE};
+    ///
+    /// # #[cfg(feature = "collation")] {
+    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    /// let filter = Filter::parse_collated(&rawdoc! { "city": "oslo" }, &english)?;
+    /// assert!(filter.matches(&rawdoc! { "city": "Oslo" }));
+    /// # }
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    pub fn parse_collated(filter: &RawDocument, collation: &Collation) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_collated(filter, collation)?, has_expression: false })
     }
 
     /// Parses a filter that may have expressions, which use `variables`. Evaluate it with
@@ -225,7 +246,7 @@ impl Filter {
             Arrays::Absent => ArrayComponents::NONE,
             Arrays::Possible => ArrayComponents::ALL,
         };
-        let bounds = self.entry_bounds(&[IndexedField { path: &path, arrays }]);
+        let bounds = self.entry_bounds(&[IndexedField { path: &path, arrays, collation: &SIMPLE }]);
         bounds.sets.into_iter().next().unwrap_or_else(Intervals::all)
     }
 
@@ -236,12 +257,14 @@ impl Filter {
     /// use bson::{RawBsonRef, rawdoc};
     /// use cairndb_query::filter::Filter;
     /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::collation::SIMPLE;
     /// use index::multikey::ArrayComponents;
     /// use index::path::FieldPath;
     ///
     /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "age": { "$gt": 30, "$lt": 40 } })?;
     /// let (city, age) = (FieldPath::parse("city")?, FieldPath::parse("age")?);
-    /// let fields = [&city, &age].map(|path| IndexedField { path, arrays: ArrayComponents::NONE });
+    /// let arrays = ArrayComponents::NONE;
+    /// let fields = [&city, &age].map(|path| IndexedField { path, arrays, collation: &SIMPLE });
     /// let bounds = filter.entry_bounds(&fields);
     /// assert!(bounds.sets[0].is_points() && !bounds.sets[1].contains(RawBsonRef::Int32(40)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -274,21 +297,22 @@ impl Filter {
         parts.iter().any(|part| matches!(part, Node::Field(own, _) if own == path))
     }
 
-    /// Whether it is proven that every document that matches `self` matches `other`.
+    /// Whether it is proven that every document that matches `self` matches `other`, which compares texts by `collation`.
     ///
     /// `false` means that no proof was found.
     ///
     /// ```
     /// use bson::rawdoc;
     /// use cairndb_query::filter::Filter;
+    /// use index::collation::SIMPLE;
     ///
     /// let open = Filter::parse(&rawdoc! { "open": true })?;
-    /// assert!(Filter::parse(&rawdoc! { "open": true, "city": "Oslo" })?.implies(&open));
-    /// assert!(!Filter::parse(&rawdoc! { "city": "Oslo" })?.implies(&open));
+    /// assert!(Filter::parse(&rawdoc! { "open": true, "city": "Oslo" })?.implies(&open, &SIMPLE));
+    /// assert!(!Filter::parse(&rawdoc! { "city": "Oslo" })?.implies(&open, &SIMPLE));
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
-    pub fn implies(&self, other: &Self) -> bool {
-        implication::all_imply(&[&self.root], &other.root)
+    pub fn implies(&self, other: &Self, collation: &Collation) -> bool {
+        implication::all_imply(&[&self.root], &other.root, collation)
     }
 
     /// The operator of the filter that a partial index must not have. Returns `None` if all are allowed: `$eq`,
@@ -356,12 +380,13 @@ impl Alternatives<'_> {
     /// use bson::{RawBsonRef, rawdoc};
     /// use cairndb_query::filter::Filter;
     /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::collation::SIMPLE;
     /// use index::multikey::ArrayComponents;
     /// use index::path::FieldPath;
     ///
     /// let filter = Filter::parse(&rawdoc! { "$or": [{ "city": "Oslo" }, { "city": "Rome", "zip": 184 }] })?;
     /// let city = FieldPath::parse("city")?;
-    /// let fields = [IndexedField { path: &city, arrays: ArrayComponents::NONE }];
+    /// let fields = [IndexedField { path: &city, arrays: ArrayComponents::NONE, collation: &SIMPLE }];
     /// let branches = filter.alternatives(1)[0].entry_bounds(&fields);
     /// assert!(branches[1].sets[0].contains(RawBsonRef::String("Rome")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -376,21 +401,23 @@ impl Alternatives<'_> {
         bounds.collect()
     }
 
-    /// For each branch, whether it is proven that every document that matches by it matches `other`.
+    /// For each branch, whether it is proven that every document that matches by it matches `other`, which compares texts by
+    /// `collation`.
     ///
     /// ```
     /// use bson::rawdoc;
     /// use cairndb_query::filter::Filter;
+    /// use index::collation::SIMPLE;
     ///
     /// let open = Filter::parse(&rawdoc! { "open": true })?;
     /// let filter = Filter::parse(&rawdoc! { "$or": [{ "open": true }, { "city": "Oslo" }] })?;
-    /// assert_eq!(filter.alternatives(1)[0].imply(&open), [true, false]);
+    /// assert_eq!(filter.alternatives(1)[0].imply(&open, &SIMPLE), [true, false]);
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
-    pub fn imply(&self, other: &Filter) -> Vec<bool> {
+    pub fn imply(&self, other: &Filter, collation: &Collation) -> Vec<bool> {
         let implies = |branch: &&Node| {
             let known: Vec<&Node> = self.others.iter().copied().chain([*branch]).collect();
-            implication::all_imply(&known, &other.root)
+            implication::all_imply(&known, &other.root, collation)
         };
         self.branches.iter().map(implies).collect()
     }

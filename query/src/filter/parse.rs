@@ -33,6 +33,12 @@ pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Resu
     ParseContext { path: "", depth: 0, expressions, room, collation }.document(filter)
 }
 
+/// Parses a filter without expressions, with texts compared by a collation.
+pub(super) fn parse_collated(filter: &RawDocument, collation: &Collation) -> Result<Node, Error> {
+    let (expressions, room) = (Expressions::Unsupported, &Room::default());
+    ParseContext { path: "", depth: 0, expressions, room, collation }.document(filter)
+}
+
 /// Parses a filter inside of another command's argument, where `$expr` and `$jsonSchema` are not allowed.
 pub(super) fn parse_plain(filter: &RawDocument, room: &Room, collation: &Collation) -> Result<Node, Error> {
     let expressions = Expressions::Forbidden;

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use index::collation::Collation;
 use index::path::FieldPath;
 
 use crate::filter::Filter;
@@ -21,12 +22,14 @@ const ID: &str = "_id";
 /// use bson::rawdoc;
 /// use cairndb_query::filter::Filter;
 /// use cairndb_query::filter::entries::IndexedField;
+/// use index::collation::SIMPLE;
 /// use index::multikey::ArrayComponents;
 /// use index::path::FieldPath;
 ///
 /// let filter = Filter::parse(&rawdoc! { "age": { "$gt": 30 }, "city": { "$regex": "ville$" }, "zip": 5 })?;
 /// let (age, city) = (FieldPath::parse("age")?, FieldPath::parse("city")?);
-/// let fields = [&age, &city].map(|path| IndexedField { path, arrays: ArrayComponents::NONE });
+/// let arrays = ArrayComponents::NONE;
+/// let fields = [&age, &city].map(|path| IndexedField { path, arrays, collation: &SIMPLE });
 /// let tested = filter.entry_tests(&fields);
 /// // The bounds decide the age, the pattern needs the value of an entry, and the zip its document.
 /// assert_eq!((tested.fields, tested.is_whole), (vec![1], false));
@@ -96,8 +99,14 @@ fn place(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<Place> {
     whole_field(path, fields).map(Place::Field)
 }
 
-/// The position of the field with a path, if no document has an array there.
+/// The position of the field with a path, if an entry tells its value: no document has an array there, and texts are not
+/// replaced by sort keys.
 pub(crate) fn whole_field(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<usize> {
+    single_field(path, fields).filter(|at| fields.get(*at).is_some_and(|field| field.collation.is_simple()))
+}
+
+/// The position of the field with a path, if an entry has a key for the whole value: no document has an array there.
+pub(crate) fn single_field(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<usize> {
     let at = fields.iter().position(|field| field.path == path)?;
     fields.get(at).filter(|field| field.arrays.is_empty()).map(|_| at)
 }
@@ -105,8 +114,11 @@ pub(crate) fn whole_field(path: &FieldPath, fields: &[IndexedField<'_>]) -> Opti
 /// The one field that a condition is about, if the values that its bounds leave are exactly those that meet it.
 fn exact_field(node: &Node, fields: &[IndexedField<'_>]) -> Option<usize> {
     match node {
-        Node::Field(path, test) if is_exact(test) => whole_field(path, fields),
-        Node::Field(..) | Node::Expression(_) | Node::Schema(_) => None,
+        Node::Field(path, test) => {
+            let is_exact = |at: &usize| fields.get(*at).is_some_and(|field| is_exact(test, field.collation));
+            single_field(path, fields).filter(is_exact)
+        }
+        Node::Expression(_) | Node::Schema(_) => None,
         // The complement of an exact set is exact, so are the union and the intersection of exact sets of one field.
         Node::Not(node) => exact_field(node, fields),
         Node::All(nodes) | Node::Any(nodes) => {
@@ -117,12 +129,12 @@ fn exact_field(node: &Node, fields: &[IndexedField<'_>]) -> Option<usize> {
     }
 }
 
-/// Whether the set of a test has exactly the values that meet it, as long as none of them is an array.
-fn is_exact(test: &Test) -> bool {
+/// Whether the set of a test in keys with a collation has exactly the values that meet it, as long as none of them is an array.
+fn is_exact(test: &Test, keys: &Collation) -> bool {
     match test {
-        Test::Compare(comparison) => !comparison.is_collated(),
+        Test::Compare(comparison) => comparison.is_ordered_by(keys),
         // The texts that match a pattern form no interval.
-        Test::In(membership) => membership.patterns().is_empty() && !membership.is_collated(),
+        Test::In(membership) => membership.patterns().is_empty() && membership.is_ordered_by(keys),
         Test::Exists
         | Test::Type(_)
         | Test::Mod(_)

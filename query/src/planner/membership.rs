@@ -3,6 +3,8 @@
 //! A sparse index has no entry of a document without all of its fields, and a partial index none of a document that
 //! does not match its own filter. Such an index may be read only if no match is among those.
 
+use index::collation::Collation;
+
 use crate::filter::entries::EntryBounds;
 use crate::filter::{Alternatives, Filter};
 
@@ -12,7 +14,15 @@ pub(super) struct Membership<'a> {
     /// Only documents with a value at one of the fields.
     pub(super) is_sparse: bool,
     /// Only documents that match this filter.
-    pub(super) partial: Option<&'a Filter>,
+    pub(super) partial: Option<PartialView<'a>>,
+}
+
+/// The filter of a partial index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartialView<'a> {
+    pub(super) filter: &'a Filter,
+    /// How it compares texts.
+    pub(super) collation: &'a Collation,
 }
 
 impl Membership<'_> {
@@ -23,9 +33,9 @@ impl Membership<'_> {
 
     /// Whether every document that matches `filter` has an entry within its bounds on the index.
     pub(super) fn has_every_match(&self, filter: Option<&Filter>, bounds: &EntryBounds) -> bool {
-        let is_implied = |partial: &Filter| match filter {
-            Some(filter) => filter.implies(partial),
-            None => partial.is_empty(),
+        let is_implied = |partial: PartialView<'_>| match filter {
+            Some(filter) => filter.implies(partial.filter, partial.collation),
+            None => partial.filter.is_empty(),
         };
         self.has_every_value(bounds) && self.partial.is_none_or(is_implied)
     }
@@ -37,7 +47,7 @@ impl Membership<'_> {
         alternatives: &Alternatives<'_>,
         bounds: &[EntryBounds],
     ) -> Vec<bool> {
-        let implied = self.partial.map(|partial| alternatives.imply(partial));
+        let implied = self.partial.map(|partial| alternatives.imply(partial.filter, partial.collation));
         let implied = implied.unwrap_or_else(|| vec![true; bounds.len()]);
         bounds.iter().zip(implied).map(|(bounds, implied)| implied && self.has_every_value(bounds)).collect()
     }

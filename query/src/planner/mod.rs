@@ -23,6 +23,7 @@ use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use bson::rawdoc;
+use index::collation::Collation;
 use index::interval::Intervals;
 use index::key::Direction;
 use index::multikey::ArrayComponents;
@@ -30,15 +31,15 @@ use index::path::FieldPath;
 use index::spec::{IndexSpec, SpecOptions, Uniqueness};
 
 use crate::filter::entries::{EntryBounds, IndexedField};
-use crate::filter::residual::whole_field;
+use crate::filter::residual::single_field;
 use crate::filter::{Alternatives, Filter};
 pub use crate::planner::cover::{EntryAnswer, Needs};
 use crate::planner::cover::{Question, answer};
 pub use crate::planner::entry_range::EntryRange;
-use crate::planner::membership::Membership;
+use crate::planner::membership::{Membership, PartialView};
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge::{SCANS_MAX, exploded};
-use crate::planner::order::{SortedField, direction_for};
+use crate::planner::order::{Keys, SortedField, direction_for};
 pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan, Union};
 use crate::planner::rank::{AtMost, Rank, Reads};
 use crate::sort::Sort;
@@ -104,6 +105,8 @@ pub struct Request<'a> {
     pub needs: Needs<'a>,
     /// Of the matches with one value of this field only the first in the wanted order is needed. Others may come too.
     pub one_of_each: Option<&'a FieldPath>,
+    /// Which texts are one value there, or `None` if only those with the same bytes are.
+    pub collation: Option<&'a Collation>,
     /// Whether the caller reads all that matches, and does not stop after some documents.
     pub reads_all: bool,
 }
@@ -374,7 +377,11 @@ fn answered(
         scan.answer = answer(question, &fields, target.has_details);
         // Of documents that have yet to be sorted, any may be the first one.
         let one_of_each = request.one_of_each.filter(|_| sort.is_none());
-        scan.distinct = one_of_each.and_then(|path| whole_field(path, &fields)).map(|at| at + 1);
+        // Values that are equal in the keys of the index must be equal to the caller.
+        let keys = target.spec.collation();
+        let is_told = keys.is_simple() || request.collation == Some(keys);
+        let distinct = one_of_each.filter(|_| is_told).and_then(|path| single_field(path, &fields));
+        scan.distinct = distinct.map(|at| at + 1);
         if let Some(answer) = scan.answer.as_ref().filter(|answer| answer.covers) {
             // After fields that are not fixed, equal values are not next to each other.
             let is_next = |fields: usize| scan.bounds.iter().take(fields - 1).all(Intervals::is_points);
@@ -563,8 +570,10 @@ fn bounds_of(filter: Option<&Filter>, target: ScanTarget<'_>) -> EntryBounds {
 
 /// The fields of a target as a filter needs them.
 fn fields_of(target: ScanTarget<'_>) -> Vec<IndexedField<'_>> {
-    let fields = target.fields().enumerate();
-    fields.map(|(at, field)| IndexedField { path: field.path, arrays: target.arrays_at(at) }).collect()
+    let (fields, collation) = (target.fields().enumerate(), target.spec.collation());
+    fields
+        .map(|(at, field)| IndexedField { path: field.path, arrays: target.arrays_at(at), collation })
+        .collect()
 }
 
 /// The direction in which a scan within `sets` has the order of a sort. Returns `None` if neither direction
@@ -579,7 +588,11 @@ fn order_of(sort: &Sort, target: ScanTarget<'_>, sets: &[Intervals]) -> Option<D
             has_arrays: !target.arrays_at(at).is_empty(),
         })
         .collect();
-    direction_for(sort, &fields, target.spec.is_unique())
+    direction_for(
+        sort,
+        &fields,
+        Keys { is_unique: target.spec.is_unique(), collation: target.spec.collation() },
+    )
 }
 
 /// Whether all values in a set are equal.
@@ -601,7 +614,9 @@ impl<'a> ScanTarget<'a> {
 
     /// The index at a position of the request.
     fn of(view: &IndexView<'a>, position: usize) -> Self {
-        let members = Membership { is_sparse: view.spec.is_sparse(), partial: view.partial };
+        let collation = view.spec.collation();
+        let partial = view.partial.map(|filter| PartialView { filter, collation });
+        let members = Membership { is_sparse: view.spec.is_sparse(), partial };
         let IndexView { spec, arrays, has_details, .. } = *view;
         Self { spec, arrays, has_details, index: Some(position), members, path: None }
     }

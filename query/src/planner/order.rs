@@ -2,8 +2,10 @@
 //!
 //! Entries are sorted by the fields of the index, and entries with equal fields by `_id`. A field with one
 //! value within the bounds orders nothing and is skipped. A document with an array is sorted by its lowest
-//! element, and the bounds may leave out the entry of that element. So a field with arrays gives no order.
+//! element, and the bounds may leave out the entry of that element. So a field with arrays gives no order. An index with
+//! another collation than the sort gives none either, and the `_id`s after the fields are in the order of their bytes.
 
+use index::collation::Collation;
 use index::key::Direction;
 use index::path::FieldPath;
 
@@ -22,13 +24,26 @@ pub(super) struct SortedField<'a> {
     pub(super) has_arrays: bool,
 }
 
+/// What the keys of an index are like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys<'a> {
+    /// Whether no two documents have the same key.
+    pub(super) is_unique: bool,
+    /// How they compare texts.
+    pub(super) collation: &'a Collation,
+}
+
 /// The direction in which a scan of the entries has the order of `sort`. Returns `None` if neither direction
 /// has it.
-pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], is_unique: bool) -> Option<Direction> {
+pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], keys: Keys<'_>) -> Option<Direction> {
     let mut rest = fields.iter();
     let mut walk = None;
+    let has_order = keys.collation == sort.collation();
+    // Texts with the same bytes are equal by every collation. Those with the same sort key are so by their own only.
+    let is_one_to_all = has_order || keys.collation.is_simple();
     let is_constant = |path: &FieldPath| {
-        fields.iter().any(|field| field.has_one_value && !field.has_arrays && field.path == path)
+        is_one_to_all
+            && fields.iter().any(|field| field.has_one_value && !field.has_arrays && field.path == path)
     };
     // Both lists are read together: the sort must follow the fields of the index, apart from constant ones.
     for (path, wanted) in sort.fields() {
@@ -39,20 +54,19 @@ pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], is_unique: 
         let Some(field) = rest.by_ref().find(|field| !field.has_one_value || field.path == path) else {
             // The index has no more fields. If it is unique, no two documents are equal up to here. Otherwise
             // entries that are equal up to here are sorted by `_id`.
-            if is_unique {
+            if keys.is_unique {
                 break;
             }
             return (path.as_str() == ID && sort.collation().is_simple())
                 .then(|| agreed(walk, Direction::Ascending, wanted))
                 .flatten();
         };
-        // Entries are in the order of bytes.
-        if field.path != path || field.has_arrays || !sort.collation().is_simple() {
+        if field.path != path || field.has_arrays || !has_order {
             return None;
         }
         walk = Some(agreed(walk, field.direction, wanted)?);
-        // No two documents share an `_id`.
-        if path.as_str() == ID {
+        // No two documents share an `_id`, but two may be equal by the rules of a language.
+        if path.as_str() == ID && sort.collation().is_simple() {
             break;
         }
     }

@@ -24,6 +24,7 @@ fn indexed<'a>(spec: &'a IndexSpec, arrays: &[ArrayComponents]) -> Vec<IndexedFi
         .map(|(at, field)| IndexedField {
             path: &field.path,
             arrays: arrays.get(at).copied().unwrap_or_default(),
+            collation: spec.collation(),
         })
         .collect()
 }

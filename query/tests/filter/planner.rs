@@ -8,6 +8,7 @@ use cairndb_query::planner::{
     Access, EntryScan, Hint, IndexView, Merge, MergeOrder, Needs, Plan, Request, plans,
 };
 use cairndb_query::sort::Sort;
+use index::collation::{Collation as Rules, SIMPLE};
 use index::extract::{ExtractedKeys, extract};
 use index::interval::{Intervals, Limit};
 use index::key::{self, Direction};
@@ -286,6 +287,64 @@ proptest! {
     }
 }
 
+/// Orders of texts: that of bytes, and two of a language.
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let languages =
+        [doc! { "locale": "en", "strength": 1 }, doc! { "locale": "en", "numericOrdering": true }];
+    let languages = languages.iter().map(|document| Rules::parse(&raw(document)));
+    // In a build without rules the order of bytes is all that is left to check.
+    select(languages.filter_map(Result::ok).chain([SIMPLE.clone()]).collect::<Vec<_>>())
+}
+
+/// The same values with texts in the place of some numbers.
+fn with_texts(fields: Document) -> Document {
+    let texts = |(name, value): (String, Bson)| {
+        let is_compared = !["$exists", "$type", "_id"].contains(&name.as_str());
+        (name, if is_compared { text_of(value) } else { value })
+    };
+    fields.into_iter().map(texts).collect()
+}
+
+fn text_of(value: Bson) -> Bson {
+    match value {
+        Bson::Int32(1) => "p".into(),
+        Bson::Int32(2) => "P".into(),
+        Bson::Double(_) => "a10".into(),
+        Bson::Document(fields) => Bson::Document(with_texts(fields)),
+        Bson::Array(items) => Bson::Array(items.into_iter().map(text_of).collect()),
+        other => other,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_plan_finds_texts_by_their_rules(
+        documents in vec(dense_document(), 1..24),
+        specs in vec((any_spec(), any_rules()), 1..4),
+        filters in vec(any_filter(), 8),
+        sort in any_sort(),
+        rules in any_rules(),
+    ) {
+        let documents = documents.into_iter().map(with_texts).collect();
+        let specs = specs.into_iter().filter_map(|(spec, rules)| Some(spec?.with_collation(rules)));
+        let collection = Collection::of(documents, specs.collect());
+        let views = collection.views();
+        let sort = Sort::parse(&raw(&sort)).expect("a sort").with_collation(&rules);
+        let is_sortable = collection.documents.iter().all(|document| sort.key(document).is_ok());
+        for filter in filters {
+            let filter = Filter::parse_collated(&raw(&with_texts(filter)), &rules).expect("a filter");
+            for hint in (0..views.len()).map(Hint::Index).map(Some).chain([None]) {
+                for sort in [None, Some(&sort).filter(|_| is_sortable)] {
+                    let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
+                    for plan in &plans(&request) {
+                        collection.check(plan, &filter, sort)?;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The check of the property above is worth something only if it notices an index that forgot its arrays.
 #[test]
 fn an_index_that_forgot_its_arrays_is_noticed() {
@@ -351,6 +410,7 @@ fn check_with(
         range: None,
         needs: Needs::Documents,
         one_of_each: None,
+        collation: None,
         reads_all: true,
     };
     let plan = plans(&request).swap_remove(0);
