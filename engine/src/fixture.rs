@@ -47,6 +47,15 @@ impl Fixture {
         Self { shared, database, _folder: folder }
     }
 
+    /// Closes the store. Returns its folder, which has the name `db` in it.
+    #[track_caller]
+    pub(crate) fn closed(self) -> TempDir {
+        let Self { shared, database, _folder: folder } = self;
+        drop(database);
+        shared.close().expect("closed");
+        folder
+    }
+
     /// The collection of that name in the database `test`.
     pub(crate) fn collection(&self, name: &str) -> Option<Arc<CollectionState>> {
         self.shared.catalog.find(&Namespace::parse("test", name).expect("a name"))

@@ -38,11 +38,12 @@ fn no_index_changes_an_answer() {
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
     let _ = writeln!(
         io::stderr(),
-        "indexes: {} questions ({} of a quarter of them covered, {} merged, {} by one entry of each group), {} ranges and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
+        "indexes: {} questions ({} of a quarter of them covered, {} merged, {} by one entry of each group, {} by sort keys), {} ranges and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
         sum(|compared| compared.queries),
         sum(|compared| compared.covered),
         sum(|compared| compared.merged),
         sum(|compared| compared.one_of_each),
+        sum(|compared| compared.collated),
         sum(|compared| compared.ranges),
         sum(|compared| compared.writes),
         compared.len(),
@@ -53,6 +54,7 @@ fn no_index_changes_an_answer() {
     assert!(sum(|compared| compared.covered) * 500 > sum(|compared| compared.queries) / 4, "{compared:?}");
     assert!(sum(|compared| compared.merged) > 0, "{compared:?}");
     assert!(sum(|compared| compared.one_of_each) > 0, "{compared:?}");
+    assert!(sum(|compared| compared.collated) * 1_000 > sum(|compared| compared.queries), "{compared:?}");
     assert!(sum(|compared| compared.ranges) * 100 > sum(|compared| compared.queries), "{compared:?}");
 }
 

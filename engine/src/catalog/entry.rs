@@ -3,7 +3,7 @@
 //! ```text
 //! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool,
 //!     arrays: [ int64 ], whole: bool, partialFilterExpression?: document, expireAfterSeconds?: int32,
-//!     hidden?: bool, wildcardProjection?: document } ],
+//!     hidden?: bool, wildcardProjection?: document, collation?: document } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
 //! A view has `{ db: string, name: string, viewOn: string, pipeline: [ document ] }`, and no `indexes`.
@@ -15,12 +15,17 @@
 //! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
 //! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
 //!
+//! A collection with a collation of an index has `collatedIndexes` in place of all of these, and `collationRules: string`: the
+//! version of the rules that made the sort keys in the entries. Another version is refused by its name. Its keys would be in
+//! another order.
+//!
 //! Stored bytes may be damaged, so decoding checks everything and names what is wrong. An unknown field is refused too: it
 //! comes from a later version, to which it means something.
 
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use index::collation::{Collation, HAS_RULES, RULES_VERSION};
 use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
@@ -33,7 +38,7 @@ use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::sequences::AutoField;
-use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
+use crate::catalog::settings::{COLLATION, IndexSettings, WILDCARD_PROJECTION};
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
 use crate::catalog::views::{PIPELINE, VIEW_ON, ViewDefinition};
 use crate::document::field_tree::check_depth;
@@ -42,16 +47,22 @@ use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
-/// The fields of the indexes: of a collection without validation, with it, and of one that is capped.
+/// The fields of the indexes: of a collection without validation, with it, of one that is capped, and of one with a collation.
 const INDEXES: &str = "indexes";
 const CAPPED_INDEXES: &str = "cappedIndexes";
 const VALIDATED_INDEXES: &str = "validatedIndexes";
+const COLLATED_INDEXES: &str = "collatedIndexes";
+
+/// The version of the rules by which sort keys were made.
+const COLLATION_RULES: &str = "collationRules";
 
 /// All fields of a collection's entry.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 12] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
+    COLLATED_INDEXES,
+    COLLATION_RULES,
     "db",
     INDEXES,
     "name",
@@ -96,16 +107,21 @@ pub(crate) struct CollectionEntry {
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
     let Definition { indexes, fields, validation, capped } = definition;
+    let is_collated = indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
     let fields: Vec<Bson> = fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
     // The order of the fields is that of the description in the documentation; no reader depends on it.
     let mut entry = doc! { "db": &namespace.db, "name": &namespace.coll };
-    let field = match (capped, validation) {
-        (Some(_), _) => CAPPED_INDEXES,
-        (None, Some(_)) => VALIDATED_INDEXES,
-        (None, None) => INDEXES,
+    let field = match (is_collated, capped, validation) {
+        (true, _, _) => COLLATED_INDEXES,
+        (false, Some(_), _) => CAPPED_INDEXES,
+        (false, None, Some(_)) => VALIDATED_INDEXES,
+        (false, None, None) => INDEXES,
     };
     entry.insert(field, indexes);
+    if is_collated {
+        entry.insert(COLLATION_RULES, RULES_VERSION);
+    }
     entry.insert("autoIncrement", fields);
     if let Some(validation) = validation {
         validation.describe(&mut entry);
@@ -144,11 +160,36 @@ fn stored(namespace: &Namespace, entry: &Document) -> Result<Vec<u8>> {
 
 /// The name of the field that has the indexes in a stored entry.
 pub(crate) fn indexes_field(entry: &Document) -> &'static str {
-    let named = [CAPPED_INDEXES, VALIDATED_INDEXES].into_iter().find(|field| entry.contains_key(field));
-    named.unwrap_or(INDEXES)
+    let named = [COLLATED_INDEXES, CAPPED_INDEXES, VALIDATED_INDEXES];
+    named.into_iter().find(|field| entry.contains_key(field)).unwrap_or(INDEXES)
 }
 
+/// Makes a stored entry one of these rules, for a caller who makes all of its sort keys anew.
+pub(crate) fn renew_rules(entry: &mut Document) {
+    if entry.contains_key(COLLATION_RULES) {
+        entry.insert(COLLATION_RULES, RULES_VERSION);
+    }
+}
+
+/// Decodes a stored entry.
+///
+/// # Errors
+/// What is damaged in it, and with code 161 an entry whose sort keys were made by other rules than these.
 pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
+    decode_made_by(SortKeyRules::These, id, value)
+}
+
+/// By which rules the sort keys of an entry's indexes may have been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SortKeyRules {
+    /// Only by those of this version: its entries can be read.
+    These,
+    /// By any. The caller reads no entries.
+    Any,
+}
+
+/// Decodes a stored entry whose sort keys were made by some rules.
+pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]) -> Result<Entry> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.catalog_key(), reason);
     // Validated first: `Document` would accept bytes that are not well-formed.
     let valid = validate(value).map_err(|error| damaged(error.to_string()))?;
@@ -165,6 +206,12 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
         return Err(damaged(format!(
             "{namespace} has the field {unknown}, which this version does not know"
         )));
+    }
+    match entry.get(COLLATION_RULES) {
+        None => {}
+        Some(Bson::String(version)) if rules == SortKeyRules::These => check_rules(&namespace, version)?,
+        Some(Bson::String(_)) => {}
+        Some(_) => return Err(damaged(format!("{namespace}: {COLLATION_RULES} is not a string"))),
     }
     if is_view {
         let definition = ViewDefinition::decode(&entry);
@@ -185,6 +232,22 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
             .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
         namespace,
     }))
+}
+
+/// Refuses sort keys that were made by other rules than these.
+fn check_rules(namespace: &Namespace, version: &str) -> Result<()> {
+    let problem = if !HAS_RULES {
+        "this build has no rules of languages".to_owned()
+    } else if version != RULES_VERSION {
+        format!("this version has the rules {RULES_VERSION}, by which other sort keys are made")
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "{namespace} has a collation by the rules {version}, and {problem}: open it with the version that made it, or make \
+         a new folder with new sort keys by a salvage"
+    );
+    Err(Error::command(Code::INCOMPATIBLE_COLLATION_VERSION, message).in_namespace(namespace))
 }
 
 fn encode_field(field: &AutoField) -> Document {
@@ -258,6 +321,9 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         let projection = bson::RawDocumentBuf::try_from(projection).map_err(|error| error.to_string())?;
         spec = spec.with_projection(&projection).map_err(|error| error.to_string())?;
     }
+    if let Some(collation) = fields.get(COLLATION) {
+        spec = spec.with_collation(decode_collation(collation)?);
+    }
     // Collected leniently and compared by length below: one check for a wrong type and for a wrong number.
     let bits = fields.get_array("arrays").map_err(|_| format!("arrays of index {name} is not an array"))?;
     let arrays = bits.iter().filter_map(Bson::as_i64).map(i64::cast_unsigned);
@@ -271,7 +337,8 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         Some(Bson::Boolean(true)) => EntryDetail::Whole,
         Some(_) => return Err(format!("whole of index {name} is not a boolean")),
     };
-    let settings = IndexSettings::decode(fields).map_err(|problem| format!("{problem} of index {name}"))?;
+    let settings = IndexSettings::decode(fields, spec.collation())
+        .map_err(|problem| format!("{problem} of index {name}"))?;
     Ok(Index {
         id: IndexId(id),
         name,
@@ -281,6 +348,13 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         arrays: Arc::new(IndexArrays::of(arrays)),
         uses: Arc::new(IndexUses::starting_now()),
     })
+}
+
+/// The collation of a stored document, which has every option.
+fn decode_collation(collation: &Bson) -> std::result::Result<Collation, String> {
+    let document = collation.as_document().ok_or("a collation is not a document")?;
+    let document = bson::RawDocumentBuf::try_from(document).map_err(|error| error.to_string())?;
+    Collation::parse(&document).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -332,6 +406,56 @@ mod tests {
             let refused = decode(CollectionId(1), &later.to_vec().expect("bytes"));
             let text = refused.err().expect("refused").to_string();
             assert!(text.contains("retention"), "{text}");
+        }
+    }
+
+    /// An index with a collation, as an entry has it, changed by `change`.
+    fn collated(change: impl Fn(&mut Document)) -> Result<Entry> {
+        let collation =
+            Collation::parse(&bson::rawdoc! { "locale": "en", "strength": 2 }).expect("a collation");
+        let spec = IndexSpec::parse(&bson::rawdoc! { "w": 1 }, SpecOptions::default()).expect("a spec");
+        let index = Index {
+            id: IndexId(5),
+            name: "w_1".to_owned(),
+            arrays: Arc::new(IndexArrays::none(1)),
+            spec: spec.with_collation(collation),
+            detail: EntryDetail::Whole,
+            settings: IndexSettings::default(),
+            uses: Arc::new(IndexUses::starting_now()),
+        };
+        let mut entry =
+            entry_of(&encode(&namespace(), &Definition::of_indexes(vec![index])).expect("encoded"));
+        // Libraries that know no collations miss the indexes, and refuse the folder.
+        assert!(!entry.contains_key("indexes") && entry.contains_key("collatedIndexes"));
+        change(&mut entry);
+        decode(CollectionId(1), &entry.to_vec().expect("bytes"))
+    }
+
+    #[test]
+    fn a_collation_is_stored_with_the_version_of_its_rules() {
+        let Ok(Entry::Collection(entry)) = collated(|_| {}) else { panic!("it was just encoded") };
+        let spec = entry.indexes.first().map(|index| index.spec.clone()).expect("one index");
+        assert_eq!(spec.collation().document().and_then(|told| told.get_i32("strength").ok()), Some(2));
+        let refused = collated(|entry| drop(entry.insert("collationRules", "later"))).err().expect("refused");
+        assert_eq!(refused.code(), Some(161), "{refused}");
+        let changed = |collation: Bson| {
+            let damaged = collated(|entry| {
+                let indexes = entry.get_array_mut("collatedIndexes").expect("a list");
+                let index = indexes.first_mut().and_then(Bson::as_document_mut).expect("an index");
+                index.insert("collation", collation.clone());
+            });
+            let damaged = damaged.err().expect("refused");
+            assert!(damaged.is_corruption(), "{collation}: {damaged}");
+        };
+        for collation in [
+            Bson::Null,
+            bson::bson!("en"),
+            bson::bson!({}),
+            bson::bson!({ "locale": "elvish" }),
+            bson::bson!({ "locale": "en", "version": "99" }),
+            bson::bson!({ "locale": "en", "strength": 70 }),
+        ] {
+            changed(collation);
         }
     }
 

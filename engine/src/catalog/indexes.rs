@@ -9,7 +9,7 @@ use index::order::compare;
 use index::spec::IndexSpec;
 
 use crate::catalog::multikey::IndexArrays;
-use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
+use crate::catalog::settings::{COLLATION, IndexSettings, WILDCARD_PROJECTION};
 use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
@@ -50,10 +50,11 @@ pub(crate) struct Index {
 
 impl Index {
     /// The direction of the field `name`, if the index is a unique one on this field alone that searches may use and that
-    /// has an entry for each of its values.
+    /// has an entry for each of its values, by the bytes of texts.
     pub(crate) fn unique_on(&self, name: &str) -> Option<Direction> {
         let [field] = self.spec.fields() else { return None };
         let is_whole = self.spec.is_unique() && self.settings.partial.is_none() && !self.settings.hidden;
+        let is_whole = is_whole && self.spec.collation().is_simple();
         (is_whole && field.path.as_str() == name).then_some(field.direction)
     }
 }
@@ -110,6 +111,11 @@ impl Index {
             // It was parsed with the spec, so it is well-formed.
             let projection = Document::try_from(projection).unwrap_or_default();
             description.insert(WILDCARD_PROJECTION, projection);
+        }
+        // As in MongoDB: with every option, and not at all if it is simple.
+        if let Some(collation) = self.spec.collation().document() {
+            // The rules made it, so it is well-formed.
+            description.insert(COLLATION, Document::try_from(collation).unwrap_or_default());
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 use index::order::compare;
 use query::filter::Filter;
 
@@ -12,6 +13,7 @@ pub(crate) const PARTIAL_FILTER: &str = "partialFilterExpression";
 pub(crate) const EXPIRE_AFTER: &str = "expireAfterSeconds";
 pub(crate) const HIDDEN: &str = "hidden";
 pub(crate) const WILDCARD_PROJECTION: &str = "wildcardProjection";
+pub(crate) const COLLATION: &str = "collation";
 
 /// The longest time after which documents expire, in seconds.
 pub(crate) const EXPIRE_AFTER_MAX: u32 = i32::MAX.unsigned_abs();
@@ -35,9 +37,9 @@ pub(crate) struct PartialFilter {
 }
 
 impl PartialFilter {
-    /// Parses a filter. The error is a reason that names what is wrong.
-    pub(crate) fn parse(document: RawDocumentBuf) -> Result<Self, PartialFault> {
-        let filter = Filter::parse(&document).map_err(PartialFault::Malformed)?;
+    /// Parses a filter, which compares texts as its index does. The error is a reason that names what is wrong.
+    pub(crate) fn parse(document: RawDocumentBuf, collation: &Collation) -> Result<Self, PartialFault> {
+        let filter = Filter::parse_collated(&document, collation).map_err(PartialFault::Malformed)?;
         match filter.refused_in_partial_index() {
             None => Ok(Self { document, filter }),
             Some(operator) => Err(PartialFault::Refused(operator)),
@@ -98,13 +100,13 @@ impl IndexSettings {
         }
     }
 
-    /// Reads what [`describe`](Self::describe) wrote. The error says what is wrong.
-    pub(crate) fn decode(description: &Document) -> Result<Self, String> {
+    /// Reads what [`describe`](Self::describe) wrote of an index with a collation. The error says what is wrong.
+    pub(crate) fn decode(description: &Document, collation: &Collation) -> Result<Self, String> {
         let partial = match description.get(PARTIAL_FILTER) {
             None => None,
             Some(Bson::Document(filter)) => {
                 let filter = RawDocumentBuf::try_from(filter).map_err(|error| error.to_string())?;
-                let parsed = PartialFilter::parse(filter).map_err(|fault| match fault {
+                let parsed = PartialFilter::parse(filter, collation).map_err(|fault| match fault {
                     PartialFault::Malformed(error) => error.to_string(),
                     PartialFault::Refused(operator) => format!("{operator} in {PARTIAL_FILTER}"),
                 })?;

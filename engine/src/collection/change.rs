@@ -1,6 +1,7 @@
 //! What updates, replacements and find-and-modifies share: a parsed change, its options, and the write with its upsert.
 
 use bson::Document;
+use index::collation::Collation;
 use query::operation::OperationContext;
 
 use crate::collection::handle::{Collection, Terms};
@@ -12,7 +13,7 @@ use crate::results::UpdateResult;
 use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
 use crate::write::update::Counts;
-use crate::write::upsert::{self, Upserted};
+use crate::write::upsert::{self, UpsertFilter, Upserted};
 use crate::write::{Preview, Target};
 
 /// The options that all changes have.
@@ -41,6 +42,8 @@ pub(super) struct ChangeRequest<'a> {
     pub(super) change: &'a Change<'a>,
     pub(super) options: ChangeOptions<'a>,
     pub(super) operation: &'a OperationContext,
+    /// How the filter compares texts.
+    pub(super) collation: &'a Collation,
 }
 
 /// The parsed arguments of an update or a replacement.
@@ -61,7 +64,9 @@ impl ParsedChange<'_> {
         filter: &'a Document,
         options: ChangeOptions<'a>,
     ) -> ChangeRequest<'a> {
-        ChangeRequest { filter, change: &self.change, options, operation: self.search().operation() }
+        let collation = self.selector.variables().collation();
+        let operation = self.search().operation();
+        ChangeRequest { filter, change: &self.change, options, operation, collation }
     }
 }
 
@@ -73,7 +78,7 @@ impl<T> Collection<T> {
         request: ChangeRequest<'_>,
         change_matches: impl Fn(Target<'_>) -> Result<Option<R>>,
     ) -> Result<Option<Upserted<R>>> {
-        let ChangeRequest { filter, change, options, operation } = request;
+        let ChangeRequest { filter, change, options, operation, collation } = request;
         let terms = Terms { concern: options.concern, operation };
         if !options.is_upsert() {
             // A change without an upsert does not create the collection.
@@ -99,7 +104,7 @@ impl<T> Collection<T> {
             check_hint(options.hint, target.indexes)?;
             // Only the insert has a use for the preview. A changed document is shown by the update itself.
             let target = Target { preview: options.preview, ..target.unchecked(options.bypass) };
-            upsert::upsert(target, filter, change, || change_matches(target))
+            upsert::upsert(target, UpsertFilter { filter, collation }, change, || change_matches(target))
         })?;
         Ok(Some(upserted))
     }

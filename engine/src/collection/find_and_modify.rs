@@ -632,6 +632,7 @@ impl<T> Collection<T> {
             change,
             options: ChangeOptions { preview, ..options.change_options() },
             operation: search.operation(),
+            collation: selector.variables().collation(),
         };
         let done = self
             .write_change(request, |target: Target<'_>| update::update_one(target, search, change, shown))?;

@@ -13,6 +13,7 @@ use query::operation::OperationContext;
 
 use crate::catalog::indexes::Index;
 use crate::collection::handle::{Collection, Viewed};
+use crate::document::print::with_sort_keys_shown;
 use crate::error::Result;
 use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
@@ -255,14 +256,18 @@ fn entry(index: &Index, state: EntryState, stored: (&[u8], &[u8])) -> EntryInspe
 fn fields(index: &Index, parts: EntryParts<'_>) -> Option<Document> {
     let (mut key, mut types) = (parts.fields, parts.types);
     let (mut fields, mut path) = (Document::new(), None);
+    let is_collated = !index.spec.collation().is_simple();
     for field in index.spec.fields() {
         let value = key::decode(&mut key, field.direction, &mut types).ok()?;
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
         // In a wildcard index the first field tells the name of the second.
-        if index.spec.wildcard().is_some() {
+        if index.spec.wildcard().is_some() && fields.is_empty() {
             path = value.as_str().map(str::to_owned);
+            // A path is no text that a collation would be about.
+            fields.insert(name, value);
+            continue;
         }
-        fields.insert(name, value);
+        fields.insert(name, if is_collated { with_sort_keys_shown(value) } else { value });
     }
     Some(fields)
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
-use index::collation::Collation;
+use index::collation::{Collation, SIMPLE};
 use query::code::Code;
 use query::expression::Variables;
 use query::operation::OperationContext;
@@ -70,7 +70,9 @@ impl<'a> Merging<'a> {
         // Records are stored under their `_id`s, so these need no other index.
         if !merge.is_by_id() {
             let indexes = target.find_state()?.map(|state| state.visible_indexes());
-            if !indexes.is_some_and(|indexes| indexes.iter().any(|index| identifies(index, merge))) {
+            if !indexes.is_some_and(|indexes| {
+                indexes.iter().any(|index| identifies(index, merge, variables.collation()))
+            }) {
                 let message = "Cannot find index to verify that join fields will be unique";
                 return Err(refused(Code::MERGE_ON_NOT_UNIQUE, message).in_namespace(&target.namespace()));
             }
@@ -144,8 +146,8 @@ impl<'a> Merging<'a> {
         let moment = Moment {
             now: self.variables.clock(),
             operation: operation.clone(),
-            // The fields of `on` are looked for by their bytes, as the unique index has them.
-            collation: Collation::simple(),
+            // The fields of `on` are looked for as the unique index has them.
+            collation: self.collation().clone(),
         };
         let selector = Selector::parse_at(filter, None, moment)?;
         let search = DocumentSearch { selector: &selector, order: &self.order };
@@ -153,12 +155,18 @@ impl<'a> Merging<'a> {
         let upsert = Some(self.merge.when_not_matched() == WhenNotMatched::Insert);
         let MergeTerms { concern, bypass } = self.terms;
         let options = ChangeOptions { upsert, hint: None, concern, bypass, preview: None };
-        let request = ChangeRequest { filter, change, options, operation };
+        let collation = self.collation();
+        let request = ChangeRequest { filter, change, options, operation, collation };
         let done = self.target.write_change(request, |target| {
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         })?;
         Ok(done.is_some())
+    }
+
+    /// How the fields of `on` are compared: as the command compares texts, and `_id`s by their bytes, as records have them.
+    fn collation(&self) -> &Collation {
+        if self.merge.is_by_id() { &SIMPLE } else { self.variables.collation() }
     }
 
     fn insert(&self, document: &RawDocument, operation: &OperationContext) -> Result<()> {
@@ -172,12 +180,13 @@ impl<'a> Merging<'a> {
     }
 }
 
-/// Whether an index has just the fields of `on`, and each key once.
-fn identifies(index: &Index, merge: &Merge) -> bool {
+/// Whether an index has just the fields of `on`, and each key once, with texts compared by a collation.
+fn identifies(index: &Index, merge: &Merge, collation: &Collation) -> bool {
     // A partial index says nothing of the documents that it leaves out.
     let is_whole = index.spec.is_unique() && index.settings.partial.is_none();
     let fields = index.spec.fields();
     let is_among = |path: &str| merge.on().any(|on| on.as_str() == path);
+    let is_whole = is_whole && index.spec.collation() == collation;
     is_whole && fields.len() == merge.on().count() && fields.iter().all(|field| is_among(field.path.as_str()))
 }
 

@@ -8,7 +8,7 @@ use crate::catalog::indexes::are_same_keys;
 use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
-use crate::command::arguments::{Arguments, refuse_collation};
+use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::expiry;
@@ -75,8 +75,6 @@ fn model(spec: &Document) -> Result<IndexModel> {
     // First: MongoDB has an error of its own for the index on `_id`, also for options that others may have.
     index_definition::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN)?;
-    // Only checked: keys of indexes are in the order of bytes.
-    refuse_collation("an index", fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {
@@ -90,6 +88,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
         expire_after: expiry(&fields)?,
         hidden: fields.boolean("hidden")?,
         wildcard_projection: fields.document("wildcardProjection")?.cloned(),
+        collation: fields.collation()?,
     };
     Ok(IndexModel { keys, options: Some(options) })
 }

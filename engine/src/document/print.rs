@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use bson::Bson;
+use bson::{Bson, Document};
+use index::collation::key_bytes;
 
 /// Prints fields as `{ a: 1, b: "x" }`.
 pub(crate) fn print_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) -> String {
@@ -16,6 +17,37 @@ pub(crate) fn print_value(value: &Bson) -> String {
     let mut text = String::new();
     write_value(&mut text, value);
     text
+}
+
+/// A value of a key that has sort keys in the place of texts, with each of them as a hexadecimal number.
+pub(crate) fn with_sort_keys_shown(value: Bson) -> Bson {
+    // Decoded from a key, so the depth is bounded as above.
+    if let Bson::String(text) | Bson::Symbol(text) = value {
+        return Bson::String(sort_key(&text));
+    }
+    let fields = |document: Document| {
+        document.into_iter().map(|(name, value)| (name, with_sort_keys_shown(value))).collect()
+    };
+    if let Bson::Document(document) = value {
+        return Bson::Document(fields(document));
+    }
+    if let Bson::JavaScriptCodeWithScope(mut code) = value {
+        code.scope = fields(code.scope);
+        return Bson::JavaScriptCodeWithScope(code);
+    }
+    if let Bson::Array(items) = value {
+        return Bson::Array(items.into_iter().map(with_sort_keys_shown).collect());
+    }
+    value
+}
+
+fn sort_key(text: &str) -> String {
+    let mut shown = "0x".to_owned();
+    for byte in key_bytes(text) {
+        // Writing to a string cannot fail.
+        let _ = write!(shown, "{byte:02x}");
+    }
+    shown
 }
 
 fn write_fields<'a>(text: &mut String, fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) {

@@ -6,6 +6,7 @@ use index::extract::{ExtractedKeys, extract};
 use index::key;
 
 use crate::catalog::indexes::Index;
+use crate::document::print::with_sort_keys_shown;
 use crate::error::{Error, Result};
 use crate::plan::bounds::ID_FIELD;
 use crate::storage::Family;
@@ -24,10 +25,13 @@ pub(super) fn of_entry(index: &Index, entry: &[u8], document: &RawDocument) -> R
     for field in index.spec.fields() {
         let value = key::decode(&mut key, field.direction, &mut types).map_err(|_| damaged())?;
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
-        // In a wildcard index the first field tells the name of the second.
-        if index.spec.wildcard().is_some() {
+        // In a wildcard index the first field tells the name of the second, and is no text that has a sort key.
+        let is_path = index.spec.wildcard().is_some() && row.is_empty();
+        if is_path {
             path = value.as_str().map(str::to_owned);
         }
+        let is_collated = !is_path && !index.spec.collation().is_simple();
+        let value = if is_collated { with_sort_keys_shown(value) } else { value };
         row.append(CString::try_from(name)?, RawBson::try_from(value)?);
     }
     Ok(row)

@@ -13,7 +13,8 @@ use index::wildcard::WILDCARD;
 use query::planner::{Access, EntryScan, Plan};
 
 use crate::catalog::indexes::Index;
-use crate::document::print::print_value;
+use crate::catalog::settings::COLLATION;
+use crate::document::print::{print_value, with_sort_keys_shown};
 use crate::execute::matches::Examined;
 use crate::execute::rows::Work;
 use crate::results::number;
@@ -156,7 +157,7 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             if scan.ids.is_all() {
                 return vec![PlanStage::new("COLLSCAN", about)];
             }
-            about.insert("recordIdBounds", bounds(&scan.ids, scan.direction));
+            about.insert("recordIdBounds", bounds(&scan.ids, scan.direction, Texts::Themselves));
             vec![PlanStage::new("CLUSTERED_IXSCAN", about)]
         }
         Access::Entries(scan) => {
@@ -203,18 +204,30 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
         Some(path) if field.path.as_str().ends_with(WILDCARD) => path.clone(),
         _ => field.path.as_str().to_owned(),
     };
+    let collation = index.spec.collation().document();
+    let texts = if collation.is_some() { Texts::SortKeys } else { Texts::Themselves };
     let bounds = index.spec.fields().iter().zip(&scan.bounds).map(|(field, set)| {
         // A forward scan goes through a descending field from its highest value on.
         let is_reversed = field.direction != scan.direction;
         let direction = if is_reversed { Direction::Descending } else { Direction::Ascending };
-        (name(field), Bson::from(bounds(set, direction)))
+        // Of a wildcard index only the values have sort keys, and not the paths.
+        let is_path = path.is_some() && !field.path.as_str().ends_with(WILDCARD);
+        (name(field), Bson::from(bounds(set, direction, if is_path { Texts::Themselves } else { texts })))
     });
-    doc! {
+    let mut about = doc! {
         "keyPattern": match &path {
             Some(path) => doc! { "$_path": 1, path: index.key_pattern().values().next().cloned() },
             None => index.key_pattern(),
         },
         "indexName": &index.name,
+    };
+    // As in MongoDB: with every option, and not at all if it is simple.
+    about.extend(
+        collation.map(|collation| {
+            (COLLATION.to_owned(), Document::try_from(collation).unwrap_or_default().into())
+        }),
+    );
+    about.extend(doc! {
         "isMultiKey": arrays.iter().any(|arrays| !arrays.is_empty()),
         "multiKeyPaths": multikey_paths.collect::<Document>(),
         "isUnique": index.spec.is_unique(),
@@ -223,7 +236,15 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
         "indexVersion": 2,
         "direction": towards(scan.direction),
         "indexBounds": bounds.collect::<Document>(),
-    }
+    });
+    about
+}
+
+/// What an index has in the place of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Texts {
+    Themselves,
+    SortKeys,
 }
 
 /// The path at which a wildcard index is read. Returns `None` for every other index.
@@ -242,8 +263,8 @@ fn towards(direction: Direction) -> &'static str {
     if direction == Direction::Ascending { "forward" } else { "backward" }
 }
 
-/// Intervals as texts, in the order of a scan. If there are many, only the first ones.
-fn bounds(set: &Intervals, direction: Direction) -> Vec<String> {
+/// Intervals as they are written, in the order of a scan. If there are many, only the first ones.
+fn bounds(set: &Intervals, direction: Direction, texts: Texts) -> Vec<String> {
     let all = set.as_slice();
     let text = |interval: &Interval| {
         let [(from, from_limit), (to, to_limit)] = match direction {
@@ -252,21 +273,30 @@ fn bounds(set: &Intervals, direction: Direction) -> Vec<String> {
         };
         let open = if from_limit == Limit::Inclusive { '[' } else { '(' };
         let close = if to_limit == Limit::Inclusive { ']' } else { ')' };
-        format!("{open}{}, {}{close}", value(from), value(to))
+        format!("{open}{}, {}{close}", value(from, texts), value(to, texts))
     };
-    let mut texts: Vec<String> = match direction {
+    let mut written: Vec<String> = match direction {
         Direction::Ascending => all.iter().take(BOUNDS_MAX).map(text).collect(),
         Direction::Descending => all.iter().rev().take(BOUNDS_MAX).map(text).collect(),
     };
     // An `$in` can have thousands of bounds.
     let more = all.len().saturating_sub(BOUNDS_MAX);
-    texts.extend((more > 0).then(|| format!("{more} more")));
-    texts
+    written.extend((more > 0).then(|| format!("{more} more")));
+    written
 }
 
 /// A bound as MongoDB's shell writes it. A long one is cut.
-fn value(value: RawBsonRef<'_>) -> String {
-    let text = Bson::try_from(value).map(|value| print_value(&value)).unwrap_or_default();
+fn value(value: RawBsonRef<'_>, texts: Texts) -> String {
+    let is_text = matches!(value, RawBsonRef::String(_) | RawBsonRef::Symbol(_));
+    let value = Bson::try_from(value).unwrap_or(Bson::Undefined);
+    let text = match (texts, is_text) {
+        (Texts::Themselves, _) => print_value(&value),
+        (Texts::SortKeys, false) => print_value(&with_sort_keys_shown(value)),
+        (Texts::SortKeys, true) => {
+            let key = with_sort_keys_shown(value);
+            format!("CollationKey({})", key.as_str().unwrap_or_default())
+        }
+    };
     // Cut between two characters: a slice by bytes could end inside one.
     match text.char_indices().nth(BOUND_CHARS_MAX) {
         Some((end, _)) => format!("{}..", text.get(..end).unwrap_or_default()),

@@ -2,6 +2,7 @@
 
 use bson::{Document, RawDocumentBuf, doc};
 use index::collation::Collation as Rules;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Result;
 
@@ -351,5 +352,18 @@ impl Collation {
             }
             Some(_) | None => Ok(Rules::simple()),
         }
+    }
+}
+
+/// As the document of a command.
+impl Serialize for Collation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.to_document().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Collation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::from_document(&Document::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bson::Document;
 use serde::{Deserialize, Serialize};
 
+use crate::options::collation::Collation;
+
 /// Names the index that a call must use.
 ///
 /// ```
@@ -166,6 +168,9 @@ pub struct IndexOptions {
     /// With `true`, the index is kept up to date, and no search uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
+    /// How the index compares strings. By default their bytes are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Collation>,
 }
 
 /// Durations as whole seconds, as MongoDB's descriptions of indexes have them.
@@ -367,6 +372,32 @@ impl IndexOptionsBuilder {
     /// ```
     pub fn hidden(mut self, hidden: impl Into<Option<bool>>) -> Self {
         self.options.hidden = hidden.into();
+        self
+    }
+
+    /// How the index compares strings: by default their bytes. Together with `unique`, no two documents can have strings that
+    /// are equal by the rules of the language.
+    ///
+    /// Searches for strings use the index if they have the same collation. For numbers, dates and all values without strings
+    /// the collation makes no difference.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Collation, CollationStrength, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
+    /// let options = IndexOptions::builder().unique(true).collation(any_case.clone()).build();
+    /// people.create_index(IndexModel::builder().keys(doc! { "name": 1 }).options(options).build()).run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert!(people.insert_one(doc! { "name": "ADA" }).run().is_err());
+    /// assert!(people.find_one(doc! { "name": "ada" }).collation(any_case).run()?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collation(mut self, collation: impl Into<Option<Collation>>) -> Self {
+        self.options.collation = collation.into();
         self
     }
 

@@ -5,7 +5,7 @@
 //! keys that the hint names.
 
 use bson::{Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::collation::Collation;
+use index::collation::{Collation, SIMPLE, has_text};
 use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
@@ -30,6 +30,8 @@ pub(crate) struct Order {
     min: Option<Document>,
     /// The first key that is not read any more. Absent for no bound.
     max: Option<Document>,
+    /// How texts compare.
+    collation: Collation,
 }
 
 impl Order {
@@ -59,7 +61,8 @@ impl Order {
         let natural = sort.as_ref().and_then(Sort::natural).or(hinted);
         // A `$natural` sort and `{}` have no fields to sort by, and are then no sort for the planner.
         let sort = sort.filter(|sort| !sort.is_empty());
-        Ok(Self { sort, natural, hint: hint.cloned(), min: None, max: None })
+        let collation = collation.clone();
+        Ok(Self { sort, natural, hint: hint.cloned(), min: None, max: None, collation })
     }
 
     /// Adds a range of keys. As in MongoDB, an empty document bounds nothing.
@@ -94,7 +97,7 @@ impl Order {
 
     /// Whether the hint names the index on `_id`, which is the records.
     pub(crate) fn names_ids(&self) -> bool {
-        let names_ids = |hint| matches!(resolve(hint, &[]), Ok(planner::Hint::Records(_)));
+        let names_ids = |hint| matches!(resolve(hint, &[], &SIMPLE), Ok(planner::Hint::Records(_)));
         self.natural.is_none() && self.hint.as_ref().is_some_and(names_ids)
     }
 
@@ -103,7 +106,7 @@ impl Order {
         match (self.natural, &self.hint) {
             (Some(direction), _) => Ok(Some(planner::Hint::Records(direction))),
             (None, None) => Ok(None),
-            (None, Some(hint)) => resolve(hint, indexes).map(Some),
+            (None, Some(hint)) => resolve(hint, indexes, &self.collation).map(Some),
         }
     }
 
@@ -124,16 +127,21 @@ impl Order {
                 "min and max need a hint that names the index of their fields",
             ));
         };
-        let fields: Vec<(&str, Direction)> = match resolve(hint, indexes)? {
+        let mut keys = &SIMPLE;
+        let fields: Vec<(&str, Direction)> = match resolve(hint, indexes, &self.collation)? {
             planner::Hint::Records(_) => vec![(ID_FIELD, Direction::Ascending)],
             // A wildcard index has no fields that a bound could name.
             planner::Hint::Index(at) => {
                 let spec = indexes.get(at).map(|index| &index.spec).filter(|spec| spec.wildcard().is_none());
+                keys = spec.map_or(keys, IndexSpec::collation);
                 let fields = spec.into_iter().flat_map(IndexSpec::fields);
                 fields.map(|field| (field.path.as_str(), field.direction)).collect()
             }
         };
-        let key = |bound: &Option<Document>| bound.as_ref().map(|bound| key_of(bound, &fields)).transpose();
+        let key = |bound: &Option<Document>| {
+            let key = bound.as_ref().map(|bound| key_of(bound, &fields)).transpose()?;
+            key.map(|key| self.in_keys(key, keys)).transpose()
+        };
         let range = EntryRange { min: key(&self.min)?, max: key(&self.max)? };
         let directions: Vec<Direction> = fields.iter().map(|(_, direction)| *direction).collect();
         if range.order(&directions).is_ge() {
@@ -143,6 +151,18 @@ impl Order {
             ));
         }
         Ok(Some(range))
+    }
+
+    /// A key of a bound as an index with a collation has it. Refuses texts if the index has them in another order than the
+    /// search.
+    fn in_keys(&self, key: Vec<RawBson>, keys: &Collation) -> Result<Vec<RawBson>> {
+        if self.collation != *keys && key.iter().any(|value| has_text(value.as_raw_bson_ref())) {
+            return Err(refused(
+                Code::KEY_BOUNDS_NOT_OF_INDEX,
+                "the bounds have strings, and the hinted index compares strings by another collation than the search",
+            ));
+        }
+        Ok(key.iter().map(|value| keys.key_form(value.as_raw_bson_ref()).into_owned()).collect())
     }
 }
 
@@ -166,11 +186,11 @@ fn key_of(bound: &Document, fields: &[(&str, Direction)]) -> Result<Vec<RawBson>
 
 /// Refuses a hint that names no index.
 pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
-    hint.map_or(Ok(()), |hint| resolve(hint, indexes).map(|_| ()))
+    hint.map_or(Ok(()), |hint| resolve(hint, indexes, &SIMPLE).map(|_| ()))
 }
 
-/// The plan that a hint requests: an index by its name or its keys, or the records.
-fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
+/// The plan that a hint requests of a search with a collation: an index by its name or its keys, or the records.
+fn resolve(hint: &Hint, indexes: &[Index], collation: &Collation) -> Result<planner::Hint> {
     let found = match hint {
         // The index on `_id` is the records themselves.
         Hint::Name(name) if name == ID_INDEX_NAME => return Ok(planner::Hint::Records(Direction::Ascending)),
@@ -187,9 +207,11 @@ fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
             if is_same(&bson::rawdoc! { "_id": 1 }) {
                 return Ok(planner::Hint::Records(Direction::Ascending));
             }
-            // Partial indexes may share their keys with another index, and one with all documents answers more.
+            // Several indexes may share their keys. One with the same order of texts and with all documents answers more.
             let same = indexes.iter().enumerate().filter(|(_, index)| is_same(index.spec.keys()));
-            same.min_by_key(|(_, index)| index.settings.partial.is_some()).map(|(at, _)| at)
+            let lacks =
+                |index: &Index| (index.spec.collation() != collation, index.settings.partial.is_some());
+            same.min_by_key(|(_, index)| lacks(index)).map(|(at, _)| at)
         }
     };
     found.map(planner::Hint::Index).ok_or_else(|| {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use bson::{DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::{Collation, has_text};
 use index::key::{self, Direction};
 use index::order::compare;
@@ -152,11 +152,13 @@ pub(crate) fn variables(let_vars: Option<&Document>, moment: Moment) -> Result<V
 }
 
 /// Whether a filter is equality on exactly the fields of a unique index, with the values of a key that was found taken. If
-/// so, another writer has inserted a document that the filter matches: the operation finds it when it is repeated.
+/// so, another writer has inserted a document that the filter matches: the operation finds it when it is repeated. `in_key`
+/// gives what the key has for a value of the filter, or `None` if it cannot tell.
 pub(crate) fn is_equality_on_key(
     filter: &Document,
     key_pattern: &Document,
     key_value: &Document,
+    in_key: &dyn Fn(RawBsonRef<'_>) -> Option<Bson>,
 ) -> Result<bool> {
     // `equalities` also returns the equalities of a filter that has other conditions besides them.
     if !is_only_equalities(filter) {
@@ -166,7 +168,9 @@ pub(crate) fn is_equality_on_key(
     let equalities = parsed.equalities();
     let taken = RawDocumentBuf::try_from(key_value)?;
     let is_taken = |path: &str, value: RawBsonRef<'_>| {
-        taken.get(path).ok().flatten().is_some_and(|taken| compare(taken, value).is_eq())
+        let asked = in_key(value).and_then(|asked| RawBson::try_from(asked).ok());
+        let taken = taken.get(path).ok().flatten();
+        taken.zip(asked).is_some_and(|(taken, asked)| compare(taken, asked.as_raw_bson_ref()).is_eq())
     };
     // The same number and every path found: the filter fixes these fields, each once, and no other.
     Ok(equalities.len() == key_pattern.len()
@@ -188,14 +192,16 @@ fn encoded(id: RawBsonRef<'_>) -> PointKey {
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, doc};
+    use bson::doc;
 
     use super::*;
 
     /// Checks a filter against the key `{a: 5}`.
     #[track_caller]
     fn check(filter: &Document, expected: bool) {
-        let asked = is_equality_on_key(filter, &doc! { "a": 1 }, &doc! { "a": 5 }).expect("a filter");
+        let as_it_is = |asked: RawBsonRef<'_>| Bson::try_from(asked).ok();
+        let asked = is_equality_on_key(filter, &doc! { "a": 1 }, &doc! { "a": 5 }, &as_it_is);
+        let asked = asked.expect("a filter");
         assert_eq!(asked, expected, "{filter}");
     }
 

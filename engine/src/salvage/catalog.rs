@@ -9,7 +9,7 @@ use sequence::auto_increment::Field;
 use sequence::state::{Mark, State};
 
 use crate::catalog::capped::Capped;
-use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
+use crate::catalog::entry::{self, CollectionEntry, Entry, SortKeyRules, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark, encode_mark};
 use crate::error::{Error, ErrorKind, Result};
@@ -230,7 +230,9 @@ impl FoundCatalog {
         let Some(id) = tagged_id(key) else { return };
         self.meet(id);
         // The decoding validates the bytes, so they are a document then.
-        let decoded = entry::decode(CollectionId(id), value).and_then(|entry| {
+        // Entries of indexes are made anew, so it does not matter by which rules these were made.
+        let decoded = entry::decode_made_by(SortKeyRules::Any, CollectionId(id), value);
+        let decoded = decoded.and_then(|entry| {
             let stored = RawDocument::from_bytes(value).and_then(Document::try_from);
             stored.map(|stored| (entry, stored)).map_err(Error::from)
         });
@@ -336,6 +338,7 @@ impl FoundCollection {
         stored.insert("db", &self.namespace.db);
         stored.insert("name", &self.namespace.coll);
         stored.insert(entry::indexes_field(&stored), Vec::<Bson>::new());
+        entry::renew_rules(&mut stored);
         stored.insert("autoIncrement", fields);
         Ok(stored.to_vec()?)
     }

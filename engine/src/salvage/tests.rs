@@ -1,13 +1,16 @@
-//! Salvage of stores in which something was written that no writer of this library writes, or taken away that none takes.
+//! Salvage of stores in which something was written that no writer of this library writes, or taken away that none takes, or
+//! that another version of it has written.
 
-use bson::{Document, RawBsonRef, doc};
+use bson::{Bson, Document, RawBsonRef, doc};
 use index::validate::NESTING_MAX;
 use query::code::Code;
 
 use crate::auto_increment::AutoIncrement;
+use crate::catalog::entry;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::fixture::Fixture;
+use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
 use crate::salvage::{SalvageReport, is_of_documents, salvage};
 use crate::storage::Family;
 use crate::storage::keys::SequenceId;
@@ -131,4 +134,63 @@ fn a_full_disk_is_no_fault_of_the_documents() {
     ] {
         assert!(!is_of_documents(&Error::new(kind)));
     }
+}
+
+/// A store whose catalog says something else of the rules of its sort keys.
+fn with_rules(rules: impl Into<Bson>) -> tempfile::TempDir {
+    let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
+    let options = IndexOptions::builder().collation(any_case).unique(true).build();
+    let fixture = Fixture::filled(|client| {
+        let words = client.database("test").collection("words");
+        words
+            .create_index(IndexModel::builder().keys(doc! { "w": 1 }).options(options).build())
+            .run()
+            .expect("made");
+        words
+            .insert_many([doc! { "_id": 1, "w": "Ada" }, doc! { "_id": 2, "w": "bob" }])
+            .run()
+            .expect("stored");
+    });
+    let state = fixture.collection("words").expect("there");
+    let stored = entry::encode(&state.namespace, &state.definition()).expect("an entry");
+    let mut stored = Document::from_reader(stored.as_slice()).expect("a document");
+    assert!(stored.insert("collationRules", rules).is_some());
+    let mut batch = Batch::new(&fixture.database);
+    batch.put(Family::Meta, &state.id.catalog_key(), &stored.to_vec().expect("small"));
+    fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("committed");
+    fixture.closed()
+}
+
+/// Sort keys of other rules are in another order: searches would miss documents, and a unique index let duplicates in.
+#[test]
+fn sort_keys_of_other_rules_are_refused_by_their_name_and_made_anew_by_a_salvage() {
+    let folder = with_rules("icu4x-9.9.9");
+    let (path, new) = (folder.path().join("db"), folder.path().join("new"));
+    for refused in [Client::open(&path), Client::builder().read_only(true).open(&path)] {
+        let error = refused.expect_err("refused");
+        assert_eq!(error.code(), Some(161), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("test.words") && text.contains("icu4x-9.9.9") && text.contains("salvage"),
+            "{text}"
+        );
+        assert!(!error.is_corruption());
+    }
+    let report = salvage(&path, &new).run().expect("salvaged");
+    assert_eq!(
+        report.collections.first().map(|collection| &collection.indexes[..]),
+        Some(&["w_1".to_owned()][..])
+    );
+    let client = Client::open(&new).expect("opened");
+    let words = client.database("test").collection::<Document>("words");
+    let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
+    assert_eq!(words.count_documents(doc! { "w": "BOB" }).collation(any_case).run().expect("counted"), 1);
+    assert!(words.insert_one(doc! { "w": "ADA" }).run().expect_err("taken").is_duplicate_key());
+}
+
+#[test]
+fn damaged_rules_are_damage() {
+    let folder = with_rules(5);
+    let error = Client::open(folder.path().join("db")).expect_err("damaged");
+    assert!(error.is_corruption(), "{error}");
 }

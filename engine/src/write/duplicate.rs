@@ -5,6 +5,7 @@ use index::key;
 use query::code::Code;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::catalog::settings::COLLATION;
 use crate::document::print;
 use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
 use crate::namespace::Namespace;
@@ -17,7 +18,7 @@ const KEY_VALUE: &str = "keyValue";
 /// The refusal of a document whose `_id` another document has.
 #[cold]
 pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
-    error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() })
+    error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() }, None)
 }
 
 /// The refusal of a document whose key in a unique secondary index another document has. `entry_key` is the whole key
@@ -26,24 +27,45 @@ pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
 pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> Refusal {
     let mut bytes = entry_key.get(ID_BYTES..).unwrap_or_default();
     let mut types = types;
+    let collation = index.spec.collation().document();
+    let is_collated = collation.is_some();
     let values = index.spec.fields().iter().map(|field| {
         // A key that cannot be decoded must not hide the duplicate: its value is shown as undefined.
         let value = key::decode(&mut bytes, field.direction, &mut types).unwrap_or(Bson::Undefined);
+        // A sort key does not tell its text. As in MongoDB it is shown as a number.
+        let value = if is_collated { print::with_sort_keys_shown(value) } else { value };
         (field.path.as_str().to_owned(), value)
     });
     let values: Document = values.collect();
-    error(namespace, &index.name, index.key_pattern(), values)
+    let collation = collation.and_then(|collation| Document::try_from(collation).ok());
+    error(namespace, &index.name, index.key_pattern(), values, collation)
 }
 
-/// The fields of the index and the values that are taken, if the error is a duplicate key.
-pub(crate) fn taken_key(error: &Error) -> Option<(&Document, &Document)> {
+/// A key that another document has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenKey<'a> {
+    /// The fields of the index.
+    pub(crate) pattern: &'a Document,
+    /// The values. In the place of texts there are sort keys if the index has a collation.
+    pub(crate) value: &'a Document,
+    /// How the index compares texts. Absent if by their bytes.
+    pub(crate) collation: Option<&'a Document>,
+}
+
+/// The key that is taken, if the error is a duplicate key.
+pub(crate) fn taken_key(error: &Error) -> Option<TakenKey<'_>> {
     let ErrorKind::Write(WriteFailure::WriteError(WriteError { code, details, .. })) = error.kind() else {
         return None;
     };
     if Code::DUPLICATE_KEY != *code {
         return None;
     }
-    Some((key_pattern(details.as_ref())?, details.as_ref()?.get_document(KEY_VALUE).ok()?))
+    let details = details.as_ref()?;
+    Some(TakenKey {
+        pattern: key_pattern(Some(details))?,
+        value: details.get_document(KEY_VALUE).ok()?,
+        collation: details.get_document(COLLATION).ok(),
+    })
 }
 
 /// The fields of the index, from the details of a duplicate key.
@@ -51,12 +73,23 @@ pub(crate) fn key_pattern(details: Option<&Document>) -> Option<&Document> {
     details?.get_document(KEY_PATTERN).ok()
 }
 
-fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {
-    let shown = print::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
+fn error(
+    namespace: &Namespace,
+    index: &str,
+    key_pattern: Document,
+    key_value: Document,
+    collation: Option<Document>,
+) -> Refusal {
+    let print =
+        |fields: &Document| print::print_fields(fields.iter().map(|(name, value)| (name.as_str(), value)));
+    let by = collation.as_ref().map(|collation| format!(" collation: {}", print(collation)));
+    let (by, shown) = (by.unwrap_or_default(), print(&key_value));
     let mut error = WriteError::boxed(
         Code::DUPLICATE_KEY,
-        format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),
+        format!("E11000 duplicate key error collection: {namespace} index: {index}{by} dup key: {shown}"),
     );
-    error.details = Some(doc! { KEY_PATTERN: key_pattern, KEY_VALUE: key_value });
+    let mut details = doc! { KEY_PATTERN: key_pattern, KEY_VALUE: key_value };
+    details.extend(collation.map(|collation| (COLLATION.to_owned(), collation.into())));
+    error.details = Some(details);
     error
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+use index::collation::Collation as Rules;
 use index::error::Error as IndexError;
 use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
@@ -14,7 +15,7 @@ use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
 use crate::error::{Error, Result};
-use crate::options::IndexModel;
+use crate::options::{Collation, IndexModel};
 use crate::storage::keys::IndexId;
 use crate::write::index_settings;
 
@@ -52,7 +53,8 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
         given.extend(options.unique.map(|unique| ("unique".to_owned(), unique.into())));
         given.extend(options.sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
         index_settings::describe_given(&options, &mut given);
-        return check_id_index(&given).map(|()| None);
+        check_id_index(&given)?;
+        return check_id_collation(&Collation::rules(options.collation.as_ref())?).map(|()| None);
     }
     let keys = RawDocumentBuf::try_from(&model.keys)?;
     let spec_options = SpecOptions {
@@ -63,6 +65,8 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
     if let Some(projection) = &options.wildcard_projection {
         spec = index_settings::project(spec, projection)?;
     }
+    // Before the filter of a partial index, which compares texts as the index does.
+    spec = spec.with_collation(Collation::rules(options.collation.as_ref())?);
     let settings = index_settings::parse(&options, &spec)?;
     let name = options.name.unwrap_or_else(|| spec.default_name());
     check_name(&name, &model.keys)?;
@@ -88,10 +92,11 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
             format!("an index named {name} exists with other keys or options: {}", existing.key_pattern()),
         ));
     }
-    // Indexes on the same keys may exist side by side if their filters differ.
+    // Indexes on the same keys may exist side by side if their filters or collations differ.
     let is_same = |index: &&Index| {
         index.spec.fields() == spec.fields()
             && index.spec.wildcard() == spec.wildcard()
+            && index.spec.collation() == spec.collation()
             && index.settings.has_same_documents(settings)
     };
     if let Some(existing) = indexes.iter().find(is_same) {
@@ -154,6 +159,17 @@ pub(crate) fn check_id_index(given: &Document) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a collation of the index on `_id`. Records are stored in the order of the bytes of their `_id`s.
+fn check_id_collation(collation: &Rules) -> Result<()> {
+    let Some(given) = collation.document() else { return Ok(()) };
+    let given = print_value(&Bson::Document(Document::try_from(given)?));
+    let message = format!(
+        "The _id index must have the same collation as the collection. Index collation: {given}, collection collation: \
+         {{ locale: \"simple\" }}"
+    );
+    Err(Error::command(Code::BAD_VALUE, message))
 }
 
 /// Checks an index name. Its length is not limited here: the collection's entry in the catalog has a limit for all of

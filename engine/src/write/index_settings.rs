@@ -83,7 +83,7 @@ fn partial_filter(filter: &Document, spec: &IndexSpec) -> Result<PartialFilter> 
     if spec.is_sparse() {
         return Err(cannot_create(format!("cannot mix \"{PARTIAL_FILTER}\" and \"sparse\" options")));
     }
-    PartialFilter::parse(RawDocumentBuf::try_from(filter)?).map_err(|fault| match fault {
+    PartialFilter::parse(RawDocumentBuf::try_from(filter)?, spec.collation()).map_err(|fault| match fault {
         PartialFault::Malformed(error) => Error::from(error),
         PartialFault::Refused(operator) => {
             cannot_create(format!("unsupported expression in partial index: {operator}"))

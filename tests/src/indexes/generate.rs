@@ -1,7 +1,7 @@
 //! Random documents, indexes and questions, from pools that are small enough for them to meet.
 
 use cairndb::bson::{Bson, Document, Regex, bson, doc};
-use cairndb::{IndexModel, IndexOptions};
+use cairndb::{Collation, CollationStrength, IndexModel, IndexOptions};
 
 use crate::choices::Choices;
 
@@ -17,6 +17,44 @@ const DEPTH_MAX: u32 = 3;
 pub(super) enum Arrays {
     Some,
     None,
+}
+
+/// Operators whose operands are no values that documents have, and the field that is always a number.
+const NOT_COMPARED: [&str; 6] = ["$exists", "$mod", "$regex", "$size", "$type", "_id"];
+
+/// A collation of a store with texts. Some are the same to a language and others are not.
+pub(super) fn collation(choices: &mut Choices) -> Collation {
+    let strength = CollationStrength::Secondary;
+    match choices.below(5) {
+        0 | 1 => Collation::with_locale("en").strength(strength),
+        2 => Collation::with_locale("sv").strength(CollationStrength::Primary),
+        3 => Collation::with_locale("en").numeric_ordering(true),
+        _ => Collation::simple(),
+    }
+}
+
+/// The same value or filter with texts in the place of some numbers: most values are numbers, and few texts would meet.
+pub(super) fn with_texts(value: Bson) -> Bson {
+    let texts = ["p", "P", "Pq", "pQ", "\u{e4}", "a\u{308}", "z"];
+    let number = value.as_i32().map(|number| (number, 0)).or(value.as_i64().map(|number| (number as i32, 2)));
+    let number = number.or(value.as_f64().map(|number| (number as i32, 4)));
+    if let Some((number @ 3..=4, from)) = number {
+        return texts[from + usize::try_from(number - 3).expect("small")].into();
+    }
+    match value {
+        Bson::Document(fields) => Bson::Document(fields_with_texts(fields)),
+        Bson::Array(items) => Bson::Array(items.into_iter().map(with_texts).collect()),
+        other => other,
+    }
+}
+
+/// The same filter, document or update with texts in the place of some numbers.
+pub(super) fn fields_with_texts(fields: Document) -> Document {
+    let compared = |(name, value): (String, Bson)| {
+        let value = if NOT_COMPARED.contains(&name.as_str()) { value } else { with_texts(value) };
+        (name, value)
+    };
+    fields.into_iter().map(compared).collect()
 }
 
 /// A document with the `_id`, a number of any type. Its fields come in any order.

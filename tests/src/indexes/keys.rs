@@ -1,9 +1,9 @@
 //! The keys of documents, computed without the engine: in a sort, and in an index.
 
-use cairndb::IndexModel;
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf, serialize_to_raw_document_buf};
+use cairndb::{Collation, IndexModel};
+use index::collation::Collation as Rules;
 use index::extract::{ExtractedKeys, extract};
-use index::key;
 use index::spec::{IndexSpec, Sparseness, SpecOptions};
 use query::sort::Sort;
 
@@ -16,9 +16,14 @@ pub(super) struct Bounds<'a> {
     pub(super) max: Option<&'a Document>,
 }
 
+/// The rules of a collation.
+fn rules(collation: &Collation) -> Rules {
+    Rules::parse(&serialize_to_raw_document_buf(collation).expect("small")).expect("a collation")
+}
+
 /// The position of a document in a sort, as bytes that compare. Returns `None` if it cannot be sorted.
-pub(super) fn in_sort(sort: &Document, document: &RawDocument) -> Option<Vec<u8>> {
-    let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?;
+pub(super) fn in_sort(sort: &Document, collation: &Collation, document: &RawDocument) -> Option<Vec<u8>> {
+    let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?.with_collation(&rules(collation));
     Some(sort.key(document).ok()?.as_bytes().to_vec())
 }
 
@@ -32,11 +37,13 @@ pub(super) fn lowest_within(
     let is_sparse = model.options.as_ref().and_then(|options| options.sparse) == Some(true);
     let sparseness = if is_sparse { Sparseness::Sparse } else { Sparseness::NotSparse };
     let keys = RawDocumentBuf::try_from(&model.keys).ok()?;
+    let rules = rules(&super::collation_of(model));
     let spec = IndexSpec::parse(&keys, SpecOptions { sparseness, ..SpecOptions::default() }).ok()?;
+    let spec = spec.with_collation(rules.clone());
     let encoded = |bound: &Document| {
         let (bound, mut bytes) = (RawDocumentBuf::try_from(bound).expect("small"), Vec::new());
         for (field, value) in spec.fields().iter().zip(&bound) {
-            key::encode(value.expect("a value").1, field.direction, &mut bytes);
+            rules.encode(value.expect("a value").1, field.direction, &mut bytes);
         }
         bytes
     };

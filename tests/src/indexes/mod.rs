@@ -8,10 +8,10 @@
 mod generate;
 mod keys;
 
-use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, serialize_to_bson};
 use cairndb::{
-    Client, ClientBuilder, Collection, FindOptions, Hint, IndexBuildProgress, IndexModel, IndexOptions,
-    ReturnDocument,
+    Client, ClientBuilder, Collation, Collection, FindOptions, Hint, IndexBuildProgress, IndexModel,
+    IndexOptions, ReturnDocument,
 };
 
 use crate::choices::Choices;
@@ -36,6 +36,8 @@ pub struct Compared {
     pub one_of_each: u64,
     /// Questions for a range of the keys of an index that found something.
     pub ranges: u64,
+    /// Questions with a collation that an index with a collation answered.
+    pub collated: u64,
 }
 
 /// The codes of the errors by which a document is refused to be sorted: by fields of different arrays, and by a name that is a
@@ -55,6 +57,8 @@ struct Pair {
     names: usize,
     next_id: i32,
     arrays: Arrays,
+    /// Whether documents have many texts, and indexes and questions have collations.
+    has_texts: bool,
     compared: Compared,
     _scratch: Scratch,
 }
@@ -68,6 +72,7 @@ struct Question {
     limit: i64,
     projection: Option<Document>,
     hint: Option<Hint>,
+    collation: Collation,
 }
 
 /// Asks `rounds` times twenty questions, with writes between them, of a store that is made with `options`.
@@ -85,6 +90,7 @@ pub fn run(choices: &mut Choices, rounds: usize, options: ClientBuilder) -> Comp
         names: 0,
         next_id: 0,
         arrays: if choices.one_in(2) { Arrays::None } else { Arrays::Some },
+        has_texts: choices.one_in(2),
         compared,
         _scratch: scratch,
     };
@@ -123,7 +129,12 @@ impl Pair {
     /// Makes an index, unless what is stored, or another index, stands against it.
     fn create_index(&mut self, choices: &mut Choices) {
         self.names += 1;
-        let model = generate::index(choices, self.names);
+        let mut model = generate::index(choices, self.names);
+        if let Some(options) = model.options.as_mut().filter(|_| self.has_texts) {
+            options.collation = Some(generate::collation(choices));
+            let filter = options.partial_filter_expression.take();
+            options.partial_filter_expression = filter.map(generate::fields_with_texts);
+        }
         let indexed = self.indexed.clone();
         // Some writes come in the middle of the build. The build calls at the beginning of each of its parts.
         let mut writes = if choices.one_in(3) { choices.below(4) } else { 0 };
@@ -149,11 +160,21 @@ impl Pair {
     /// Stores a document, unless an index refuses it.
     fn insert(&mut self, choices: &mut Choices) {
         self.next_id += 1;
-        let document =
-            RawDocumentBuf::try_from(&generate::document(choices, self.next_id, self.arrays)).expect("small");
+        let document = self.with_texts(generate::document(choices, self.next_id, self.arrays));
+        let document = RawDocumentBuf::try_from(&document).expect("small");
         if self.indexed.insert_one(&document).run().is_ok() {
             self.plain.insert_one(&document).run().expect("the id is new");
         }
+    }
+
+    /// The same document, filter or update with some texts, if the store has them.
+    fn with_texts(&self, fields: Document) -> Document {
+        if self.has_texts { generate::fields_with_texts(fields) } else { fields }
+    }
+
+    /// A collation, which is the simple one in a store without texts.
+    fn collation(&self, choices: &mut Choices) -> Collation {
+        if self.has_texts { generate::collation(choices) } else { Collation::simple() }
     }
 
     fn question(&self, choices: &mut Choices) -> Question {
@@ -179,7 +200,8 @@ impl Pair {
         let hint = choices.one_in(5).then(|| self.hint(choices));
         let skip = if choices.one_in(4) { choices.below(5) } else { 0 };
         let limit = if choices.one_in(3) { i64::try_from(choices.below(6)).expect("small") } else { 0 };
-        Question { filter, sort, skip, limit, projection, hint }
+        let (filter, collation) = (self.with_texts(filter), self.collation(choices));
+        Question { filter, sort, skip, limit, projection, hint, collation }
     }
 
     /// A path, mostly of an index.
@@ -231,7 +253,7 @@ impl Pair {
         let bound = |choices: &mut Choices| -> Option<Document> {
             let arrays = self.arrays;
             let values = model.keys.keys().map(|path| (path.clone(), generate::value(choices, 2, arrays)));
-            let bound: Document = values.collect();
+            let bound = self.with_texts(values.collect());
             (!choices.one_in(4)).then_some(bound)
         };
         let (min, max) = (bound(choices), bound(choices));
@@ -251,7 +273,11 @@ impl Pair {
             whole
         });
         for sort in [None, whole] {
-            let Ok(mut expected) = find(&self.plain, &Question::of(filter.clone(), sort.clone())) else {
+            // A range with texts is in the order of its index.
+            let collation = collation_of(&model);
+            let asked =
+                Question { collation: collation.clone(), ..Question::of(filter.clone(), sort.clone()) };
+            let Ok(mut expected) = find(&self.plain, &asked) else {
                 continue;
             };
             // One document needs no sort, and then it does not matter whether it could be sorted.
@@ -260,6 +286,7 @@ impl Pair {
             let mut options = FindOptions::default();
             (options.min, options.max, options.sort) = (min.clone(), max.clone(), sort.clone());
             options.hint = Some(Hint::Name(name_of(&model).to_owned()));
+            options.collation = Some(collation);
             let search = self.indexed.find(question.filter.clone()).with_options(options);
             let rows = search.run().and_then(|cursor| {
                 cursor.map(|document| Ok(document?.into_bytes())).collect::<Result<Vec<Vec<u8>>, _>>()
@@ -312,7 +339,8 @@ impl Pair {
         }
         let shown = Question { projection: None, hint: question.hint.clone(), ..question.clone() };
         if let Some((found, expected)) = self.ask_both(&shown, all.len()) {
-            assert_eq!(sort_keys(sort, &found), sort_keys(sort, &expected), "{}", self.told(&shown));
+            let keys = |answer: &Answer| sort_keys(sort, &shown.collation, answer);
+            assert_eq!(keys(&found), keys(&expected), "{}", self.told(&shown));
         }
     }
 
@@ -330,15 +358,20 @@ impl Pair {
 
     /// Counts, distinct values of `path`, and pipelines.
     fn check_other_verbs(&mut self, question: &Question, matching: usize, path: &str) {
-        let mut count = self.indexed.count_documents(question.filter.clone());
+        let collation = &question.collation;
+        let count = self.indexed.count_documents(question.filter.clone());
+        let mut count = count.collation(collation.clone());
         if let Some(hint) = &question.hint {
             count = count.hint(hint.clone());
         }
         assert_eq!(count.run().expect("counted"), matching as u64, "{}", self.told(question));
         let distinct = |collection: &Collection<RawDocumentBuf>| {
-            let values = collection.distinct(path, question.filter.clone()).run().expect("values");
-            // Of numbers that are equal any may be found first.
-            let told = values.iter().filter(|value| !is_number_within(value));
+            let values = collection.distinct(path, question.filter.clone()).collation(collation.clone());
+            let values = values.run().expect("values");
+            // Of numbers that are equal any may be found first, and of texts that are.
+            let is_told =
+                |value: &&Bson| !is_number_within(value) && !(self.has_texts && is_text_within(value));
+            let told = values.iter().filter(is_told);
             (values.len(), sorted(told.map(|value| value.to_string().into_bytes()).collect()))
         };
         assert_eq!(distinct(&self.indexed), distinct(&self.plain), "{path} {}", self.told(question));
@@ -363,7 +396,8 @@ impl Pair {
         ] {
             let stages = [vec![doc! { "$match": question.filter.clone() }], stages].concat();
             let piped = |collection: &Collection<RawDocumentBuf>| -> Result<Vec<Vec<u8>>, cairndb::Error> {
-                let cursor = collection.aggregate(stages.clone()).with_type::<RawDocumentBuf>().run()?;
+                let pipeline = collection.aggregate(stages.clone()).collation(collation.clone());
+                let cursor = pipeline.with_type::<RawDocumentBuf>().run()?;
                 cursor.map(|document| Ok(document?.into_bytes())).collect()
             };
             // Fields in different arrays cannot be sorted; an index may pass them by.
@@ -379,20 +413,25 @@ impl Pair {
             let is_same = found == expected || stages.iter().any(has_max);
             assert!(is_same, "{stages:?} {:?} {:?} {}", shown(&found), shown(&expected), self.told(question));
             assert_eq!(found.len(), expected.len(), "{stages:?} {}", self.told(question));
-            let aggregate = doc! { "aggregate": "indexed", "pipeline": stages, "cursor": {} };
+            let mut aggregate = doc! { "aggregate": "indexed", "pipeline": stages, "cursor": {} };
+            aggregate.insert("collation", serialize_to_bson(collation).expect("a document"));
             self.compared.one_of_each += u64::from(self.explained(aggregate).contains("DISTINCT_SCAN"));
         }
         let plan = self.plan(question);
         self.compared.indexed += u64::from(plan.contains("IXSCAN\""));
         self.compared.covered += u64::from(plan.contains("PROJECTION_COVERED"));
         self.compared.merged += u64::from(plan.contains("SORT_MERGE"));
+        // The scan has one and the question has the same.
+        self.compared.collated += u64::from(plan.contains("CollationKey("));
     }
 
     /// Writes to both, and holds them against each other.
     fn write(&mut self, choices: &mut Choices) {
         self.compared.writes += 1;
         self.next_id += 1;
-        let (filter, update) = (generate::filter(choices, 1), generate::update(choices, self.arrays));
+        let filter = self.with_texts(generate::filter(choices, 1));
+        let update = self.with_texts(generate::update(choices, self.arrays));
+        let collation = self.collation(choices);
         let kind = choices.below(8);
         let upsert = choices.one_in(3);
         let new = doc! { "$setOnInsert": { "_id": self.next_id } };
@@ -411,30 +450,31 @@ impl Pair {
             Arrays::None => doc! { "a": 1, "b": 3 },
         };
         let write = |collection: &Collection<RawDocumentBuf>| -> Result<String, cairndb::Error> {
-            let filter = filter.clone();
+            let (filter, collation) = (filter.clone(), collation.clone());
             Ok(match kind {
                 0 | 1 => {
-                    let done = collection.update_many(filter, update.clone()).run()?;
+                    let done = collection.update_many(filter, update.clone()).collation(collation).run()?;
                     format!("{} {}", done.matched_count, done.modified_count)
                 }
                 2 | 3 => {
                     let write = collection.update_one(filter, upserting.clone()).sort(first.clone());
-                    let done = write.upsert(upsert).run()?;
+                    let done = write.upsert(upsert).collation(collation).run()?;
                     format!("{} {} {:?}", done.matched_count, done.modified_count, done.upserted_id)
                 }
-                4 => format!("{}", collection.delete_many(filter).run()?.deleted_count),
+                4 => format!("{}", collection.delete_many(filter).collation(collation).run()?.deleted_count),
                 5 => {
                     let write = collection.find_one_and_delete(filter).sort(first.clone());
-                    format!("{:?}", write.run()?)
+                    format!("{:?}", write.collation(collation).run()?)
                 }
                 6 => {
                     let write = collection.find_one_and_update(filter, update.clone()).sort(first.clone());
-                    format!("{:?}", write.return_document(ReturnDocument::After).run()?)
+                    let write = write.return_document(ReturnDocument::After).collation(collation);
+                    format!("{:?}", write.run()?)
                 }
                 _ => {
                     let document = RawDocumentBuf::try_from(&replacement)?;
                     let write = collection.replace_one(filter, &document).sort(first.clone());
-                    format!("{}", write.run()?.matched_count)
+                    format!("{}", write.collation(collation).run()?.matched_count)
                 }
             })
         };
@@ -499,6 +539,7 @@ impl Pair {
 
     fn plan(&self, question: &Question) -> String {
         let mut find = doc! { "find": "indexed", "filter": question.filter.clone() };
+        find.insert("collation", serialize_to_bson(&question.collation).expect("a document"));
         find.extend(question.sort.clone().map(|sort| ("sort".to_owned(), Bson::Document(sort))));
         find.extend(
             question.projection.clone().map(|shown| ("projection".to_owned(), Bson::Document(shown))),
@@ -523,7 +564,8 @@ impl Pair {
 
 impl Question {
     fn of(filter: Document, sort: Option<Document>) -> Self {
-        Self { filter, sort, skip: 0, limit: 0, projection: None, hint: None }
+        let collation = Collation::simple();
+        Self { filter, sort, skip: 0, limit: 0, projection: None, hint: None, collation }
     }
 
     /// The question without a skip and a limit.
@@ -533,8 +575,9 @@ impl Question {
 }
 
 /// The keys of documents in a sort.
-fn sort_keys(sort: &Document, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
-    let key = |bytes: &Vec<u8>| keys::in_sort(sort, RawDocument::from_bytes(bytes).expect("a document"));
+fn sort_keys(sort: &Document, collation: &Collation, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+    let key =
+        |bytes: &Vec<u8>| keys::in_sort(sort, collation, RawDocument::from_bytes(bytes).expect("a document"));
     documents.iter().map(key).collect()
 }
 
@@ -543,8 +586,8 @@ fn find(
     collection: &Collection<RawDocumentBuf>,
     question: &Question,
 ) -> Result<Vec<Vec<u8>>, cairndb::Error> {
-    let Question { filter, sort, skip, limit, projection, hint } = question.clone();
-    let mut find = collection.find(filter).skip(skip).limit(limit);
+    let Question { filter, sort, skip, limit, projection, hint, collation } = question.clone();
+    let mut find = collection.find(filter).skip(skip).limit(limit).collation(collation);
     if let Some(sort) = sort {
         find = find.sort(sort);
     }
@@ -568,6 +611,18 @@ fn is_number_within(value: &Bson) -> bool {
     let values = value.as_array().into_iter().flatten();
     let fields = value.as_document().into_iter().flat_map(|fields| fields.values());
     is_number || values.chain(fields).any(is_number_within)
+}
+
+/// Whether a value is a text, or has one in it.
+fn is_text_within(value: &Bson) -> bool {
+    let values = value.as_array().into_iter().flatten();
+    let fields = value.as_document().into_iter().flat_map(|fields| fields.values());
+    matches!(value, Bson::String(_)) || values.chain(fields).any(is_text_within)
+}
+
+fn collation_of(model: &IndexModel) -> Collation {
+    let collation = model.options.as_ref().and_then(|options| options.collation.clone());
+    collation.unwrap_or_else(Collation::simple)
 }
 
 fn name_of(model: &IndexModel) -> &str {

@@ -201,7 +201,7 @@ impl<'a> OneDocument<'a> {
         {
             return None;
         }
-        let (pattern, _) = taken_key(error)?;
+        let pattern = taken_key(error)?.pattern;
         // Any unique index may be the one that refused. A generated value can be at fault only if the index has its field;
         // else another value would be refused for the same reason.
         let is_numbered = target.fields.iter().any(|field| pattern.contains_key(field.field.path()));
