@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use cairndb_tests::scratch::Scratch;
@@ -19,6 +19,7 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
     WriteFlags,
 };
+use rustix::mount::{UnmountFlags, unmount};
 
 use crate::disk::{Content, Disk, Done, Image, Names, Node};
 
@@ -27,6 +28,8 @@ const DEVICE: &str = "/dev/fuse";
 const TTL: Duration = Duration::ZERO;
 const HANDLE: FileHandle = FileHandle(0);
 const BLOCK_BYTES: u32 = 4096;
+/// How long a disk may be in use that is to be unmounted.
+const BUSY_MAX: Duration = Duration::from_secs(30);
 /// More than any test fills.
 const BLOCKS: u64 = 1 << 20;
 /// What is free where an operation is refused for want of space: with less than 256 MiB the engine counts a disk as nearly full.
@@ -478,6 +481,14 @@ impl Mounted {
 
     /// Unmounts the disk, which no process uses any more.
     pub(crate) fn end(self) -> io::Result<State> {
+        // A process that another test is starting has copies of this one's open files for a moment.
+        let until = Instant::now() + BUSY_MAX;
+        while unmount(self.folder(), UnmountFlags::empty()) == Err(rustix::io::Errno::BUSY)
+            && Instant::now() < until
+        {
+            std::thread::yield_now();
+        }
+        // Does nothing if that has done it.
         match self.session.umount_and_join() {
             // The connection ended while the server was about to read from it. It is unmounted.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
