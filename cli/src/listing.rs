@@ -16,8 +16,13 @@ pub(crate) fn databases(store: &dyn Store) -> Result<Vec<String>, Failure> {
     let databases = list.get_array("databases").map(Vec::as_slice).unwrap_or_default();
     let names = databases.iter().filter_map(|one| one.as_document()?.get_str("name").ok());
     // Only MongoDB itself has databases that are none of the user's.
-    let is_own = if_known(store.run("admin", raw(&doc! { "listSequences": 1 })?))?.is_some();
+    let is_own = is_cairndb(store)?;
     Ok(names.filter(|name| is_own || !SERVERS_OWN.contains(name)).map(str::to_owned).collect())
+}
+
+/// Whether the store is CairnDB's, and not one of MongoDB.
+pub(crate) fn is_cairndb(store: &dyn Store) -> Result<bool, Failure> {
+    Ok(if_known(store.run("admin", raw(&doc! { "listSequences": 1 })?))?.is_some())
 }
 
 /// The reply of a command that MongoDB does not have.

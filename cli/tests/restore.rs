@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, Timestamp, doc};
-use cairndb::{Client, Collection};
+use cairndb::{Client, Collation, CollationStrength, Collection, IndexModel, IndexOptions};
 use formats::dump::archive::{Checksum, Declared, Header, TERMINATOR, push_end, push_prelude, push_segment};
 
 use crate::fixture::content::{Content, of_store};
@@ -207,6 +207,50 @@ fn a_capped_collection_keeps_its_limits_and_its_order() {
             listed.get_document("cursor").unwrap().get_array("firstBatch").unwrap()[0].as_document();
         let options = options.unwrap().get_document("options").unwrap();
         assert_eq!(options, &doc! { "capped": true, "size": 64_i64 << 20, "max": 30_000_i64 });
+        assert!(client.verify().unwrap().is_clean());
+    }
+}
+
+/// Indexes and views inherit the collation of their collection, and `_id`s are told apart by their bytes.
+#[test]
+fn collations_come_back_with_what_has_them() {
+    for is_served in [false, true] {
+        let mut source = Fixture::new(&[], false);
+        let client = Client::open(source.path("db")).unwrap();
+        let shop = client.database("shop");
+        let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
+        shop.create_collection("words").collation(any_case.clone()).run().unwrap();
+        shop.create_collection("shown").view_on("words").collation(any_case).run().unwrap();
+        let words = shop.collection::<Document>("words");
+        words.insert_many([doc! { "_id": "Ada", "w": "x" }, doc! { "_id": "ADA", "w": "Y" }]).run().unwrap();
+        let by_language = IndexOptions::builder().unique(true).build();
+        let by_bytes =
+            IndexOptions::builder().collation(Collation::simple()).name("bytes".to_owned()).build();
+        for options in [by_language, by_bytes] {
+            words
+                .create_index(IndexModel::builder().keys(doc! { "w": 1 }).options(options).build())
+                .run()
+                .unwrap();
+        }
+        client.close().unwrap();
+        if is_served {
+            source.serve();
+        }
+        succeeds(&source.run("dump", &["d"]).output().unwrap());
+        let target = target(false);
+        let mut command = target.run("restore", &["d"]);
+        succeeds(&command.arg("--verify").current_dir(source.folder.path()).output().unwrap());
+        let client = Client::open(target.path("db")).unwrap();
+        let words = client.database("shop").collection::<Document>("words");
+        assert_eq!(words.count_documents(doc! { "_id": "ada" }).run().unwrap(), 2);
+        assert!(words.insert_one(doc! { "w": "X" }).run().unwrap_err().is_duplicate_key());
+        let shown = client.database("shop").collection::<Document>("shown");
+        assert_eq!(shown.count_documents(doc! { "w": "y" }).run().unwrap(), 1);
+        let indexes = client.database("shop").run_command(doc! { "listIndexes": "words" }).run().unwrap();
+        let indexes = indexes.get_document("cursor").unwrap().get_array("firstBatch").unwrap().clone();
+        let collated: Vec<bool> =
+            indexes.iter().map(|index| index.as_document().unwrap().contains_key("collation")).collect();
+        assert_eq!(collated, [false, true, false], "the last one is by bytes in a collection that is not");
         assert!(client.verify().unwrap().is_clean());
     }
 }

@@ -19,6 +19,7 @@ mod compaction;
 mod concurrency;
 mod count;
 mod cursors;
+mod default_collations;
 mod delete;
 mod distinct;
 mod dumps;

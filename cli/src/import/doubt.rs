@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cairndb::bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, cstr, doc};
+use cairndb::bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, cstr, doc, rawdoc};
 use query::code::Code;
 
 use crate::command::raw;
@@ -62,6 +62,8 @@ pub(super) fn already_there(
     let mut find = RawDocumentBuf::new();
     find.append(cstr!("find"), target.collection.as_str());
     find.append(cstr!("filter"), filter);
+    // These very `_id`s, and none that is equal to the language of the collection.
+    find.append(cstr!("collation"), rawdoc! { "locale": "simple" });
     let paths: Vec<&str> = numbered.iter().map(String::as_str).collect();
     let mut stored = store.stream(&target.database, find)?;
     while stored.advance()? {

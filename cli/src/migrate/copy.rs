@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cairndb::bson::{RawDocument, RawDocumentBuf, cstr};
+use cairndb::bson::{RawDocument, RawDocumentBuf, cstr, rawdoc};
 
 use crate::batch::Batch;
 use crate::failure::{Exit, Failure};
+use crate::listing::is_cairndb;
 use crate::migrate::insert::Inserter;
 use crate::migrate::planned::Moved;
 use crate::migrate::state::State;
@@ -165,6 +166,11 @@ fn ordered(store: &dyn Store, moved: &Moved, from: Option<&[u8]>) -> Result<Box<
         let from = RawDocument::from_bytes(from)
             .map_err(|error| Failure::new(Exit::Failed, format!("the state of the migration: {error}")))?;
         find.append(cstr!("min"), from);
+    }
+    // A MongoDB has the `_id`s of such a collection in the order of its language, and the bound is one of that order. Here
+    // they are in the order of their bytes.
+    if moved.found.options.contains_key("collation") && is_cairndb(store)? {
+        find.append(cstr!("collation"), rawdoc! { "locale": "simple" });
     }
     store.stream(&moved.found.database, find)
 }

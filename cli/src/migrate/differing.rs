@@ -63,7 +63,10 @@ pub(super) fn shown(id: RawBsonRef<'_>) -> String {
 }
 
 fn sorted(store: &dyn Store, database: &str, name: &str) -> Result<Box<dyn Documents>, Failure> {
-    store.stream(database, raw(&doc! { "find": name, "sort": { "_id": 1 }, "hint": { "_id": 1 } })?)
+    // Both sides by the bytes of texts, whatever the collections say, as they are compared above.
+    let collation = doc! { "locale": "simple" };
+    let find = doc! { "find": name, "sort": { "_id": 1 }, "hint": { "_id": 1 }, "collation": collation };
+    store.stream(database, raw(&find)?)
 }
 
 fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, Failure> {

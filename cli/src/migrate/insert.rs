@@ -136,6 +136,8 @@ impl Inserter<'_> {
         let mut find = RawDocumentBuf::new();
         find.append(cstr!("find"), planned.name.as_str());
         find.append(cstr!("filter"), rawdoc! { "_id": { "$in": ids } });
+        // These very `_id`s, and none that is equal to the language of the collection.
+        find.append(cstr!("collation"), rawdoc! { "locale": "simple" });
         let mut found = self.target.stream(&planned.database, find)?;
         let mut there = HashMap::new();
         while found.advance()? {
@@ -151,7 +153,7 @@ impl Inserter<'_> {
             .map(|id| {
                 let mut equals = RawDocumentBuf::new();
                 equals.append(cstr!("$eq"), id);
-                rawdoc! { "q": { "_id": equals }, "limit": 1 }
+                rawdoc! { "q": { "_id": equals }, "limit": 1, "collation": { "locale": "simple" } }
             })
             .collect();
         let deletes: Vec<&RawDocument> = deletes.iter().map(|delete| &**delete).collect();

@@ -37,6 +37,9 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
         Err(error) => return Ok(vec![error.to_string()]),
     };
     let mut problems = Vec::new();
+    if state.collation != entry.collation || definition.collation != entry.collation {
+        problems.push("the stored collation is not the one in memory".to_owned());
+    }
     if state.namespace != entry.namespace {
         problems.push(format!("{} is named {} in memory", entry.namespace, state.namespace));
     }

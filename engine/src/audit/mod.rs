@@ -106,6 +106,7 @@ impl Subject {
                     fields,
                     capped,
                     validation: _,
+                    collation: _,
                 })) => {
                     let counted = counts.get(&id).copied().flatten();
                     let audited = Audited { id: collection, namespace, indexes, fields, capped, counted };

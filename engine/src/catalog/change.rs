@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use index::collation::Collation;
 use query::code::Code;
 use query::operation::OperationContext;
 use sequence::auto_increment::FieldOptions;
@@ -45,6 +46,8 @@ pub(crate) struct NewCollection {
     pub(crate) validation: ValidationChange,
     /// Present for a capped collection.
     pub(crate) capped: Option<CappedLimits>,
+    /// How it compares texts by default.
+    pub(crate) collation: Collation,
 }
 
 /// The result of creating a collection.
@@ -73,9 +76,11 @@ impl Catalog {
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
-        let validation = Validation::default().changed(namespace, &new.validation)?;
+        let collation = new.collation.clone();
+        let validation = Validation::default().changed(namespace, &new.validation, &collation)?;
         let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
         let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
+        let empty = empty.with_collation(collation);
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let fields = parse_fields(&new.fields, &empty.fields)?;
@@ -281,6 +286,7 @@ fn check_replaced(to: &Namespace, replaced: Option<&Definition>, copied: &Defini
         Some("indexes")
     } else if !copied.is_validated_like(replaced)
         || replaced.is_some_and(|definition| definition.capped.is_some())
+        || replaced.map_or(!copied.collation.is_simple(), |replaced| replaced.collation != copied.collation)
     {
         Some("options")
     } else {
@@ -435,7 +441,8 @@ pub(crate) fn modify_validation(
     }
     // What is not part of the change stays, so it starts from what is there under the gate.
     let before = definition.validation.as_deref().cloned().unwrap_or_default();
-    let changed = definition.with_validation(before.changed(&collection.namespace, change)?);
+    let changed =
+        definition.with_validation(before.changed(&collection.namespace, change, &collection.collation)?);
     let mut batch = Batch::new(storage.database);
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;

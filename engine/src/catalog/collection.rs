@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use index::collation::Collation;
+
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::capped::{Capped, InsertionOrder};
 use crate::catalog::indexes::Index;
@@ -29,6 +31,8 @@ use crate::sync::{
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
+    /// How operations compare texts that do not say it themselves. It never changes.
+    pub(crate) collation: Collation,
     gate: ShardedLock<Definition>,
     /// What readers go by, which never wait for the gate.
     published: RwLock<Definition>,
@@ -54,6 +58,8 @@ pub(crate) struct Definition {
     pub(crate) validation: Option<Arc<Validation>>,
     /// Absent if the collection is not capped.
     pub(crate) capped: Option<Capped>,
+    /// How operations and new indexes compare texts unless they say it themselves.
+    pub(crate) collation: Collation,
 }
 
 /// What was announced to the readers of a collection.
@@ -106,6 +112,7 @@ impl CollectionState {
             order: once(order),
             id,
             namespace,
+            collation: definition.collation.clone(),
             published: RwLock::new(definition.clone()),
             gate: ShardedLock::new(definition),
             changes: AtomicU64::new(0),
@@ -244,6 +251,7 @@ impl CollectionState {
         Self {
             id: self.id,
             namespace,
+            collation: self.collation.clone(),
             gate: ShardedLock::new(definition.clone()),
             published: RwLock::new(definition.clone()),
             // Nothing is announced yet to those that look up the new name.
@@ -286,7 +294,8 @@ impl Changes {
 impl Definition {
     /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
-        Self { indexes: indexes.into(), fields: Arc::default(), validation: None, capped: None }
+        let (indexes, collation) = (indexes.into(), Collation::simple());
+        Self { indexes, fields: Arc::default(), validation: None, capped: None, collation }
     }
 
     /// The same definition with other indexes.
@@ -297,6 +306,11 @@ impl Definition {
     /// The same definition with other auto-increment fields.
     pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
         Self { fields: Arc::new(fields), ..self.clone() }
+    }
+
+    /// The same definition with another collation.
+    pub(crate) fn with_collation(&self, collation: Collation) -> Self {
+        Self { collation, ..self.clone() }
     }
 
     /// The same definition with other limits.

@@ -6,7 +6,7 @@
 //!     hidden?: bool, wildcardProjection?: document, collation?: document } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
-//! A view has `{ db: string, name: string, viewOn: string, pipeline: [ document ] }`, and no `indexes`.
+//! A view has `{ db: string, name: string, viewOn: string, pipeline: [ document ], collation?: document }`, and no `indexes`.
 //!
 //! A capped collection has `cappedIndexes` in place of `indexes`, whether or not its documents are validated, and
 //! `capped: { size: int64, max?: int64, order: int64 }`.
@@ -15,9 +15,9 @@
 //! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
 //! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
 //!
-//! A collection with a collation of an index has `collatedIndexes` in place of all of these, and `collationRules: string`: the
-//! version of the rules that made the sort keys in the entries. Another version is refused by its name. Its keys would be in
-//! another order.
+//! A collection with a collation of its own has `collation: document`. If it or an index of it has one, there is
+//! `collatedIndexes` in place of all of these, and `collationRules: string`: the version of the rules that made the sort keys in
+//! the entries. Another version is refused by its name. Its keys would be in another order.
 //!
 //! Stored bytes may be damaged, so decoding checks everything and names what is wrong. An unknown field is refused too: it
 //! comes from a later version, to which it means something.
@@ -38,7 +38,9 @@ use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::sequences::AutoField;
-use crate::catalog::settings::{COLLATION, IndexSettings, WILDCARD_PROJECTION};
+use crate::catalog::settings::{
+    COLLATION, IndexSettings, WILDCARD_PROJECTION, decode_collation, describe_collation,
+};
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
 use crate::catalog::views::{PIPELINE, VIEW_ON, ViewDefinition};
 use crate::document::field_tree::check_depth;
@@ -57,11 +59,12 @@ const COLLATED_INDEXES: &str = "collatedIndexes";
 const COLLATION_RULES: &str = "collationRules";
 
 /// All fields of a collection's entry.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
     COLLATED_INDEXES,
+    COLLATION,
     COLLATION_RULES,
     "db",
     INDEXES,
@@ -73,7 +76,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 /// All fields of a view's entry.
-const KNOWN_OF_VIEW: [&str; 4] = ["db", "name", PIPELINE, VIEW_ON];
+const KNOWN_OF_VIEW: [&str; 5] = [COLLATION, "db", "name", PIPELINE, VIEW_ON];
 
 /// A decoded entry.
 pub(crate) enum Entry {
@@ -103,11 +106,13 @@ pub(crate) struct CollectionEntry {
     pub(crate) fields: Vec<(Field, SequenceId)>,
     pub(crate) validation: Validation,
     pub(crate) capped: Option<Capped>,
+    pub(crate) collation: Collation,
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation, capped } = definition;
-    let is_collated = indexes.iter().any(|index| !index.spec.collation().is_simple());
+    let Definition { indexes, fields, validation, capped, collation } = definition;
+    let is_collated =
+        !collation.is_simple() || indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
     let fields: Vec<Bson> = fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
     // The order of the fields is that of the description in the documentation; no reader depends on it.
@@ -121,6 +126,7 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     entry.insert(field, indexes);
     if is_collated {
         entry.insert(COLLATION_RULES, RULES_VERSION);
+        describe_collation(collation, &mut entry);
     }
     entry.insert("autoIncrement", fields);
     if let Some(validation) = validation {
@@ -208,6 +214,8 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         )));
     }
     match entry.get(COLLATION_RULES) {
+        // A view stores no sort keys, so it needs some rules and not these.
+        None if entry.contains_key(COLLATION) && !HAS_RULES => check_rules(&namespace, "of its language")?,
         None => {}
         Some(Bson::String(version)) if rules == SortKeyRules::These => check_rules(&namespace, version)?,
         Some(Bson::String(_)) => {}
@@ -218,19 +226,18 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         let definition = definition.map_err(|problem| damaged(format!("{namespace}: {problem}")))?;
         return Ok(Entry::View(ViewEntry { namespace, definition }));
     }
+    let problem = |problem| damaged(format!("{namespace}: {problem}"));
+    let collation = entry.get(COLLATION).map(decode_collation).transpose().map_err(problem)?;
+    let collation = collation.unwrap_or_default();
     let indexes = list(indexes_field(&entry))?.iter().map(|index| decode_index(index).map_err(&damaged));
     let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
     Ok(Entry::Collection(CollectionEntry {
         indexes: indexes.collect::<Result<_>>()?,
         fields: fields.collect::<Result<_>>()?,
-        validation: Validation::decode(&entry)
-            .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
-        capped: entry
-            .get(CAPPED)
-            .map(Capped::decode)
-            .transpose()
-            .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
-        namespace,
+        validation: Validation::decode(&entry, &collation).map_err(problem)?,
+        capped: entry.get(CAPPED).map(Capped::decode).transpose().map_err(problem)?,
+        namespace: namespace.clone(),
+        collation,
     }))
 }
 
@@ -350,15 +357,10 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
     })
 }
 
-/// The collation of a stored document, which has every option.
-fn decode_collation(collation: &Bson) -> std::result::Result<Collation, String> {
-    let document = collation.as_document().ok_or("a collation is not a document")?;
-    let document = bson::RawDocumentBuf::try_from(document).map_err(|error| error.to_string())?;
-    Collation::parse(&document).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use index::collation::SIMPLE;
+
     use super::*;
     use crate::catalog::validation::ValidationChange;
 
@@ -383,7 +385,8 @@ mod tests {
                 ..ValidationChange::default()
             },
         ] {
-            let validation = Validation::default().changed(&namespace(), &change).expect("a validator");
+            let validation = Validation::default().changed(&namespace(), &change, &SIMPLE);
+            let validation = validation.expect("a validator");
             let checked = encode(&namespace(), &plain.with_validation(validation)).expect("encoded");
             assert!(!entry_of(&checked).contains_key("indexes"));
         }
@@ -391,14 +394,16 @@ mod tests {
         let capped = Capped { limits, order: crate::storage::keys::OrderId(3) };
         let capped = encode(&namespace(), &plain.with_capped(Some(capped))).expect("encoded");
         assert!(!["indexes", "validatedIndexes"].iter().any(|field| entry_of(&capped).contains_key(field)));
-        let view = ViewDefinition { on: "others".to_owned(), pipeline: Vec::new() };
+        let view =
+            ViewDefinition { on: "others".to_owned(), pipeline: Vec::new(), collation: Collation::simple() };
         assert!(!entry_of(&encode_view(&namespace(), &view).expect("encoded")).contains_key("indexes"));
     }
 
     #[test]
     fn a_field_of_a_later_version_is_refused_by_its_name() {
         let plain = encode(&namespace(), &Definition::of_indexes(Vec::new())).expect("encoded");
-        let view = ViewDefinition { on: "others".to_owned(), pipeline: Vec::new() };
+        let view =
+            ViewDefinition { on: "others".to_owned(), pipeline: Vec::new(), collation: Collation::simple() };
         for entry in [plain, encode_view(&namespace(), &view).expect("encoded")] {
             assert!(decode(CollectionId(1), &entry).is_ok());
             let mut later = entry_of(&entry);
@@ -462,7 +467,8 @@ mod tests {
     #[test]
     fn an_entry_that_could_not_be_read_is_not_written() {
         let deep = (0..200).fold(doc! { "a": 1 }, |inner, _| doc! { "a": inner });
-        let view = ViewDefinition { on: "others".to_owned(), pipeline: vec![deep] };
+        let view =
+            ViewDefinition { on: "others".to_owned(), pipeline: vec![deep], collation: Collation::simple() };
         let refused = encode_view(&namespace(), &view).expect_err("nested too deeply");
         assert!(refused.to_string().contains("cannot be stored"), "{refused}");
     }

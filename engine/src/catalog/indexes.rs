@@ -9,7 +9,7 @@ use index::order::compare;
 use index::spec::IndexSpec;
 
 use crate::catalog::multikey::IndexArrays;
-use crate::catalog::settings::{COLLATION, IndexSettings, WILDCARD_PROJECTION};
+use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_collation};
 use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
@@ -112,10 +112,6 @@ impl Index {
             let projection = Document::try_from(projection).unwrap_or_default();
             description.insert(WILDCARD_PROJECTION, projection);
         }
-        // As in MongoDB: with every option, and not at all if it is simple.
-        if let Some(collation) = self.spec.collation().document() {
-            // The rules made it, so it is well-formed.
-            description.insert(COLLATION, Document::try_from(collation).unwrap_or_default());
-        }
+        describe_collation(self.spec.collation(), description);
     }
 }

@@ -172,7 +172,8 @@ fn bind(
     let definition = Definition::of_indexes(entry.indexes)
         .with_fields(AutoFields::new(fields))
         .with_validation(entry.validation)
-        .with_capped(entry.capped);
+        .with_capped(entry.capped)
+        .with_collation(entry.collation);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

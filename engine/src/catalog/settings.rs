@@ -58,6 +58,21 @@ impl PartialFilter {
     }
 }
 
+/// Reads a stored collation, which has every option. The error says what is wrong.
+pub(crate) fn decode_collation(collation: &Bson) -> Result<Collation, String> {
+    let document = collation.as_document().ok_or_else(|| format!("{COLLATION} is not a document"))?;
+    let document = RawDocumentBuf::try_from(document).map_err(|error| error.to_string())?;
+    Collation::parse(&document).map_err(|error| error.to_string())
+}
+
+/// Adds a collation to a description, with every option. As in MongoDB a simple one is left out.
+pub(crate) fn describe_collation(collation: &Collation, description: &mut Document) {
+    if let Some(collation) = collation.document() {
+        // The rules made it, so it is well-formed.
+        description.insert(COLLATION, Document::try_from(collation).unwrap_or_default());
+    }
+}
+
 /// Why a filter is not one of a partial index.
 #[derive(Debug)]
 pub(crate) enum PartialFault {

@@ -4,6 +4,7 @@
 //! The filter is parsed once, when the collection is made, changed or loaded.
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::filter::Filter;
@@ -34,6 +35,7 @@ pub(crate) struct Validation {
 pub(crate) struct Validator {
     document: RawDocumentBuf,
     filter: Filter,
+    collation: Collation,
 }
 
 /// What is to become of a collection's validation. What is absent stays.
@@ -46,10 +48,15 @@ pub(crate) struct ValidationChange {
 }
 
 impl Validator {
-    /// Parses a filter as a validator. Its expressions have no variables but those of the system.
-    fn parse(document: RawDocumentBuf) -> std::result::Result<Self, query::error::Error> {
-        let filter = Filter::parse_with(&document, &Variables::default())?;
-        Ok(Self { document, filter })
+    /// Parses a filter as a validator, which compares texts as its collection does. Its expressions have no variables but those
+    /// of the system.
+    fn parse(
+        document: RawDocumentBuf,
+        collation: &Collation,
+    ) -> std::result::Result<Self, query::error::Error> {
+        let variables = Variables::default().with_collation(collation.clone());
+        let filter = Filter::parse_with(&document, &variables)?;
+        Ok(Self { document, filter, collation: collation.clone() })
     }
 
     /// The filter as it was declared.
@@ -59,6 +66,11 @@ impl Validator {
 
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
+    }
+
+    /// How the filter and its expressions compare texts.
+    pub(crate) fn collation(&self) -> &Collation {
+        &self.collation
     }
 }
 
@@ -89,8 +101,14 @@ impl Validation {
         mine == others && (self.level(), self.action()) == (other.level(), other.action())
     }
 
-    /// The validation after a change. Refuses a validator that is malformed, or that the collection cannot have.
-    pub(crate) fn changed(&self, namespace: &Namespace, change: &ValidationChange) -> Result<Self> {
+    /// The validation after a change, of a collection with a collation. Refuses a validator that is malformed, or that the
+    /// collection cannot have.
+    pub(crate) fn changed(
+        &self,
+        namespace: &Namespace,
+        change: &ValidationChange,
+        collation: &Collation,
+    ) -> Result<Self> {
         let mut changed = self.clone();
         if let Some(validator) = &change.validator {
             // An empty filter would accept all documents: as in MongoDB it stands for none.
@@ -104,7 +122,8 @@ impl Validation {
                     );
                     return Err(refused(Code::INVALID_OPTIONS, message));
                 }
-                changed.validator = Some(Validator::parse(RawDocumentBuf::try_from(validator)?)?);
+                let validator = RawDocumentBuf::try_from(validator)?;
+                changed.validator = Some(Validator::parse(validator, collation)?);
             }
         }
         changed.level = change.level.or(self.level);
@@ -126,13 +145,14 @@ impl Validation {
         }
     }
 
-    /// Reads what [`describe`](Self::describe) wrote. The error says what is wrong.
-    pub(crate) fn decode(description: &Document) -> std::result::Result<Self, String> {
+    /// Reads what [`describe`](Self::describe) wrote of a collection with a collation. The error says what is wrong.
+    pub(crate) fn decode(description: &Document, collation: &Collation) -> std::result::Result<Self, String> {
         let validator = match description.get(VALIDATOR) {
             None => None,
             Some(Bson::Document(validator)) => {
                 let validator = RawDocumentBuf::try_from(validator).map_err(|error| error.to_string())?;
-                Some(Validator::parse(validator).map_err(|error| format!("{VALIDATOR}: {error}"))?)
+                let parsed = Validator::parse(validator, collation);
+                Some(parsed.map_err(|error| format!("{VALIDATOR}: {error}"))?)
             }
             Some(_) => return Err(format!("{VALIDATOR} is not a document")),
         };

@@ -85,10 +85,11 @@ impl Catalog {
                 return Err(Error::command(Code::INVALID_OPTIONS, message).in_namespace(namespace));
             }
         };
-        let ViewDefinition { on, pipeline } = &view.definition;
+        let ViewDefinition { on, pipeline, collation } = &view.definition;
         let definition = ViewDefinition {
             on: change.on.as_ref().unwrap_or(on).clone(),
             pipeline: change.pipeline.as_ref().unwrap_or(pipeline).clone(),
+            collation: collation.clone(),
         };
         definition.check(&namespace.db)?;
         // The id stays: an entry is written over, so that no crash leaves two of one name.

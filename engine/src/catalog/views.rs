@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf};
+use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::{Pipeline, Source};
 
+use crate::catalog::settings::{COLLATION, decode_collation, describe_collation};
 use crate::codes::refused;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -34,6 +36,8 @@ const WRITERS: [&str; 2] = ["$merge", "$out"];
 pub(crate) struct ViewDefinition {
     pub(crate) on: String,
     pub(crate) pipeline: Vec<Document>,
+    /// How its pipeline and the operations on it compare texts.
+    pub(crate) collation: Collation,
 }
 
 /// A view in memory. A change of its definition makes another one.
@@ -57,6 +61,8 @@ pub(crate) struct Resolved {
     /// The name that is no view. A collection may have it, or none.
     pub(crate) base: String,
     pub(crate) stages: Vec<Document>,
+    /// How all of the views compare texts.
+    pub(crate) collation: Collation,
 }
 
 impl ViewDefinition {
@@ -81,7 +87,8 @@ impl ViewDefinition {
     fn parse(&self) -> Result<Pipeline> {
         let stages = self.pipeline.iter().map(RawDocumentBuf::try_from);
         let stages = stages.collect::<std::result::Result<Vec<_>, _>>()?;
-        Ok(Pipeline::parse(&stages, &Variables::new(DateTime::now()))?)
+        let variables = Variables::new(DateTime::now()).with_collation(self.collation.clone());
+        Ok(Pipeline::parse(&stages, &variables)?)
     }
 
     /// The names that the view reads, ascending.
@@ -102,6 +109,7 @@ impl ViewDefinition {
     pub(crate) fn describe(&self, description: &mut Document) {
         description.insert(VIEW_ON, &self.on);
         description.insert(PIPELINE, &self.pipeline);
+        describe_collation(&self.collation, description);
     }
 
     /// Reads what [`describe`](Self::describe) wrote. The error says what is wrong.
@@ -110,8 +118,10 @@ impl ViewDefinition {
         let stages = description.get_array(PIPELINE).map_err(|_| format!("{PIPELINE} is not an array"))?;
         let stages = stages.iter().map(|stage| stage.as_document().cloned());
         let pipeline = stages.collect::<Option<Vec<_>>>();
+        let collation = description.get(COLLATION).map(decode_collation).transpose()?;
         Ok(Self {
             on,
+            collation: collation.unwrap_or_default(),
             pipeline: pipeline.ok_or_else(|| format!("{PIPELINE} has a stage that is no document"))?,
         })
     }
@@ -182,13 +192,13 @@ impl ViewSet {
     pub(crate) fn resolve(&self, name: &str) -> Result<Option<Resolved>> {
         let Some(view) = self.views.get(name) else { return Ok(None) };
         let (mut base, mut parts) = (&view.definition.on, vec![&view.definition.pipeline]);
-        while let Some(view) = self.views.get(base) {
+        while let Some(below) = self.views.get(base) {
             // Refused when it was made. Checked again, because a stored catalog may have come from anywhere.
             if parts.len() == DEPTH_MAX {
                 return Err(too_deep());
             }
-            parts.push(&view.definition.pipeline);
-            base = &view.definition.on;
+            parts.push(&below.definition.pipeline);
+            base = &below.definition.on;
         }
         // The outermost view comes last.
         let stages: Vec<Document> = parts.into_iter().rev().flatten().cloned().collect();
@@ -198,7 +208,8 @@ impl ViewSet {
             let message = format!("View pipeline exceeds maximum size; maximum size is {PIPELINE_BYTES_MAX}");
             return Err(refused(Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED, message));
         }
-        Ok(Some(Resolved { base: base.clone(), stages }))
+        // Those below it have the same, which was made sure of when they were made.
+        Ok(Some(Resolved { base: base.clone(), stages, collation: view.definition.collation.clone() }))
     }
 }
 
@@ -242,6 +253,9 @@ fn height<'v>(start: &'v str, views: &BTreeMap<&'v str, &'v View>, walk: &mut Wa
     walk.path.push(start);
     let mut below = 0;
     for name in view.reads() {
+        if let Some(read) = views.get(name.as_str()) {
+            refuse_other_collation(view, read)?;
+        }
         below = below.max(height(name, views, walk)?);
     }
     walk.path.pop();
@@ -250,6 +264,16 @@ fn height<'v>(start: &'v str, views: &BTreeMap<&'v str, &'v View>, walk: &mut Wa
     }
     walk.heights.insert(start, below + 1);
     Ok(below + 1)
+}
+
+/// Refuses a view that reads another one which compares texts in another way: the documents of that one would be others.
+fn refuse_other_collation(view: &View, read: &View) -> Result<()> {
+    if view.definition.collation == read.definition.collation {
+        return Ok(());
+    }
+    let (view, read) = (&view.namespace, &read.namespace);
+    let message = format!("View {view} has a collation that conflicts with the collation of view {read}");
+    Err(refused(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message))
 }
 
 fn too_deep() -> Error {

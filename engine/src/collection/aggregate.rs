@@ -356,10 +356,10 @@ impl<'a, T> Aggregate<'a, T> {
             return Err(is_a_view(&collection.namespace()));
         }
         loop {
-            let Some(Resolved { base, mut stages }) = views.resolve(collection.name())? else {
+            let Some(Resolved { base, mut stages, collation }) = views.resolve(collection.name())? else {
                 return read(collection, own, &self.pipeline);
             };
-            refuse_override(own.variables())?;
+            refuse_override(own.variables(), &collation)?;
             stages.extend(self.pipeline.iter().cloned());
             let done = read(&collection.beside(&base), self.parse(&stages)?, &stages)?;
             // The snapshot was taken in between. The old definition may have read what only a new one explains.
@@ -374,10 +374,14 @@ impl<'a, T> Aggregate<'a, T> {
     }
 
     fn parse(&self, stages: &[Document]) -> Result<Pipeline> {
-        let collation = Collation::rules(self.options.collation.as_ref())?;
-        let operation = match &self.target {
-            Target::Collection(collection) => collection.begin(self.options.max_time),
-            Target::Database { shared, caller, .. } => shared.operation(caller, self.options.max_time),
+        let given = self.options.collation.as_ref();
+        let (collation, operation) = match &self.target {
+            Target::Collection(collection) => {
+                (collection.rules(given)?, collection.begin(self.options.max_time))
+            }
+            Target::Database { shared, caller, .. } => {
+                (Collation::rules(given)?, shared.operation(caller, self.options.max_time))
+            }
         };
         if self.options.allow_disk_use == Some(false) {
             operation.keep_off_disk();

@@ -169,7 +169,7 @@ impl<T> CountDocuments<'_, T> {
             return Err(refused(Code::LIMIT_NOT_POSITIVE, "the limit must be positive, got 0"));
         }
         // Before the operation begins: a language that does not exist ends the call.
-        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let collation = self.collection.rules(self.options.collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
         Ok(Search {
             skip: self.options.skip.unwrap_or(0),

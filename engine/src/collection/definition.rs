@@ -18,6 +18,7 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
+use crate::options::Collation;
 use crate::shared::Shared;
 
 /// What `create` makes.
@@ -30,6 +31,8 @@ pub(crate) struct Declaration {
     pub(crate) view_on: Option<String>,
     /// The stages of a view.
     pub(crate) pipeline: Option<Vec<Document>>,
+    /// How the collection or the view compares texts by default.
+    pub(crate) collation: Option<Collation>,
 }
 
 /// What is to become of a collection or a view.
@@ -75,8 +78,9 @@ pub(crate) fn create(shared: &Shared, namespace: Namespace, new: &Declaration) -
 }
 
 fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
-    let Declaration { collection: new, capped, view_on, pipeline } = new;
-    let new = &NewCollection { capped: capped.limits()?, ..new.clone() };
+    let Declaration { collection: new, capped, view_on, pipeline, collation } = new;
+    let collation = Collation::rules(collation.as_ref())?;
+    let new = &NewCollection { capped: capped.limits()?, collation: collation.clone(), ..new.clone() };
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
@@ -86,7 +90,8 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
             let message = "a view has neither a validator nor auto-increment fields, and is not capped";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
-        let definition = ViewDefinition { on: on.clone(), pipeline: pipeline.clone().unwrap_or_default() };
+        let pipeline = pipeline.clone().unwrap_or_default();
+        let definition = ViewDefinition { on: on.clone(), pipeline, collation };
         let create = |storage| shared.catalog.create_view(storage, namespace, &definition);
         let created = shared.define(&storage, create);
         return created.map_err(|error| error.in_namespace(namespace));
@@ -106,11 +111,12 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     };
     // As in MongoDB, creating it again with the same options succeeds, so that programs can do it at every start.
     let definition = existing.definition();
-    let validation = Validation::default().changed(namespace, &new.validation)?;
+    let validation = Validation::default().changed(namespace, &new.validation, &collation)?;
     let present = definition.validation.as_deref().cloned().unwrap_or_default();
     // Rounded sizes are compared: what was asked for may be another number.
     let limits = definition.capped.map(|capped| capped.limits);
-    if limits == new.capped && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
+    let is_alike = limits == new.capped && collation == definition.collation;
+    if is_alike && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }
     Err(is_taken(namespace))

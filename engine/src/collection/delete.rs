@@ -186,7 +186,7 @@ impl<T> Delete<'_, T> {
     }
 
     fn parse(&self) -> Result<(Selector, Order)> {
-        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let collation = self.collection.rules(self.options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(self.options.max_time), collation };

@@ -97,7 +97,7 @@ impl<T> Distinct<'_, T> {
 
     fn distinct(&self) -> Result<Vec<Bson>> {
         let search = self.search()?;
-        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let collation = self.collection.rules(self.options.collation.as_ref())?;
         // The index may give texts that are one value to the language.
         let mut values = Values::new(&self.field)?.with_collation(collation);
         let selector = search.selector.clone();
@@ -129,7 +129,7 @@ impl<T> Distinct<'_, T> {
     }
 
     fn search(&self) -> Result<Search> {
-        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let collation = self.collection.rules(self.options.collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
         // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
 use query::code::Code;
-use query::operation::OperationContext;
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
@@ -327,8 +326,7 @@ impl<T> Find<'_, T> {
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let operation = self.collection.begin(self.options.max_time);
-        let search = search(&self.filter, &self.options, limit(&self.options), operation)?;
+        let search = search(self.collection, &self.filter, &self.options, limit(&self.options))?;
         self.collection.explain_search(&self.filter, self.options.hint.as_ref(), search, depth)
     }
 }
@@ -410,13 +408,14 @@ fn limit(options: &FindOptions) -> Option<u64> {
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
-fn search(
+fn search<T>(
+    collection: &Collection<T>,
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
-    operation: OperationContext,
 ) -> Result<Search> {
-    let collation = Collation::rules(options.collation.as_ref())?;
+    let collation = collection.rules(options.collation.as_ref())?;
+    let operation = collection.begin(options.max_time);
     if options.allow_disk_use == Some(false) {
         operation.keep_off_disk();
     }
@@ -455,7 +454,7 @@ fn open<T>(
     limit: Option<u64>,
 ) -> Result<Cursor<T>> {
     // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
-    let search = search(filter, options, limit, collection.begin(options.max_time))?;
+    let search = search(collection, filter, options, limit)?;
     if is_tailable(options) {
         return open_tailable(collection, options, search);
     }

@@ -411,7 +411,7 @@ impl<T> FindOneAndUpdate<'_, T> {
 
     fn parse(&self) -> Result<(Selector, Change<'static>)> {
         let FindOneAndUpdateOptions { array_filters, let_vars, collation, .. } = &self.options;
-        let collation = Collation::rules(collation.as_ref())?;
+        let collation = self.collection.rules(collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
         let selector = Selector::parse(&self.filter, let_vars.as_ref(), operation, collation)?;
         // After the selector, because the stages of a pipeline use its variables and its clock.
@@ -461,7 +461,7 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
 
     fn parse_filter(&self) -> Result<Selector> {
         let operation = self.collection.begin(self.options.max_time);
-        let collation = Collation::rules(self.options.collation.as_ref())?;
+        let collation = self.collection.rules(self.options.collation.as_ref())?;
         Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation, collation)
     }
 }
@@ -518,7 +518,7 @@ impl<T> FindOneAndDelete<'_, T> {
 
     fn parse(&self) -> Result<ParsedDelete> {
         let options = &self.options;
-        let collation = Collation::rules(options.collation.as_ref())?;
+        let collation = self.collection.rules(options.collation.as_ref())?;
         let operation = self.collection.begin(options.max_time);
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation, collation)?;
         // After the selector: a positional `$` is what the filter matched, and both share one `$$NOW`.

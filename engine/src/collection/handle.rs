@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use index::collation::{Collation as Rules, has_text};
 use query::operation::{CancellationToken, OperationContext};
 
 use bson::{RawBsonRef, RawDocumentBuf};
@@ -17,12 +18,14 @@ use crate::catalog::views::ViewSet;
 use crate::collection::others::Others;
 use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
-use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView, look_up, look_up_by_index};
+use crate::execute::read_view::{
+    FoundByIndex, FoundRecord, ReadView, check_default, look_up, look_up_by_index,
+};
 use crate::metrics::recorder::Recorder;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::{Namespace, SystemCollection};
-use crate::options::WriteConcern;
+use crate::options::{Collation, WriteConcern};
 use crate::plan::selector::Selector;
 use crate::shared::{Caller, Shared};
 use crate::storage::Database as StorageDatabase;
@@ -77,6 +80,8 @@ pub(super) struct Handle {
     pub(super) given: Arc<Namespace>,
     /// The collection as first resolved. It is stale once its state is retired, that is after a drop or a rename.
     resolved: OnceLock<Arc<CollectionState>>,
+    /// Whether operations compare texts by their bytes unless they say otherwise, whatever the collection does.
+    is_by_bytes: bool,
 }
 
 /// A collection that is being read: its state in memory, and a snapshot of its documents.
@@ -111,6 +116,7 @@ impl<T> Collection<T> {
             namespace: Namespace::parse(db, coll),
             given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
             resolved: OnceLock::new(),
+            is_by_bytes: false,
         };
         Self { handle: Arc::new(handle), row: PhantomData }
     }
@@ -124,6 +130,7 @@ impl<T> Collection<T> {
             namespace: Ok(given.clone()),
             given: Arc::new(given),
             resolved: OnceLock::new(),
+            is_by_bytes: false,
         };
         Self { handle: Arc::new(handle), row: PhantomData }
     }
@@ -214,15 +221,12 @@ impl<T> Collection<T> {
 
     fn for_caller(&self, caller: Caller) -> Self {
         // What is resolved already is handed on, so that the new handle needs no look-up.
-        let Handle { shared, namespace, given, resolved, caller: _ } = &*self.handle;
-        let handle = Handle {
-            shared: Arc::clone(shared),
-            caller,
-            namespace: namespace.clone(),
-            given: Arc::clone(given),
-            resolved: resolved.clone(),
-        };
-        Self { handle: Arc::new(handle), row: PhantomData }
+        Self { handle: Arc::new(Handle { caller, ..self.handle.again() }), row: PhantomData }
+    }
+
+    /// The same handle, whose operations compare texts by their bytes unless they say otherwise, whatever the collection does.
+    pub(crate) fn by_bytes(&self) -> Self {
+        Self { handle: Arc::new(Handle { is_by_bytes: true, ..self.handle.again() }), row: PhantomData }
     }
 
     /// What all handles of the client share.
@@ -293,6 +297,35 @@ impl<T> Collection<T> {
         let Namespace { db, coll } = self.valid_namespace()?;
         let views = self.shared().catalog.views_among(db, [coll.as_str()]);
         Ok((!views.is_empty()).then_some(views))
+    }
+
+    /// How an operation compares texts: as it says itself, else as the collection or the view does by default.
+    #[inline]
+    pub(super) fn rules(&self, given: Option<&Collation>) -> Result<Rules> {
+        if given.is_some() {
+            return Collation::rules(given);
+        }
+        // Nearly always a collection that is known already.
+        match self.handle.resolved.get().filter(|state| !state.is_retired()) {
+            Some(state) if !self.handle.is_by_bytes => Ok(state.collation.clone().as_default()),
+            Some(_) => Ok(Rules::simple()),
+            None => self.default_rules(),
+        }
+    }
+
+    /// How the collection or the view of this name compares texts. What does not exist compares bytes.
+    fn default_rules(&self) -> Result<Rules> {
+        // Before the catalog is asked: a forked child would wait for its lock for ever.
+        let _in_use = self.shared().store.enter()?;
+        let state = self.find_state()?;
+        if self.handle.is_by_bytes {
+            return Ok(Rules::simple());
+        }
+        if let Some(state) = state {
+            return Ok(state.collation.clone().as_default());
+        }
+        let view = self.shared().catalog.find_view(self.valid_namespace()?);
+        Ok(view.map(|view| view.definition.collation.clone()).unwrap_or_default())
     }
 
     /// Whether the name is that of a view.
@@ -440,6 +473,7 @@ impl<T> Collection<T> {
         let find = || self.find_state();
         let (first, views) = others.take(&self.shared().catalog, &database, db, &find)?;
         let Some((state, view)) = first else { return Ok((None, views)) };
+        check_default(others.collation(), &state)?;
         let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
         Ok((Some(found), views))
     }
@@ -456,13 +490,17 @@ impl<T> Collection<T> {
         operation(viewed).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
 
-    /// Reads the record with this `_id`, without planning a search. Returns `None` if the collection does not exist.
+    /// Reads the record with this `_id`, without planning a search. Returns `None` if the collection does not exist, or if it
+    /// compares the `_id` by the rules of a language.
     #[inline]
     pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
         let database = self.shared().store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         // The given name: after an error there is no state that could tell it.
-        Ok(found.map_err(|error| error.in_namespace(&self.handle.given))?.map(|(_, record)| record))
+        let found = found.map_err(|error| error.in_namespace(&self.handle.given))?;
+        // To a language several `_id`s may be equal to a text, and records are found by bytes.
+        let is_by_bytes = |state: &CollectionState| state.collation.is_simple() || !has_text(id);
+        Ok(found.filter(|(state, _)| is_by_bytes(state)).map(|(_, record)| record))
     }
 
     /// Reads the record whose field has this value by a unique index, without planning a search.
@@ -487,6 +525,21 @@ impl<T> Collection<T> {
             return Ok(None);
         };
         operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+}
+
+impl Handle {
+    /// The same handle anew. What is resolved already is handed on, so that it needs no look-up.
+    fn again(&self) -> Self {
+        let Self { shared, caller, namespace, given, resolved, is_by_bytes } = self;
+        Self {
+            shared: Arc::clone(shared),
+            caller: caller.clone(),
+            namespace: namespace.clone(),
+            given: Arc::clone(given),
+            resolved: resolved.clone(),
+            is_by_bytes: *is_by_bytes,
+        }
     }
 }
 

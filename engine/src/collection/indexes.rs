@@ -170,10 +170,12 @@ impl<T> Collection<T> {
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        let definition = index_definition::parse(model)?;
         let namespace = self.valid_namespace()?;
+        // Before the collection is made: a bad definition must not leave an empty one.
+        index_definition::parse(model, &self.rules(None)?)?;
         loop {
             let state = shared.find_or_create(&database, namespace)?;
+            let definition = index_definition::parse(model, &state.collation)?;
             // The index on `_id` always exists: asking for it only creates the collection.
             let Some(definition) = &definition else {
                 // Another thread may have created it, and not have synced it yet.
@@ -357,9 +359,9 @@ impl<T> CreateIndexes<'_, T> {
             return Err(Error::invalid_argument("create_indexes was called without indexes"));
         }
         // A build can take long, so all definitions are checked before the first.
-        self.models
-            .iter()
-            .try_for_each(|model| index_definition::parse(model).map(|_: Option<IndexDefinition>| ()))?;
+        let default = self.collection.rules(None)?;
+        let check = |model| index_definition::parse(model, &default).map(|_: Option<IndexDefinition>| ());
+        self.models.iter().try_for_each(check)?;
         let operation = self.collection.begin_plain(self.max_time);
         // Lazy, so the first build that fails ends the call. Indexes that were built before it stay.
         // One call, however many indexes it builds.

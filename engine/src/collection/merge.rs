@@ -147,7 +147,7 @@ impl<'a> Merging<'a> {
             now: self.variables.clock(),
             operation: operation.clone(),
             // The fields of `on` are looked for as the unique index has them.
-            collation: self.collation().clone(),
+            collation: self.collation(),
         };
         let selector = Selector::parse_at(filter, None, moment)?;
         let search = DocumentSearch { selector: &selector, order: &self.order };
@@ -155,7 +155,7 @@ impl<'a> Merging<'a> {
         let upsert = Some(self.merge.when_not_matched() == WhenNotMatched::Insert);
         let MergeTerms { concern, bypass } = self.terms;
         let options = ChangeOptions { upsert, hint: None, concern, bypass, preview: None };
-        let collation = self.collation();
+        let collation = &self.collation();
         let request = ChangeRequest { filter, change, options, operation, collation };
         let done = self.target.write_change(request, |target| {
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
@@ -164,9 +164,11 @@ impl<'a> Merging<'a> {
         Ok(done.is_some())
     }
 
-    /// How the fields of `on` are compared: as the command compares texts, and `_id`s by their bytes, as records have them.
-    fn collation(&self) -> &Collation {
-        if self.merge.is_by_id() { &SIMPLE } else { self.variables.collation() }
+    /// How the fields of `on` are compared: as the command compares texts, and `_id`s by their bytes, as records have them. To
+    /// the target it is given, whatever the target has by default.
+    fn collation(&self) -> Collation {
+        let collation = if self.merge.is_by_id() { &SIMPLE } else { self.variables.collation() };
+        collation.clone().as_given()
     }
 
     fn insert(&self, document: &RawDocument, operation: &OperationContext) -> Result<()> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::Pipeline;
@@ -39,6 +40,11 @@ impl<'p> Others<'p> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// How the pipeline compares texts.
+    pub(super) fn collation(&self) -> &Collation {
+        self.variables.collation()
     }
 
     /// Takes one snapshot of all names, and of the collection that `find_own` looks up.
@@ -90,7 +96,7 @@ impl<'p> Others<'p> {
         for name in views.names() {
             // Each is parsed once for the whole pipeline, however often a stage reads it.
             let Some(resolved) = views.resolve(name)? else { continue };
-            refuse_override(&self.variables)?;
+            refuse_override(&self.variables, &resolved.collation)?;
             let stages = resolved.stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
             let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &self.variables)?;
             derived.insert(name.to_owned(), Derived::new(resolved.base, pipeline));
@@ -99,11 +105,10 @@ impl<'p> Others<'p> {
     }
 }
 
-/// Refuses a collation of a language where a view is read: a view compares texts by the collation that it was made with,
-/// which is the simple one.
-pub(super) fn refuse_override(variables: &Variables) -> Result<()> {
+/// Refuses to read a view, which compares texts by the collation that it was made with, by another one.
+pub(super) fn refuse_override(variables: &Variables, of_view: &Collation) -> Result<()> {
     // As in MongoDB: the documents of a view do not depend on who reads it.
-    if variables.collation().is_simple() {
+    if variables.collation() == of_view {
         return Ok(());
     }
     Err(refused(Code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation"))

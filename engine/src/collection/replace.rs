@@ -187,7 +187,7 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
 
     fn parse<'b>(&self, replacement: &'b [u8]) -> Result<ParsedChange<'b>> {
         let options = &self.options;
-        let collation = Collation::rules(options.collation.as_ref())?;
+        let collation = self.collection.rules(options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(options.max_time), collation };

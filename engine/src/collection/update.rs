@@ -231,7 +231,7 @@ impl<T> Update<'_, T> {
 
     fn parse(&self) -> Result<ParsedChange<'static>> {
         let options = &self.options;
-        let collation = Collation::rules(options.collation.as_ref())?;
+        let collation = self.collection.rules(options.collation.as_ref())?;
         // As in MongoDB: the order in which many documents are changed is not the caller's choice.
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));

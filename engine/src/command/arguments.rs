@@ -338,20 +338,6 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Refuses a collation of `what` that compares texts otherwise than by their bytes.
-pub(super) fn refuse_collation(what: &str, collation: Option<&Collation>) -> Result<()> {
-    match collation {
-        // What is wrong with it is told first.
-        Some(collation) if !Collation::rules(Some(collation))?.is_simple() => {
-            let locale = &collation.locale;
-            Err(not_supported(format!(
-                "the collation of {what} with locale '{locale}' is not supported, only 'simple' is"
-            )))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
 /// A double that is a whole number. Returns `None` for any other.
 fn whole(value: f64) -> Option<i64> {
     // Above this, not every whole number is a double, so the client may have meant another one.

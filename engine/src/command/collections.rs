@@ -11,11 +11,12 @@ use crate::catalog::capped::CappedRequest;
 use crate::catalog::change::{NewCollection, Rename, Replace};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Named;
+use crate::catalog::settings::describe_collation;
 use crate::catalog::view_change::ViewChange;
 use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
 use crate::collection::definition::{self, Declaration};
-use crate::command::arguments::{Arguments, refuse_collation};
+use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::{check_images, validation, view};
@@ -26,8 +27,10 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
+use crate::options::Collation as CollationOptions;
 use crate::plan::selector::Selector;
 use crate::results::number;
+use crate::write::index_definition::check_id_collation;
 
 const KNOWN: [&str; 12] = [
     "autoIncrement",
@@ -50,29 +53,33 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     arguments.allow(&KNOWN)?;
     // All fields are read before the store is entered: `close` waits for every operation inside.
     check_images(arguments)?;
-    refuse_collation("a collection", arguments.collation()?.as_ref())?;
-    check_id_index(arguments)?;
+    let collation = arguments.collation()?;
+    check_id_index(arguments, collation.as_ref())?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
-    let collection = NewCollection { fields, validation: validation(arguments)?, capped: None };
+    let collection = NewCollection { fields, validation: validation(arguments)?, ..NewCollection::default() };
     let capped = CappedRequest {
         capped: arguments.boolean("capped")?.unwrap_or(false),
         size: arguments.integer("size")?,
         max: arguments.integer("max")?,
     };
     let ViewChange { on: view_on, pipeline } = view(arguments)?;
-    let new = Declaration { collection, capped, view_on, pipeline };
+    let new = Declaration { collection, capped, view_on, pipeline, collation };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     definition::create(context.shared, namespace, &new)?;
     Ok(doc! {})
 }
 
 /// Checks `idIndex`, which mongorestore sends from a dump. There is only one index on `_id` that a collection can have.
-fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
+fn check_id_index(arguments: &Arguments<'_>, collation: Option<&CollationOptions>) -> Result<()> {
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
     // Versions of MongoDB differ in the name, `ns` and `v` that a dump has. Only the key matters here.
-    fields.allow_in_statement(&["key", "name", "ns", "v"])?;
+    fields.allow_in_statement(&["collation", "key", "name", "ns", "v"])?;
+    if let Some(given) = fields.collation()? {
+        let of_collection = CollationOptions::rules(collation)?;
+        check_id_collation(&CollationOptions::rules(Some(&given))?, &of_collection)?;
+    }
     let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?;
     let is_id = key.len() == 1 && index_direction(key.get("_id")) == Some(1);
     if is_id {
@@ -226,6 +233,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
 fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<Document> {
     let mut options = doc! {};
     let definition = state.definition();
+    describe_collation(&state.collation, &mut options);
     if let Some(capped) = definition.capped {
         capped.limits.describe(&mut options);
     }

@@ -90,7 +90,6 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
             option("timeseries", TIME_SERIES),
         ],
     },
-    UnsupportedOptions { places: &["create.idIndex"], options: &[option("collation", COLLATION)] },
     UnsupportedOptions {
         places: &["collMod"],
         options: &[
@@ -149,7 +148,6 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
 const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
     "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
-const COLLATION: &str = "keys of indexes are in the order of bytes";
 const ENCRYPTION: &str = "no encryption of fields";
 const EXPIRY: &str = "documents expire by TTL indexes only";
 const GEOMETRY: &str = "no geometry";

@@ -7,11 +7,11 @@ use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::options::{ValidationAction, ValidationLevel};
+use crate::options::{Collation, ValidationAction, ValidationLevel};
 
 impl Database {
-    /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields and validators, because the
-    /// first write to a collection creates it.
+    /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields, collations and validators,
+    /// because the first write to a collection creates it.
     ///
     /// It is no error if the collection exists and was declared alike. Otherwise the call fails with code 48
     /// (`NamespaceExists`).
@@ -142,6 +142,34 @@ impl CreateCollection<'_> {
     /// ```
     pub fn validation_action(mut self, action: ValidationAction) -> Self {
         self.new.collection.validation.action = Some(action);
+        self
+    }
+
+    /// How the collection or the view compares strings, where an operation does not say it itself. Its indexes have this
+    /// collation too, unless they are made with another one. It cannot be changed. The default is that bytes are compared.
+    ///
+    /// An operation on a view cannot have another collation than the view (167, `OptionNotSupportedOnView`). `_id`s stay unique
+    /// by their bytes, so several documents may have `_id`s that are equal to the language.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Collation, CollationStrength, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let app = client.database("app");
+    /// let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
+    /// app.create_collection("people").collation(any_case).run()?;
+    ///
+    /// let people = app.collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert!(people.find_one(doc! { "name": "ADA" }).run()?.is_some());
+    /// let by_bytes = people.find_one(doc! { "name": "ADA" }).collation(Collation::simple());
+    /// assert_eq!(by_bytes.run()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collation(mut self, collation: Collation) -> Self {
+        self.new.collation = Some(collation);
         self
     }
 

@@ -13,8 +13,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::key::{self, Direction};
 use index::order::compare;
+use query::code::Code;
 
 use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
@@ -83,11 +85,18 @@ impl ReadView {
         selector: &Selector,
     ) -> Result<Option<(FoundCollection<'a>, Self)>> {
         // One read is consistent by itself, so a lookup needs no snapshot.
-        let Some(point) = selector.point() else { return Self::take(database, find) };
+        let Some(point) = selector.point() else {
+            let taken = Self::take(database, find)?;
+            if let Some((found, _)) = &taken {
+                check_default(selector.variables().collation(), found)?;
+            }
+            return Ok(taken);
+        };
         let key = |collection| point.record_key(collection);
         let Some((found, FoundRecord { key, bytes })) = look_up(database, find, key)? else {
             return Ok(None);
         };
+        check_default(selector.variables().collation(), &found)?;
         let view = Self {
             collection: found.id,
             indexes: found.visible_indexes(),
@@ -104,6 +113,7 @@ impl ReadView {
         collection: &CollectionState,
         selector: &Selector,
     ) -> Result<Self> {
+        check_default(selector.variables().collation(), collection)?;
         let state = match selector.record_key(collection.id) {
             Some(key) => {
                 notes::looked_up();
@@ -221,6 +231,18 @@ impl ReadView {
     }
 }
 
+/// Refuses to read a collection by the default collation of another one, which had the name when the operation began.
+pub(crate) fn check_default(collation: &Collation, found: &CollectionState) -> Result<()> {
+    if !collation.is_default() || *collation == found.collation {
+        return Ok(());
+    }
+    let message = format!(
+        "the collection {} was made anew with another collation while the operation began",
+        found.namespace
+    );
+    Err(Error::command(Code::QUERY_PLAN_KILLED, message))
+}
+
 /// The insertion order of a capped collection. It is asked for before a snapshot is taken, which then has it: a collection
 /// becomes a capped one in memory after its commit.
 fn order_of(found: &CollectionState) -> Option<OrderId> {
@@ -264,6 +286,10 @@ pub(crate) fn look_up_by_index<'a>(
     value: RawBsonRef<'_>,
 ) -> Result<FoundByIndex> {
     let Some(found) = find()? else { return Ok(FoundByIndex::Unknown) };
+    // The keys of such indexes, and the test below, are about bytes.
+    if !found.collation.is_simple() {
+        return Ok(FoundByIndex::Unknown);
+    }
     // Before the indexes, as in `of_found`.
     let before = found.changes();
     let indexes = found.indexes();

@@ -71,10 +71,11 @@ impl GridFsBucket {
         let name = options.bucket_name.as_deref().unwrap_or(NAME_DEFAULT);
         let (files, chunks) = (format!("{name}{FILES}"), format!("{name}{CHUNKS}"));
         // Names are not checked: as with collections, the first verb reports a bad one.
+        // `_id`s are unique by their bytes. By the collation of a collection another file could be found, and deleted.
         let parts = Parts {
-            files: Collection::new(Arc::clone(&shared), caller.clone(), db, &files),
-            chunks: Collection::new(Arc::clone(&shared), caller.clone(), db, &chunks),
-            abandoned: Collection::new(Arc::clone(&shared), Caller::default(), db, &chunks),
+            files: Collection::new(Arc::clone(&shared), caller.clone(), db, &files).by_bytes(),
+            chunks: Collection::new(Arc::clone(&shared), caller.clone(), db, &chunks).by_bytes(),
+            abandoned: Collection::new(Arc::clone(&shared), Caller::default(), db, &chunks).by_bytes(),
             shared,
             options,
         };

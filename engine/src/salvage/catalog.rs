@@ -240,7 +240,8 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields, capped, validation: _ } = match entry {
+        let CollectionEntry { namespace, indexes, fields, capped, validation: _, collation: _ } = match entry
+        {
             Entry::Collection(entry) => entry,
             Entry::View(ViewEntry { namespace, .. }) => {
                 self.views.insert(id, FoundView { namespace, stored: value.to_vec() });

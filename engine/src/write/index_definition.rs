@@ -41,8 +41,8 @@ pub(crate) enum Presence {
     Identical,
 }
 
-/// Checks a model. Returns `None` for the index on `_id`, which every collection has.
-pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
+/// Checks a model for a collection with a collation. Returns `None` for the index on `_id`, which every collection has.
+pub(crate) fn parse(model: &IndexModel, default: &Rules) -> Result<Option<IndexDefinition>> {
     let options = model.options.clone().unwrap_or_default();
     if options.name.as_deref() == Some("") {
         return Err(cannot_create("index name cannot be empty".to_owned()));
@@ -54,7 +54,10 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
         given.extend(options.sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
         index_settings::describe_given(&options, &mut given);
         check_id_index(&given)?;
-        return check_id_collation(&Collation::rules(options.collation.as_ref())?).map(|()| None);
+        return match &options.collation {
+            Some(given) => check_id_collation(&Collation::rules(Some(given))?, default).map(|()| None),
+            None => Ok(None),
+        };
     }
     let keys = RawDocumentBuf::try_from(&model.keys)?;
     let spec_options = SpecOptions {
@@ -66,7 +69,11 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
         spec = index_settings::project(spec, projection)?;
     }
     // Before the filter of a partial index, which compares texts as the index does.
-    spec = spec.with_collation(Collation::rules(options.collation.as_ref())?);
+    spec = spec.with_collation(match &options.collation {
+        Some(given) => Collation::rules(Some(given))?,
+        // As in MongoDB it compares texts as its collection does.
+        None => default.clone(),
+    });
     let settings = index_settings::parse(&options, &spec)?;
     let name = options.name.unwrap_or_else(|| spec.default_name());
     check_name(&name, &model.keys)?;
@@ -161,13 +168,19 @@ pub(crate) fn check_id_index(given: &Document) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a collation of the index on `_id`. Records are stored in the order of the bytes of their `_id`s.
-fn check_id_collation(collation: &Rules) -> Result<()> {
-    let Some(given) = collation.document() else { return Ok(()) };
-    let given = print_value(&Bson::Document(Document::try_from(given)?));
+/// Refuses a collation of the index on `_id` that is not that of its collection, as MongoDB does.
+pub(crate) fn check_id_collation(given: &Rules, of_collection: &Rules) -> Result<()> {
+    if given == of_collection {
+        return Ok(());
+    }
+    let shown = |rules: &Rules| match rules.document().map(Document::try_from).transpose() {
+        Ok(Some(document)) => print_value(&Bson::Document(document)),
+        Ok(None) | Err(_) => "{ locale: \"simple\" }".to_owned(),
+    };
     let message = format!(
-        "The _id index must have the same collation as the collection. Index collation: {given}, collection collation: \
-         {{ locale: \"simple\" }}"
+        "The _id index must have the same collation as the collection. Index collation: {}, collection collation: {}",
+        shown(given),
+        shown(of_collection)
     );
     Err(Error::command(Code::BAD_VALUE, message))
 }

@@ -41,9 +41,10 @@ impl<'a> Checks<'a> {
         validation: Option<&'a Validation>,
         operation: impl FnOnce() -> OperationContext,
     ) -> Option<Self> {
-        let validation = validation.filter(|validation| validation.active().is_some())?;
+        let validation = validation?;
+        let collation = validation.active()?.collation().clone();
         // Only now: without a validator a write reads no clock.
-        let variables = Variables::new(DateTime::now()).within(operation());
+        let variables = Variables::new(DateTime::now()).within(operation()).with_collation(collation);
         Some(Self { namespace, validation, variables, left: Cell::new(CALL_BYTES_MAX) })
     }
 

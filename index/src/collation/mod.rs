@@ -61,6 +61,8 @@ pub static SIMPLE: Collation = Collation::simple();
 pub struct Collation {
     /// Absent for the simple collation.
     language: Option<Arc<Language>>,
+    /// Whether it is the default of what it is used for.
+    is_default: bool,
 }
 
 /// The rules of a language, with the document that names them in full.
@@ -100,7 +102,7 @@ impl Collation {
     /// assert_eq!(Collation::simple(), Collation::default());
     /// ```
     pub const fn simple() -> Self {
-        Self { language: None }
+        Self { language: None, is_default: false }
     }
 
     /// Parses a collation's document, checks it and loads the rules.
@@ -120,7 +122,37 @@ impl Collation {
         // Checked before any rules are loaded: what is wrong is the same in a build without them.
         let Some(wanted) = parse::parse(document)? else { return Ok(Self::simple()) };
         let (rules, document) = Rules::load(&wanted)?;
-        Ok(Self { language: Some(Arc::new(Language { rules, document })) })
+        Ok(Self { language: Some(Arc::new(Language { rules, document })), is_default: false })
+    }
+
+    /// The same collation, as one that an operation has because it was given none.
+    ///
+    /// ```
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// let inherited = Collation::simple().as_default();
+    /// assert!(inherited.is_default());
+    /// assert_eq!(inherited, Collation::simple());
+    /// ```
+    pub fn as_default(self) -> Self {
+        Self { is_default: true, ..self }
+    }
+
+    /// The same collation, as one that was given.
+    ///
+    /// ```
+    /// use cairndb_index::collation::Collation;
+    ///
+    /// assert!(!Collation::simple().as_default().as_given().is_default());
+    /// ```
+    pub fn as_given(self) -> Self {
+        Self { is_default: false, ..self }
+    }
+
+    /// Whether an operation has it because it was given none.
+    #[inline]
+    pub fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// Whether texts compare by their bytes.
