@@ -34,10 +34,9 @@ pub enum Arrays {
 /// Returns `None` if the test says nothing about the values in an index.
 pub(super) fn superset(test: &Test, arrays: Arrays, keys: &Collation) -> Option<Intervals> {
     match test {
-        Test::Compare(comparison) => match comparison.operand_in(keys) {
-            Some(operand) => compared(comparison.relation(), &operand, arrays),
-            None => whole_class(comparison.operand(), arrays).map(Intervals::from),
-        },
+        // Keys in another order bound no text. Their whole class would be a bound, but to read all texts by an index costs
+        // more than to read the documents.
+        Test::Compare(comparison) => compared(comparison.relation(), &*comparison.operand_in(keys)?, arrays),
         Test::In(membership) => members(membership, arrays, keys),
         Test::Type(types) => typed(types.types(), arrays),
         Test::Mod(_) => Some(Interval::class(TypeClass::Number).into()),
@@ -62,7 +61,7 @@ pub(super) fn subset(test: &Test, keys: &Collation) -> Intervals {
             set.unwrap_or_default()
         }
         Test::In(membership) => {
-            let values = membership.values_in(keys).filter_map(|(_, value)| value);
+            let values = membership.values_in(keys).flatten();
             let values = values.map(|value| Interval::point(value.into_owned()));
             // Patterns are left out: the texts that match one form no interval.
             Intervals::from_any(values.chain(membership.has_null().then(null_points).into_iter().flatten()))
@@ -150,15 +149,6 @@ fn compared(relation: Relation, operand: &RawBson, arrays: Arrays) -> Option<Int
     }))
 }
 
-/// The values of the class of an operand with a text: keys in another order than that of the comparison have no narrower
-/// bounds. Returns `None` if they are not bounded at all.
-fn whole_class(operand: &RawBson, arrays: Arrays) -> Option<Interval> {
-    let class = type_class(operand.as_raw_bson_ref());
-    // Of an array a multikey index has the elements, of any class.
-    let is_array = class == TypeClass::Array && arrays == Arrays::Possible;
-    (!is_array).then(|| Interval::class(class))
-}
-
 /// What an index has for a value equal to `operand`: that value, or, for an array, one entry that it surely
 /// has.
 fn equal(operand: &RawBson, arrays: Arrays) -> impl Iterator<Item = Interval> {
@@ -174,14 +164,11 @@ fn first_entry(array: &RawArray) -> RawBson {
     elements(array).next().map_or(RawBson::Undefined, RawBson::from)
 }
 
-/// The values that a member of `$in` equals or matches, or `None` if the entries of arrays are not bounded by them.
+/// The values that a member of `$in` equals or matches, or `None` if keys in another order do not tell them.
 fn members(membership: &Membership, arrays: Arrays, keys: &Collation) -> Option<Intervals> {
     let mut values = Vec::new();
-    for (value, in_keys) in membership.values_in(keys) {
-        match in_keys {
-            Some(value) => values.extend(equal(&value, arrays)),
-            None => values.push(whole_class(value, arrays)?),
-        }
+    for value in membership.values_in(keys) {
+        values.extend(equal(&*value?, arrays));
     }
     let null = membership.has_null().then(null_points).into_iter().flatten();
     let patterns = membership.patterns().iter().flat_map(|pattern| matched(pattern, keys));

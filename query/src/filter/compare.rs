@@ -141,12 +141,9 @@ impl Membership {
         Self { values, has_null: !nulls.is_empty(), patterns, collation }
     }
 
-    /// Each value, and what keys with a collation have for it. That is `None` if these keys are in another order.
-    pub(super) fn values_in(
-        &self,
-        keys: &Collation,
-    ) -> impl Iterator<Item = (&RawBson, Option<Cow<'_, RawBson>>)> {
-        self.values.iter().map(move |value| (value, in_keys(value, &self.collation, keys)))
+    /// What keys with a collation have for each value: `None` if these keys are in another order.
+    pub(super) fn values_in(&self, keys: &Collation) -> impl Iterator<Item = Option<Cow<'_, RawBson>>> {
+        self.values.iter().map(move |value| in_keys(value, &self.collation, keys))
     }
 
     /// Whether keys with a collation are in an order that tells all members from other values.
