@@ -14,10 +14,11 @@ pub(crate) fn document(option: &str, text: &str, signals: &Signals) -> Result<Do
     if is_json(text) {
         return parse_document(option, text);
     }
-    match evaluated(option, text, signals)? {
-        Bson::Document(document) => Ok(document),
-        other => Err(Failure::usage(format!("{option} must be a document, and is {other}: {text}"))),
+    let value = evaluated(option, text, signals)?;
+    if let Bson::Document(document) = value {
+        return Ok(document);
     }
+    Err(Failure::usage(format!("{option} must be a document, and is {value}: {text}")))
 }
 
 /// The array that an option's value is.
@@ -25,10 +26,11 @@ pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<B
     if is_json(text) {
         return parse_array(option, text);
     }
-    match evaluated(option, text, signals)? {
-        Bson::Array(array) => Ok(array),
-        other => Err(Failure::usage(format!("{option} must be an array, and is {other}: {text}"))),
+    let value = evaluated(option, text, signals)?;
+    if let Bson::Array(array) = value {
+        return Ok(array);
     }
+    Err(Failure::usage(format!("{option} must be an array, and is {value}: {text}")))
 }
 
 fn is_json(text: &str) -> bool {

@@ -108,11 +108,13 @@ fn print(users: &[cairndb_server::User]) {
 fn close(client: Client, done: Result<(), UserError>) -> Result<(), Failure> {
     // The store is closed in any case, but the first error is the one that explains the failure.
     let closed = client.close().map_err(Failure::from);
-    done.map_err(|error| match error {
-        UserError::Store(error) => error.into(),
-        refused => Failure::new(Exit::Failed, chain(&refused)),
-    })
-    .and(closed)
+    let done = done.map_err(|error| {
+        if let UserError::Store(error) = error {
+            return error.into();
+        }
+        Failure::new(Exit::Failed, chain(&error))
+    });
+    done.and(closed)
 }
 
 /// An error and its causes.

@@ -76,7 +76,7 @@ fn logs_in(path: &Path, name: &str, password: &str) {
     let mut server = server.stdout(Stdio::piped()).spawn().expect("started");
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().expect("piped")));
     lines
-        .find(|line| line.as_ref().is_ok_and(|line| line.ends_with(".sock")))
+        .find(|line| line.as_ref().is_ok_and(|line| line.contains(&*socket.to_string_lossy())))
         .expect("it listens")
         .expect("text");
     let place = socket.to_str().expect("a path").replace('/', "%2F");

@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for another thread to be in the middle of its call.
 const WHILE: Duration = Duration::from_millis(100);
 
+type Call = fn(&Collection<Document>) -> Result<(), Error>;
+
 /// Does the work of others while an endless call runs, which is ended afterwards.
 #[track_caller]
 fn beside(
@@ -84,8 +86,7 @@ fn an_update_that_takes_long_holds_up_no_other_document() {
 #[test]
 fn a_drop_that_waits_for_a_writer_holds_up_no_other_collection() {
     let fixture = Fixture::new();
-    let changes: [fn(&Collection<Document>) -> Result<(), Error>; 2] =
-        [|things| things.drop().run(), |things| things.rename("renamed").run()];
+    let changes: [Call; 2] = [|things| things.drop().run(), |things| things.rename("renamed").run()];
     for (round, change) in changes.into_iter().enumerate() {
         fixture.things.insert_one(wide()).run().expect("it is new");
         let database = fixture.client.database("other");

@@ -34,7 +34,10 @@ fn words(words: &[&str]) -> Fixture {
 }
 
 fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
-    found.expect("a cursor").map(|found| found.expect("a document").get_i32("_id").unwrap()).collect()
+    found
+        .expect("a cursor")
+        .map(|found| found.expect("a document").get_i32("_id").expect("a number"))
+        .collect()
 }
 
 /// The plan of a `find` with other fields, as text.
@@ -43,7 +46,7 @@ fn plan(fixture: &Fixture, fields: Document) -> String {
     find.extend(fields);
     let explained = fixture.client.database(&fixture.things.namespace().db);
     let explained = explained.run_command(doc! { "explain": find, "verbosity": "queryPlanner" }).run();
-    explained.expect("explained").get_document("queryPlanner").unwrap().to_string()
+    explained.expect("explained").get_document("queryPlanner").expect("it is told").to_string()
 }
 
 fn any_case_document() -> Document {

@@ -15,7 +15,10 @@ fn words(words: &[&str]) -> Fixture {
 }
 
 fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
-    found.expect("a cursor").map(|found| found.expect("a document").get_i32("_id").unwrap()).collect()
+    found
+        .expect("a cursor")
+        .map(|found| found.expect("a document").get_i32("_id").expect("a number"))
+        .collect()
 }
 
 fn found(fixture: &Fixture, filter: Document, collation: &Collation) -> Vec<i32> {
@@ -26,7 +29,7 @@ fn sorted(words: &[&str], collation: Collation) -> Vec<String> {
     let fixture = self::words(words);
     let found =
         fixture.things.find(doc! {}).sort(doc! { "w": 1 }).collation(collation).run().expect("a cursor");
-    found.map(|found| found.expect("a document").get_str("w").unwrap().to_owned()).collect()
+    found.map(|found| found.expect("a document").get_str("w").expect("a text").to_owned()).collect()
 }
 
 #[test]

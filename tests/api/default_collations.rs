@@ -5,7 +5,8 @@ use std::thread;
 
 use cairndb::bson::{Bson, Document, bson, doc};
 use cairndb::{
-    Client, Collation, CollationStrength, Collection, Hint, IndexModel, IndexOptions, ReturnDocument, salvage,
+    Client, Collation, CollationStrength, Collection, Database, Hint, IndexModel, IndexOptions,
+    ReturnDocument, salvage,
 };
 use cairndb_tests::scratch::{Scratch, small};
 
@@ -20,7 +21,7 @@ fn any_case() -> Collation {
 struct Words {
     // Dropped first: the folder goes last.
     client: Client,
-    words: Collection<Document>,
+    stored: Collection<Document>,
     scratch: Scratch,
 }
 
@@ -31,7 +32,7 @@ impl Words {
         client.database("app").create_collection("words").collation(any_case()).run().expect("made");
         let words = client.database("app").collection("words");
         words.insert_many(documents).run().expect("stored");
-        Self { client, words, scratch }
+        Self { client, stored: words, scratch }
     }
 
     fn run(&self, command: Document) -> cairndb::Result<Document> {
@@ -41,13 +42,14 @@ impl Words {
     /// What `listCollections` tells of a name.
     fn options(&self, name: &str) -> Document {
         let listed = self.run(doc! { "listCollections": 1, "filter": { "name": name } }).expect("listed");
-        let batch = listed.get_document("cursor").unwrap().get_array("firstBatch").unwrap().clone();
-        batch[0].as_document().unwrap().get_document("options").unwrap().clone()
+        let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+        let first = batch.expect("a batch").first().and_then(Bson::as_document).expect("it is listed");
+        first.get_document("options").expect("options").clone()
     }
 
     fn plan(&self, command: Document) -> String {
         let explain = doc! { "explain": command, "verbosity": "queryPlanner" };
-        self.run(explain).expect("explained").get_document("queryPlanner").unwrap().to_string()
+        self.run(explain).expect("explained").get_document("queryPlanner").expect("it is told").to_string()
     }
 }
 
@@ -56,13 +58,16 @@ fn three() -> [Document; 3] {
 }
 
 fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
-    found.expect("a cursor").map(|found| found.expect("a document").get_i32("_id").unwrap()).collect()
+    found
+        .expect("a cursor")
+        .map(|found| found.expect("a document").get_i32("_id").expect("a number"))
+        .collect()
 }
 
 #[test]
 fn every_operation_inherits_it_and_may_have_another_one() {
     let fixture = Words::with(three());
-    let words = &fixture.words;
+    let words = &fixture.stored;
     let ada = || doc! { "w": "ada" };
     assert_eq!(ids(words.find(ada()).run()), [0, 1]);
     assert!(ids(words.find(ada()).collation(Collation::simple()).run()).is_empty());
@@ -106,7 +111,7 @@ fn every_operation_inherits_it_and_may_have_another_one() {
 #[test]
 fn ids_are_unique_by_their_bytes_and_found_by_the_collation() {
     let fixture = Words::with([doc! { "_id": "Ada", "n": 1 }, doc! { "_id": "bob" }, doc! { "_id": 7 }]);
-    let words = &fixture.words;
+    let words = &fixture.stored;
     // Nothing else than the `_id` is asked for: no lookup by bytes may answer.
     assert_eq!(words.find_one(doc! { "_id": "ADA" }).run().unwrap(), Some(doc! { "_id": "Ada", "n": 1 }));
     assert_eq!(words.find_one(doc! { "_id": 7 }).run().unwrap(), Some(doc! { "_id": 7 }));
@@ -131,7 +136,7 @@ fn ids_are_unique_by_their_bytes_and_found_by_the_collation() {
 fn indexes_inherit_it_unless_they_say_otherwise() {
     let fixture = Words::with(three());
     let index = |keys: Document, options: IndexOptions| {
-        fixture.words.create_index(IndexModel::builder().keys(keys).options(options).build()).run()
+        fixture.stored.create_index(IndexModel::builder().keys(keys).options(options).build()).run()
     };
     index(doc! { "w": 1 }, IndexOptions::default()).unwrap();
     index(
@@ -144,11 +149,14 @@ fn indexes_inherit_it_unless_they_say_otherwise() {
     let find = |filter: Document| fixture.plan(doc! { "find": "words", "filter": filter });
     assert!(find(doc! { "w": "ADA" }).contains("CollationKey("), "by the default");
     assert!(!find(doc! { "v": "x" }).contains("[\\\"x\\\""), "in another order");
-    assert_eq!(ids(fixture.words.find(doc! { "w": "aDA" }).hint(Hint::Name("w_1".to_owned())).run()), [0, 1]);
+    assert_eq!(
+        ids(fixture.stored.find(doc! { "w": "aDA" }).hint(Hint::Name("w_1".to_owned())).run()),
+        [0, 1]
+    );
     // A field with a unique index is found without a plan; not by the bytes of a text here.
-    fixture.words.update_one(doc! { "_id": 0 }, doc! { "$set": { "v": "X" } }).run().unwrap();
-    assert!(fixture.words.find_one(doc! { "v": "x" }).run().unwrap().is_some());
-    fixture.words.insert_one(doc! { "_id": 5, "v": "x" }).run().expect("unique by its bytes");
+    fixture.stored.update_one(doc! { "_id": 0 }, doc! { "$set": { "v": "X" } }).run().unwrap();
+    assert!(fixture.stored.find_one(doc! { "v": "x" }).run().unwrap().is_some());
+    fixture.stored.insert_one(doc! { "_id": 5, "v": "x" }).run().expect("unique by its bytes");
     // The index that is there is that of the default.
     index(doc! { "w": 1 }, IndexOptions::builder().collation(any_case()).build()).expect("the same");
     refused(
@@ -200,11 +208,11 @@ fn it_is_told_kept_and_compared() {
     fixture.run(create).unwrap();
     assert_eq!(fixture.options("copy"), listed);
     // A rename, `$out` and a copy as a capped collection keep it.
-    fixture.words.rename("terms").run().unwrap();
+    fixture.stored.rename("terms").run().unwrap();
     assert_eq!(fixture.options("terms"), listed);
     let terms = app.collection::<Document>("terms");
     assert_eq!(terms.count_documents(doc! { "w": "ada" }).run().unwrap(), 2);
-    assert_eq!(fixture.words.count_documents(doc! { "w": "ada" }).run().unwrap(), 0);
+    assert_eq!(fixture.stored.count_documents(doc! { "w": "ada" }).run().unwrap(), 0);
     terms.aggregate([doc! { "$out": "copy" }]).run().unwrap();
     assert_eq!(fixture.options("copy"), listed);
     let copy = app.collection::<Document>("copy");
@@ -223,10 +231,10 @@ fn it_is_told_kept_and_compared() {
 #[test]
 fn it_is_there_after_an_open_a_kill_and_a_salvage() {
     let fixture = Words::with(three());
-    fixture.words.create_index(IndexModel::builder().keys(doc! { "w": 1 }).build()).run().unwrap();
+    fixture.stored.create_index(IndexModel::builder().keys(doc! { "w": 1 }).build()).run().unwrap();
     let app = fixture.client.database("app");
     app.create_collection("shown").view_on("words").collation(any_case()).run().unwrap();
-    let Words { client, words, scratch } = fixture;
+    let Words { client, stored: words, scratch } = fixture;
     drop(words);
     let killed = scratch.killed();
     client.close().unwrap();
@@ -266,8 +274,8 @@ fn a_view_has_its_own() {
         refused(piped.map(drop), 167, "Cannot override");
     }
     let lookup = doc! { "$lookup": { "from": "cased", "localField": "w", "foreignField": "w", "as": "all" } };
-    assert!(fixture.words.aggregate([lookup.clone()]).run().is_ok());
-    let simple = fixture.words.aggregate([lookup]).collation(Collation::simple()).run();
+    assert!(fixture.stored.aggregate([lookup.clone()]).run().is_ok());
+    let simple = fixture.stored.aggregate([lookup]).collation(Collation::simple()).run();
     refused(simple.map(drop), 167, "Cannot override");
     // Views over each other have the same.
     let above = |name: &str| app.create_collection(name).view_on("cased");
@@ -326,6 +334,24 @@ fn what_is_wrong_is_named_at_every_door() {
     create(doc! { "collation": { "locale": "sv" }, "idIndex": index("sv") }).expect("the same");
 }
 
+/// Finds and deletes by the collation of a collection that comes and goes, until the time is over.
+#[track_caller]
+fn find_by_language(app: &Database, is_over: &AtomicBool) {
+    let words = app.collection::<Document>("passing");
+    let filter = || doc! { "w": "ADA" };
+    while !is_over.load(Ordering::Relaxed) {
+        for found in [words.find_one(filter()).run(), words.find_one_and_delete(filter()).run()] {
+            match found {
+                Ok(found) => {
+                    assert!(found.is_none_or(|found| found.get_str("by").expect("a text") == "language"));
+                }
+                // It was noticed.
+                Err(error) => assert_eq!(error.code(), Some(175), "{error}"),
+            }
+        }
+    }
+}
+
 /// An operation asks for the default before it reads. Between the two the name may have passed to another collection, whose
 /// documents must not be found, and above all not be deleted, by the language of the old one.
 #[test]
@@ -335,30 +361,7 @@ fn no_operation_uses_the_default_of_a_collection_that_is_gone() {
     let app = fixture.client.database("app");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..3)
-            .map(|_| {
-                let words = app.collection::<Document>("passing");
-                let is_over = &is_over;
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Relaxed) {
-                        let filter = || doc! { "w": "ADA" };
-                        let found = match words.find_one(filter()).run() {
-                            Ok(found) => found,
-                            // It was noticed.
-                            Err(error) if error.code() == Some(175) => continue,
-                            Err(error) => panic!("{error}"),
-                        };
-                        assert!(found.is_none_or(|found| found.get_str("by").unwrap() == "language"));
-                        let deleted = words.find_one_and_delete(filter()).run();
-                        let deleted = deleted.unwrap_or_else(|error| {
-                            assert_eq!(error.code(), Some(175), "{error}");
-                            None
-                        });
-                        assert!(deleted.is_none_or(|deleted| deleted.get_str("by").unwrap() == "language"));
-                    }
-                })
-            })
-            .collect();
+        let readers: Vec<_> = (0..3).map(|_| scope.spawn(|| find_by_language(&app, &is_over))).collect();
         for round in 0..ROUNDS {
             let create = app.create_collection("passing");
             let (create, by) =
@@ -372,6 +375,8 @@ fn no_operation_uses_the_default_of_a_collection_that_is_gone() {
             words.drop().run().expect("dropped");
         }
         is_over.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| reader.join().expect("no answer by another collation"));
+        for reader in readers {
+            reader.join().expect("no answer by another collation");
+        }
     });
 }

@@ -484,8 +484,11 @@ fn lost_max(case: &Case, file: &[u8], documents: i32) -> usize {
         // One block of data at most. Everything else in a table only leads to the blocks.
         return match case.damage {
             Damage::Flip { .. } => in_tables.min(BLOCK_DOCUMENTS_MAX),
-            Damage::Set { .. } | Damage::Cut { .. } | Damage::Zero { .. } => in_tables,
-            Damage::Remove | Damage::Replace { .. } => in_tables,
+            Damage::Set { .. }
+            | Damage::Cut { .. }
+            | Damage::Zero { .. }
+            | Damage::Remove
+            | Damage::Replace { .. } => in_tables,
         };
     }
     if !is_log(&case.file) {

@@ -483,13 +483,13 @@ impl Mounted {
     pub(crate) fn end(self) -> io::Result<State> {
         // A process that another test is starting has copies of this one's open files for a moment.
         let until = Instant::now() + BUSY_MAX;
-        while unmount(self.folder(), UnmountFlags::empty()) == Err(rustix::io::Errno::BUSY)
-            && Instant::now() < until
-        {
+        while let Err(error) = unmount(self.folder(), UnmountFlags::empty()) {
+            if error != rustix::io::Errno::BUSY || Instant::now() > until {
+                return Err(error.into());
+            }
             std::thread::yield_now();
         }
-        // Does nothing if that has done it.
-        match self.session.umount_and_join() {
+        match self.session.join() {
             // The connection ended while the server was about to read from it. It is unmounted.
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
             ended => ended?,

@@ -143,8 +143,10 @@ pub(crate) fn view(
 
 /// Makes the indexes of a collection, all by one command if none is refused.
 pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
-    let indexes: Vec<Document> =
-        planned.metadata()?.indexes.into_iter().filter(is_to_make).map(to_make).collect();
+    let metadata = planned.metadata()?;
+    let inherits = metadata.options.contains_key("collation");
+    let indexes = metadata.indexes.into_iter().filter(is_to_make).map(to_make);
+    let indexes: Vec<Document> = indexes.map(|index| with_collation(index, inherits)).collect();
     if indexes.is_empty() {
         return Ok(());
     }
@@ -173,6 +175,14 @@ pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Re
 pub(crate) fn to_make(mut index: Document) -> Document {
     for name in ["v", "ns", "background"] {
         index.remove(name);
+    }
+    index
+}
+
+/// An index without a collation compares texts by their bytes. In a collection with one it must say so, or it inherits that.
+fn with_collation(mut index: Document, inherits: bool) -> Document {
+    if inherits && !index.contains_key("collation") {
+        index.insert("collation", doc! { "locale": "simple" });
     }
     index
 }

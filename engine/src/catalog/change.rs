@@ -380,7 +380,7 @@ pub(crate) fn modify_index(
         let changed = definition.with_indexes(indexes);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        collection.publish_settings(&mut definition, changed.indexes);
+        collection.publish(&mut definition, changed);
     }
     Ok(Some(()))
 }

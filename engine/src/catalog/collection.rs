@@ -183,12 +183,6 @@ impl CollectionState {
         self.publish(held, held.with_indexes(indexes));
     }
 
-    /// Replaces the indexes for writers and readers by the same ones with other settings. The caller holds the gate
-    /// exclusively and has committed the change.
-    pub(crate) fn publish_settings(&self, held: &mut Definition, indexes: Arc<[Index]>) {
-        self.publish(held, held.with_indexes(indexes.to_vec()));
-    }
-
     /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
     /// fails, all of them stay. The caller holds the gate exclusively.
     pub(crate) fn withdraw_indexes(

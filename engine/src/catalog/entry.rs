@@ -216,9 +216,8 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
     match entry.get(COLLATION_RULES) {
         // A view stores no sort keys, so it needs some rules and not these.
         None if entry.contains_key(COLLATION) && !HAS_RULES => check_rules(&namespace, "of its language")?,
-        None => {}
         Some(Bson::String(version)) if rules == SortKeyRules::These => check_rules(&namespace, version)?,
-        Some(Bson::String(_)) => {}
+        None | Some(Bson::String(_)) => {}
         Some(_) => return Err(damaged(format!("{namespace}: {COLLATION_RULES} is not a string"))),
     }
     if is_view {

@@ -140,7 +140,7 @@ impl Order {
         };
         let key = |bound: &Option<Document>| {
             let key = bound.as_ref().map(|bound| key_of(bound, &fields)).transpose()?;
-            key.map(|key| self.in_keys(key, keys)).transpose()
+            key.map(|key| self.in_keys(&key, keys)).transpose()
         };
         let range = EntryRange { min: key(&self.min)?, max: key(&self.max)? };
         let directions: Vec<Direction> = fields.iter().map(|(_, direction)| *direction).collect();
@@ -155,7 +155,7 @@ impl Order {
 
     /// A key of a bound as an index with a collation has it. Refuses texts if the index has them in another order than the
     /// search.
-    fn in_keys(&self, key: Vec<RawBson>, keys: &Collation) -> Result<Vec<RawBson>> {
+    fn in_keys(&self, key: &[RawBson], keys: &Collation) -> Result<Vec<RawBson>> {
         if self.collation != *keys && key.iter().any(|value| has_text(value.as_raw_bson_ref())) {
             return Err(refused(
                 Code::KEY_BOUNDS_NOT_OF_INDEX,

@@ -39,6 +39,10 @@ fn salvage_changed(
     look(&report, &Client::open(new.path().join("db")).expect("opened"));
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
 #[test]
 fn records_that_are_no_documents_are_refused_one_by_one() {
     let fill = |client: &Client| {
@@ -61,7 +65,7 @@ fn records_that_are_no_documents_are_refused_one_by_one() {
         let things = fixture.collection("things").expect("there");
         let key = |id: i32| record_key(things.id, RawBsonRef::Int32(id));
         for (id, value, _) in written {
-            keys.push(key(*id).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            keys.push(hex(&key(*id)));
             batch.put(Family::Records, &key(*id), value);
         }
         batch.put(Family::Records, &key(106), &bytes(doc! { "_id": 106, "x": 1 }));

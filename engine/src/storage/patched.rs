@@ -176,7 +176,7 @@ mod tests {
     /// A file that fails where it is bad, as a disk does: a read that begins before a bad piece ends there.
     struct Bad {
         file: Cursor<Vec<u8>>,
-        bad: Vec<Range<u64>>,
+        spans: Vec<Range<u64>>,
         /// Whether a read that reaches into a bad piece fails as a whole.
         fails_as_a_whole: bool,
         reads: usize,
@@ -186,7 +186,7 @@ mod tests {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.reads += 1;
             let (at, mut count) = (self.file.position(), buffer.len());
-            let met = self.bad.iter().find(|bad| bad.start < at + count as u64 && bad.end > at);
+            let met = self.spans.iter().find(|bad| bad.start < at + count as u64 && bad.end > at);
             if let Some(met) = met {
                 if self.fails_as_a_whole || met.start <= at {
                     return Err(io::Error::from_raw_os_error(5));
@@ -205,7 +205,7 @@ mod tests {
 
     fn bad(bytes: usize, bad: &[Range<u64>], fails_as_a_whole: bool) -> Patched<Bad> {
         let file = Cursor::new((0..bytes).map(|at| (at % 250 + 1).to_le_bytes()[0]).collect());
-        Patched::new(Bad { file, bad: bad.to_vec(), fails_as_a_whole, reads: 0 }, bytes as u64)
+        Patched::new(Bad { file, spans: bad.to_vec(), fails_as_a_whole, reads: 0 }, bytes as u64)
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             file.read_exact(&mut part).expect("read");
             assert_eq!(part[0], byte, "{at}");
         }
-        assert_eq!(file.unreadable().collect::<Vec<_>>(), [8192..12_288]);
+        assert!(file.unreadable().eq(std::iter::once(8192..12_288)));
         assert_eq!(file.seek(SeekFrom::End(-1)).expect("within"), 19_999);
         assert_eq!(file.read(&mut part).expect("read"), 1);
         assert_eq!(file.read(&mut part).expect("the end"), 0);
@@ -249,13 +249,13 @@ mod tests {
     #[test]
     fn a_disk_that_gives_nothing_is_not_asked_for_every_piece() {
         let bytes = 1 << 30;
-        let file =
-            Bad { file: Cursor::new(Vec::new()), bad: vec![0..bytes], fails_as_a_whole: true, reads: 0 };
+        let spans = std::iter::once(0..bytes).collect();
+        let file = Bad { file: Cursor::new(Vec::new()), spans, fails_as_a_whole: true, reads: 0 };
         let mut file = Patched::new(file, bytes);
         let read = io::copy(&mut file, &mut io::sink()).expect("zeros");
         assert_eq!(read, bytes);
         assert!(!file.has_read());
         assert!(file.file().reads < 10_000, "{} reads", file.file().reads);
-        assert_eq!(file.unreadable().collect::<Vec<_>>(), [0..bytes]);
+        assert!(file.unreadable().eq(std::iter::once(0..bytes)));
     }
 }

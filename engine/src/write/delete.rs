@@ -88,20 +88,20 @@ fn delete_found<R>(
         let latched = target.store.latches.lock_one(key);
         // Read again under the latch: since the walk another writer may have removed or changed it.
         let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
-        let judged = match ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current) {
-            Some((_, judged)) => judged,
-            None => {
-                let slice = target.operation.slice(STEPS_UNDER_LATCH);
-                let judged = judge(&current);
-                if slice.is_over() {
-                    let read = current.to_vec();
-                    drop((slice, current, latched, turn));
-                    let judged = judge(&read)?;
-                    ahead = Some((read, judged));
-                    continue;
-                }
-                judged?
+        let known = ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current);
+        let judged = if let Some((_, judged)) = known {
+            judged
+        } else {
+            let slice = target.operation.slice(STEPS_UNDER_LATCH);
+            let judged = judge(&current);
+            if slice.is_over() {
+                let read = current.to_vec();
+                drop((slice, current, latched, turn));
+                let judged = judge(&read)?;
+                ahead = Some((read, judged));
+                continue;
             }
+            judged?
         };
         let Some(shown) = judged else { return Ok(None) };
         let mut batch = Batch::new(target.database);
@@ -131,7 +131,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     for key in found {
         latches.add(key);
     }
-    let latched = target.store.latches.lock(&latches);
+    let held = target.store.latches.lock(&latches);
     let slice = target.operation.slice(BATCH_STEPS_UNDER_LATCH);
     let mut batch = Batch::new(target.database);
     let (mut looked_at, mut deleted, mut last) = (0, 0, None);
@@ -167,7 +167,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
         && let Some(slow) = found.first()
     {
         // Alone, and without the latches of the others.
-        drop((latched, turn));
+        drop((held, turn));
         let deleted = delete_found(target, slow, &Check::of(selector), |_| Ok(()))?;
         return Ok(Done { looked_at: 1, deleted: deleted.map_or(0, |()| 1) });
     }

@@ -129,7 +129,8 @@ fn update_found(
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    let compute = |current: &[u8]| compute(target, key, check, change, shown, current);
+    let wish = Wish { check, change, shown };
+    let compute = |current: &[u8]| compute(target, key, &wish, current);
     let mut held: Option<LatchSet> = None;
     // What was computed of a document as it was then.
     let mut ahead: Option<(Vec<u8>, Computed)> = None;
@@ -147,19 +148,19 @@ fn update_found(
             Some(read) => read,
         };
         let Some(current) = current else { return Ok(None) };
-        let computed = match ahead.take().filter(|(read, _)| *read == current) {
-            Some((_, computed)) => computed,
-            None => {
-                let slice = target.operation.slice(STEPS_UNDER_LATCH);
-                let computed = compute(&current);
-                if slice.is_over() {
-                    drop((slice, latched, turn));
-                    let computed = compute(&current)?;
-                    ahead = Some((current, computed));
-                    continue;
-                }
-                computed?
+        let known = ahead.take().filter(|(read, _)| *read == current);
+        let computed = if let Some((_, computed)) = known {
+            computed
+        } else {
+            let slice = target.operation.slice(STEPS_UNDER_LATCH);
+            let computed = compute(&current);
+            if slice.is_over() {
+                drop((slice, latched, turn));
+                let computed = compute(&current)?;
+                ahead = Some((current, computed));
+                continue;
             }
+            computed?
         };
         let (new, shown) = match computed {
             Computed::NotMatched => return Ok(None),
@@ -204,14 +205,15 @@ enum Computed {
     },
 }
 
-fn compute(
-    target: Target<'_>,
-    key: &[u8],
-    check: &Check<'_>,
-    change: &Change<'_>,
-    shown: Shown<'_>,
-    current: &[u8],
-) -> Result<Computed> {
+/// What is to become of a document.
+struct Wish<'a> {
+    check: &'a Check<'a>,
+    change: &'a Change<'a>,
+    shown: Shown<'a>,
+}
+
+fn compute(target: Target<'_>, key: &[u8], wish: &Wish<'_>, current: &[u8]) -> Result<Computed> {
+    let Wish { check, change, shown } = wish;
     let old = stored(key, current)?;
     if !check.holds(old)? {
         return Ok(Computed::NotMatched);

@@ -8,16 +8,20 @@ use crate::key::{Direction, encode};
 use crate::proptest_support::{Raw, any_value};
 
 fn collation(document: &Document) -> Collation {
-    Collation::parse(&RawDocumentBuf::try_from(document).unwrap()).unwrap()
+    parsed(document).unwrap_or_else(|error| panic!("{document}: {error}"))
+}
+
+fn parsed(document: &Document) -> Result<Collation, Error> {
+    Collation::parse(&RawDocumentBuf::try_from(document).expect("a document"))
 }
 
 /// Checks that the texts ascend, each strictly above the one before.
 #[track_caller]
 fn check(document: &Document, ascending: &[&str]) {
     let collation = collation(document);
-    for pair in ascending.windows(2) {
-        assert!(collation.compare_texts(pair[0], pair[1]).is_lt(), "{document}: {pair:?}");
-        assert!(collation.key_text(pair[0]) < collation.key_text(pair[1]), "{document}: {pair:?}");
+    for (low, high) in ascending.iter().zip(ascending.iter().skip(1)) {
+        assert!(collation.compare_texts(low, high).is_lt(), "{document}: {low} {high}");
+        assert!(collation.key_text(low) < collation.key_text(high), "{document}: {low} {high}");
     }
 }
 
@@ -30,7 +34,7 @@ fn check_equal(document: &Document, left: &str, right: &str, expected: bool) {
 
 #[track_caller]
 fn refused(document: &Document, part: &str) {
-    let error = Collation::parse(&RawDocumentBuf::try_from(document).unwrap()).unwrap_err();
+    let error = parsed(document).expect_err("refused");
     assert!(error.to_string().contains(part), "{document}: {error}");
 }
 

@@ -26,7 +26,8 @@ pub(crate) struct Room {
 pub(super) struct Charge {
     room: Room,
     bytes: usize,
-    _held: Option<Reservation>,
+    /// What it holds of the operation's memory.
+    held: Option<Reservation>,
 }
 
 impl Room {
@@ -40,13 +41,12 @@ impl Room {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         // Adding first and looking afterwards is safe for threads: of two that would exceed the limit
         // together, one at least is refused. A refused charge gives its bytes back when it is dropped here.
-        let mut charge = Charge { room: self.clone(), bytes, _held: None };
+        let mut charge = Charge { room: self.clone(), bytes, held: None };
         if taken > BYTES_MAX {
             return Err(BYTES_MAX);
         }
         if taken > BYTES_FREE {
-            let held = self.operation.reserve(bytes);
-            charge._held = Some(held.map_err(|reason| limit_of(reason))?);
+            charge.held = Some(self.operation.reserve(bytes).map_err(limit_of)?);
         }
         Ok(charge)
     }
@@ -59,15 +59,16 @@ impl Room {
 
 /// The limit that refused memory.
 fn limit_of(reason: Interruption) -> usize {
-    match reason {
-        Interruption::Memory { limit } | Interruption::SharedMemory { limit } => limit,
-        // Memory is refused for no other reason.
-        _ => BYTES_MAX,
+    if let Interruption::Memory { limit } | Interruption::SharedMemory { limit } = reason {
+        return limit;
     }
+    // Memory is refused for no other reason.
+    BYTES_MAX
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.held = None;
         self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -306,13 +306,18 @@ fn with_texts(fields: Document) -> Document {
 }
 
 fn text_of(value: Bson) -> Bson {
-    match value {
-        Bson::Int32(1) => "p".into(),
-        Bson::Int32(2) => "P".into(),
-        Bson::Double(_) => "a10".into(),
-        Bson::Document(fields) => Bson::Document(with_texts(fields)),
-        Bson::Array(items) => Bson::Array(items.into_iter().map(text_of).collect()),
-        other => other,
+    if value == Bson::Int32(1) {
+        "p".into()
+    } else if value == Bson::Int32(2) {
+        "P".into()
+    } else if value.as_f64().is_some() {
+        "a10".into()
+    } else if let Bson::Document(fields) = value {
+        Bson::Document(with_texts(fields))
+    } else if let Bson::Array(items) = value {
+        Bson::Array(items.into_iter().map(text_of).collect())
+    } else {
+        value
     }
 }
 

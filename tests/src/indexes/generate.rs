@@ -35,17 +35,24 @@ pub(super) fn collation(choices: &mut Choices) -> Collation {
 
 /// The same value or filter with texts in the place of some numbers: most values are numbers, and few texts would meet.
 pub(super) fn with_texts(value: Bson) -> Bson {
-    let texts = ["p", "P", "Pq", "pQ", "\u{e4}", "a\u{308}", "z"];
-    let number = value.as_i32().map(|number| (number, 0)).or(value.as_i64().map(|number| (number as i32, 2)));
-    let number = number.or(value.as_f64().map(|number| (number as i32, 4)));
-    if let Some((number @ 3..=4, from)) = number {
-        return texts[from + usize::try_from(number - 3).expect("small")].into();
+    // One for each of the numbers 3 and 4, in each of the three types.
+    let texts = [["p", "P"], ["Pq", "pQ"], ["\u{e4}", "a\u{308}"]];
+    let numbers = [
+        [Bson::Int32(3), Bson::Int32(4)],
+        [Bson::Int64(3), Bson::Int64(4)],
+        [Bson::Double(3.0), Bson::Double(4.0)],
+    ];
+    let pairs = numbers.iter().flatten().zip(texts.iter().flatten());
+    if let Some((_, text)) = pairs.into_iter().find(|(number, _)| **number == value) {
+        return (*text).into();
     }
-    match value {
-        Bson::Document(fields) => Bson::Document(fields_with_texts(fields)),
-        Bson::Array(items) => Bson::Array(items.into_iter().map(with_texts).collect()),
-        other => other,
+    if let Bson::Document(fields) = value {
+        return Bson::Document(fields_with_texts(fields));
     }
+    if let Bson::Array(items) = value {
+        return Bson::Array(items.into_iter().map(with_texts).collect());
+    }
+    value
 }
 
 /// The same filter, document or update with texts in the place of some numbers.

@@ -370,7 +370,7 @@ impl Pair {
             let values = values.run().expect("values");
             // Of numbers that are equal any may be found first, and of texts that are.
             let is_told =
-                |value: &&Bson| !is_number_within(value) && !(self.has_texts && is_text_within(value));
+                |value: &&Bson| !(is_number_within(value) || self.has_texts && is_text_within(value));
             let told = values.iter().filter(is_told);
             (values.len(), sorted(told.map(|value| value.to_string().into_bytes()).collect()))
         };

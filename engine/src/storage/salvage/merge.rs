@@ -87,7 +87,7 @@ pub(super) fn merge(
         merge.best.kind = None;
         while merge.heap.peek().is_some_and(|Reverse((at, _))| *at == key) {
             let Some(Reverse((_, source))) = merge.heap.pop() else { break };
-            merge.take_table(source, &key)?;
+            merge.take_table(source, &key);
         }
         merge.take_log(&key)?;
         merge.give(&key, visit)?;
@@ -107,9 +107,9 @@ impl Merge<'_> {
     }
 
     /// Takes all versions of `key` from a table, and puts the table back at its next key.
-    fn take_table(&mut self, source: usize, key: &[u8]) -> Result<()> {
-        let Some(outline) = self.sources.tables.get(source) else { return Ok(()) };
-        let Some(slot) = self.open.get_mut(source) else { return Ok(()) };
+    fn take_table(&mut self, source: usize, key: &[u8]) {
+        let Some(outline) = self.sources.tables.get(source) else { return };
+        let Some(slot) = self.open.get_mut(source) else { return };
         let mut cursor = if let Some(cursor) = slot.take() {
             cursor
         } else {
@@ -124,7 +124,7 @@ impl Merge<'_> {
                     self.doubtful.extend(damage.keys.clone());
                     self.damages.push(damage);
                     self.keep_some();
-                    return Ok(());
+                    return;
                 }
             }
         };
@@ -150,7 +150,6 @@ impl Merge<'_> {
             *slot_of(&mut self.open, source) = Some(cursor);
             self.heap.push(Reverse((next, source)));
         }
-        Ok(())
     }
 
     fn take_log(&mut self, key: &[u8]) -> Result<()> {

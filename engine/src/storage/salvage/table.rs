@@ -35,6 +35,7 @@ pub(super) struct DeletedRange {
 }
 
 /// What is known of a table before its entries are read.
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of the table")]
 pub(super) struct TableOutline {
     pub(super) number: u64,
     pub(super) family: Option<Vec<u8>>,
