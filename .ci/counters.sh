@@ -5,7 +5,8 @@ set -eu
 
 folder=$(mktemp -d)
 server=
-trap 'test -z "$server" || kill "$server"; rm -rf "$folder"' EXIT
+# The server writes to its folder until it has ended.
+trap 'test -z "$server" || { kill "$server"; wait "$server" || :; }; rm -rf "$folder"' EXIT
 target=${CARGO_TARGET_DIR:-target}
 cargo build --release --locked -q -p cairndb-cli
 cargo build --release --locked -q -p cairndb-counters --example numbers
