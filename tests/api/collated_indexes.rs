@@ -9,12 +9,8 @@ use cairndb::{
 };
 use cairndb_tests::scratch::things;
 
+use crate::collation::{any_case, ids, words};
 use crate::{Fixture, refused, verify_clean};
-
-/// English without a difference of case.
-fn any_case() -> Collation {
-    Collation::with_locale("en").strength(CollationStrength::Secondary)
-}
 
 fn model(keys: Document, options: IndexOptions) -> IndexModel {
     IndexModel::builder().keys(keys).options(options).build()
@@ -27,17 +23,6 @@ fn index(fixture: &Fixture, keys: Document, options: IndexOptions) {
 
 fn collated() -> IndexOptions {
     IndexOptions::builder().collation(any_case()).build()
-}
-
-fn words(words: &[&str]) -> Fixture {
-    Fixture::with((0_i32..).zip(words).map(|(id, word)| doc! { "_id": id, "w": *word }))
-}
-
-fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
-    found
-        .expect("a cursor")
-        .map(|found| found.expect("a document").get_i32("_id").expect("a number"))
-        .collect()
 }
 
 /// The plan of a `find` with other fields, as text.

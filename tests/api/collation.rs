@@ -6,15 +6,15 @@ use cairndb::{Collation, CollationCaseFirst, CollationStrength, Hint, IndexModel
 use crate::{Fixture, refused};
 
 /// English without a difference of case.
-fn any_case() -> Collation {
+pub(crate) fn any_case() -> Collation {
     Collation::with_locale("en").strength(CollationStrength::Secondary)
 }
 
-fn words(words: &[&str]) -> Fixture {
+pub(crate) fn words(words: &[&str]) -> Fixture {
     Fixture::with((0_i32..).zip(words).map(|(id, word)| doc! { "_id": id, "w": *word }))
 }
 
-fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
+pub(crate) fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
     found
         .expect("a cursor")
         .map(|found| found.expect("a document").get_i32("_id").expect("a number"))

@@ -5,17 +5,12 @@ use std::thread;
 
 use cairndb::bson::{Bson, Document, bson, doc};
 use cairndb::{
-    Client, Collation, CollationStrength, Collection, Database, Hint, IndexModel, IndexOptions,
-    ReturnDocument, salvage,
+    Client, Collation, Collection, Database, Hint, IndexModel, IndexOptions, ReturnDocument, salvage,
 };
 use cairndb_tests::scratch::{Scratch, small};
 
+use crate::collation::{any_case, ids};
 use crate::{refused, verify_clean};
-
-/// English without a difference of case.
-fn any_case() -> Collation {
-    Collation::with_locale("en").strength(CollationStrength::Secondary)
-}
 
 /// A database with an empty collection `words` whose default collation is English without case.
 struct Words {
@@ -55,13 +50,6 @@ impl Words {
 
 fn three() -> [Document; 3] {
     [doc! { "_id": 0, "w": "Ada" }, doc! { "_id": 1, "w": "ADA" }, doc! { "_id": 2, "w": "bob" }]
-}
-
-fn ids(found: cairndb::Result<cairndb::Cursor<Document>>) -> Vec<i32> {
-    found
-        .expect("a cursor")
-        .map(|found| found.expect("a document").get_i32("_id").expect("a number"))
-        .collect()
 }
 
 #[test]
