@@ -315,8 +315,10 @@ impl<T> Collection<T> {
 
     /// How the collection or the view of this name compares texts. What does not exist compares bytes.
     fn default_rules(&self) -> Result<Rules> {
-        // Before the catalog is asked: a forked child would wait for its lock for ever.
-        let _in_use = self.shared().store.enter()?;
+        // Before the catalog is asked: a forked child would wait for its lock for ever. The store is not entered: the
+        // caller may have entered it, and would wait for itself if it is being closed.
+        refuse_child()?;
+        self.shared().store.refuse_closing()?;
         let state = self.find_state()?;
         if self.handle.is_by_bytes {
             return Ok(Rules::simple());
