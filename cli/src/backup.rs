@@ -103,7 +103,7 @@ fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure
     let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
     let mut shown = Phases::of(&arguments.talk);
     let made = store.back_up(wish, signals, &mut |at| {
-        shown.show(at.phase, Reached { done: at.done, total: at.total, unit: unit_of(at.phase) });
+        shown.show(at.phase, Reached { place: "", done: at.done, total: at.total, unit: unit_of(at.phase) });
     });
     shown.finish();
     made

@@ -81,13 +81,13 @@ impl Talk {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
             let template = match (unit, total) {
                 (Unit::Documents, Some(_)) => {
-                    "{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
+                    "{msg}{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
                 }
-                (Unit::Documents, None) => "{spinner} {human_pos} documents, {per_sec}",
+                (Unit::Documents, None) => "{msg}{spinner} {human_pos} documents, {per_sec}",
                 (Unit::Entries, Some(_)) => {
-                    "{wide_bar} {human_pos}/{human_len} index entries, {per_sec}, {eta} left"
+                    "{msg}{wide_bar} {human_pos}/{human_len} index entries, {per_sec}, {eta} left"
                 }
-                (Unit::Entries, None) => "{spinner} {human_pos} index entries, {per_sec}",
+                (Unit::Entries, None) => "{msg}{spinner} {human_pos} index entries, {per_sec}",
                 (Unit::Bytes, Some(_)) => {
                     "{wide_bar} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
                 }
@@ -147,7 +147,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn set(&mut self, done: u64) {
+        self.set_in("", done);
+    }
+
+    /// What is done so far, and where the work is: a collection, or nothing.
+    fn set_in(&mut self, place: &str, done: u64) {
+        let before = if place.is_empty() { String::new() } else { format!("{place}: ") };
         if let Some(bar) = &self.bar {
+            bar.set_message(before.clone());
             bar.set_position(done);
         }
         if self.plain.is_some_and(|last| last.elapsed() >= PLAIN_PAUSE) {
@@ -162,7 +169,7 @@ impl Progress {
                 Unit::Entries => "index entries",
                 Unit::Bytes => "bytes",
             };
-            write_line(&mut std::io::stderr(), &format!("{done}{of} {unit}, {rate} a second{left}"));
+            write_line(&mut std::io::stderr(), &format!("{before}{done}{of} {unit}, {rate} a second{left}"));
         }
     }
 
@@ -182,7 +189,9 @@ pub(crate) struct Phases<'a, P> {
 
 /// How far a phase is. A `total` of 0 is not known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reached {
+pub(crate) struct Reached<'a> {
+    /// The collection that is worked on, if the phase goes through them, or nothing.
+    pub(crate) place: &'a str,
     pub(crate) done: u64,
     pub(crate) total: u64,
     pub(crate) unit: Unit,
@@ -194,14 +203,14 @@ impl<'a, P: PartialEq> Phases<'a, P> {
     }
 
     /// Shows how far a phase is. The one before has ended.
-    pub(crate) fn show(&mut self, phase: P, reached: Reached) {
+    pub(crate) fn show(&mut self, phase: P, reached: Reached<'_>) {
         if self.current.as_ref().is_none_or(|(current, _)| *current != phase) {
             self.finish();
             let total = Some(reached.total).filter(|total| *total > 0);
             self.current = Some((phase, self.talk.progress_of(total, reached.unit)));
         }
         if let Some((_, progress)) = &mut self.current {
-            progress.set(reached.done);
+            progress.set_in(reached.place, reached.done);
         }
     }
 

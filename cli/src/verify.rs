@@ -104,7 +104,8 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     };
     let mut shown = Phases::of(&arguments.talk);
     let mut verification = client.verification().progress(|at| {
-        shown.show(at.phase, Reached { done: at.done, total: at.total, unit: unit_of(at.phase) });
+        let unit = unit_of(at.phase);
+        shown.show(at.phase, Reached { place: &at.namespace, done: at.done, total: at.total, unit });
     });
     if let Some(bytes) = arguments.bytes_per_second {
         verification = verification.bytes_per_second(bytes);

@@ -116,6 +116,9 @@ impl fmt::Display for VerifyPhase {
 pub struct VerifyProgress {
     /// What is being read.
     pub phase: VerifyPhase,
+    /// The collection whose documents or entries are being read: the database, a dot, and the collection. Empty while files are
+    /// read.
+    pub namespace: String,
     /// How much of the phase is done: documents, entries, or bytes of files.
     pub done: u64,
     /// How much there was to do when the phase began. 0 if that is not known: the number of documents of a collection is

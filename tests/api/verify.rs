@@ -1,5 +1,6 @@
 //! `verify`: what it counts, its report as data, and the checksums of files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ fn no_writer_waits_for_any_phase_of_a_verification() {
     let client = scratch.open();
     let (ask, is_asked) = channel();
     let (done, is_done) = channel();
-    let mut phases = Vec::new();
+    let (mut phases, mut namespaces) = (Vec::new(), BTreeSet::new());
     std::thread::scope(|scope| {
         let app = client.database("app");
         scope.spawn(move || {
@@ -83,11 +84,12 @@ fn no_writer_waits_for_any_phase_of_a_verification() {
                 done.send(()).expect("it is waited for");
             }
         });
-        let told = &mut phases;
+        let (told, in_collections) = (&mut phases, &mut namespaces);
         let tell = move |at: &VerifyProgress| {
             ask.send(told.len()).expect("the writer lives");
             is_done.recv_timeout(PATIENCE).expect("no writer waits for a verification");
             told.push(at.phase);
+            in_collections.insert(at.namespace.clone());
         };
         let report = client.verification().progress(tell).run().expect("verified");
         assert!(report.is_clean(), "{:?}", report.findings);
@@ -96,6 +98,8 @@ fn no_writer_waits_for_any_phase_of_a_verification() {
     for phase in [VerifyPhase::Documents, VerifyPhase::Entries, VerifyPhase::Files] {
         assert!(phases.contains(&phase), "{phases:?}");
     }
+    // The collections in which documents and entries end, and none for the files.
+    assert_eq!(namespaces.iter().collect::<Vec<_>>(), ["", "app.people", "app.things"]);
     let things = client.database("app").collection::<Document>("things");
     assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 3_000 + phases.len() as u64);
 }

@@ -170,7 +170,7 @@ impl Work<'_> {
     fn show(&self, phase: Phase, count: &AtomicU64, more: u64, total: u64) {
         let done = count.fetch_add(more, Ordering::Relaxed) + more;
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
-        phases.show(phase, Reached { done, total, unit: Unit::Documents });
+        phases.show(phase, Reached { place: "", done, total, unit: Unit::Documents });
     }
 
     fn is_over(&self) -> bool {

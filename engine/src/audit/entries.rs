@@ -50,18 +50,25 @@ fn count(
 ) -> Result<HashMap<u32, u64>> {
     let mut found: HashMap<u32, u64> = HashMap::new();
     let mut scan = Scan::open(&subject.snapshot, Family::Entries, (Vec::new(), None), CacheUse::Bypass);
+    let mut entered = None;
     while scan.advance()? {
+        let id = split_id(scan.key()).map(|(id, _)| id);
+        if entered != id {
+            entered = id;
+            let owner = id.and_then(|id| subject.index(id));
+            watch.teller.enter(owner.map(|(audited, _)| &audited.namespace));
+        }
         watch.pass(scan.key().len() + scan.value().len())?;
-        match split_id(scan.key()) {
-            Some((id, _)) if found.contains_key(&id) || subject.index(id).is_some() => {
+        match id {
+            Some(id) if found.contains_key(&id) || subject.index(id).is_some() => {
                 *found.entry(id).or_default() += 1;
                 report.entries += 1;
             }
             // Insertion orders are audited by themselves: see `order`.
-            Some((id, _)) if subject.is_order(id) => {}
+            Some(id) if subject.is_order(id) => {}
             // An unfinished build: its entries are removed at the next open, or belong to the index when it
             // is done.
-            Some((id, _)) if subject.building.contains(&id) => {}
+            Some(id) if subject.building.contains(&id) => {}
             _ => {
                 findings.add(family_name(Family::Entries), None, scan.key(), "the entry belongs to no index");
             }

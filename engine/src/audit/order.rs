@@ -14,6 +14,7 @@ use crate::write::prepare::encoded_id;
 pub(super) fn audit(subject: &Subject, watch: &mut Watch<'_>, findings: &mut Findings) -> Result<()> {
     for audited in subject.collections.values() {
         if let Some(capped) = audited.capped {
+            watch.teller.enter(Some(&audited.namespace));
             audit_one(&Order { subject, audited, id: capped.order }, watch, findings)?;
         }
     }

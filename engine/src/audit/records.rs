@@ -39,9 +39,15 @@ pub(super) fn audit(
     let mut expected = ExpectedEntries::new();
     let mut counts: HashMap<u32, u64> = HashMap::new();
     let mut scan = Scan::open(&subject.snapshot, Family::Records, (Vec::new(), None), CacheUse::Bypass);
+    let mut entered = None;
     while scan.advance()? {
-        watch.pass(scan.key().len() + scan.value().len())?;
         let owner = split_id(scan.key()).and_then(|(id, _)| subject.collections.get(&id));
+        let id = owner.map(|audited| audited.id.0);
+        if entered != id {
+            entered = id;
+            watch.teller.enter(owner.map(|audited| &audited.namespace));
+        }
+        watch.pass(scan.key().len() + scan.value().len())?;
         let Some(audited) = owner else {
             found.findings.add(
                 family_name(Family::Records),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
+use crate::namespace::Namespace;
 use crate::progress::{VerifyPhase, VerifyProgress};
 use crate::storage::pace::Pace;
 
@@ -42,8 +43,16 @@ impl<'a> Watch<'a> {
 impl Teller<'_> {
     /// Begins a phase. `total` is 0 if it is not known.
     pub(super) fn begin(&mut self, phase: VerifyPhase, total: u64) {
-        self.progress = VerifyProgress { phase, done: 0, total };
+        self.progress = VerifyProgress { phase, namespace: String::new(), done: 0, total };
         self.tell();
+    }
+
+    /// Notes which collection is read from here on. `None` stands for what belongs to no collection.
+    pub(super) fn enter(&mut self, namespace: Option<&Namespace>) {
+        // Told with the next step: there may be thousands of small collections.
+        if self.tell.is_some() {
+            self.progress.namespace = namespace.map(Namespace::to_string).unwrap_or_default();
+        }
     }
 
     pub(super) fn advance(&mut self, count: u64) {
