@@ -52,13 +52,20 @@ pub struct CodeMeaning {
 }
 
 impl CodeMeaning {
-    /// The codes that programs meet, ascending. Others are about single operators, whose message says what is wrong.
+    /// All codes that have a name and are raised here, ascending. Those without a name are about single operators, whose message
+    /// says what is wrong.
     pub const ALL: &'static [Self] = &[
+        code(
+            Code::INTERNAL_ERROR,
+            "stored bytes, a temporary file or a step of the engine failed in a way that no other code says",
+            "read the message, and look at the disk",
+        ),
         code(
             Code::BAD_VALUE,
             "a value that the option or operator does not take; what a sequence refuses",
             "read the message; it names both. `sequoia_code()` tells more of a sequence",
         ),
+        code(Code::GRAPH_CONTAINS_CYCLE, "a view would lead to itself", "choose another source"),
         code(Code::FAILED_TO_PARSE, "a filter, update or command that cannot be read", "correct it"),
         code(
             Code::UNAUTHORIZED,
@@ -66,17 +73,41 @@ impl CodeMeaning {
             "log in, or ask for the role",
         ),
         code(Code::TYPE_MISMATCH, "a field or option of the wrong type", "correct it"),
+        code(Code::OVERFLOW, "a document or expression has more levels than are allowed", "nest it less"),
+        code(Code::INVALID_LENGTH, "a command has too many statements, or too few", "split it"),
+        code(Code::PROTOCOL_ERROR, "a login whose messages do not follow each other", "use a driver"),
         code(
             Code::AUTHENTICATION_FAILED,
             "a wrong password, or no such user",
             "check both; the server does not say which it was",
         ),
         code(
+            Code::ILLEGAL_OPERATION,
+            "something that is never allowed there: a change of what belongs to the server, a command in the wrong place",
+            "read the message",
+        ),
+        code(Code::INVALID_BSON, "bytes that are no BSON document", "send a document"),
+        code(
             Code::NAMESPACE_NOT_FOUND,
             "there is no such collection",
             "check the name; the first insert makes a collection",
         ),
         code(Code::INDEX_NOT_FOUND, "there is no such index", "list them"),
+        code(
+            Code::PATH_NOT_VIABLE,
+            "an update names a field below a value that has no fields",
+            "look at the document that the message names",
+        ),
+        code(
+            Code::CANNOT_BACKFILL_ARRAY,
+            "an update would put nulls into an array without end",
+            "write a position near its end",
+        ),
+        code(
+            Code::CONFLICTING_UPDATE_OPERATORS,
+            "two operators of an update change one field, or one within the other",
+            "name it once",
+        ),
         code(
             Code::CURSOR_NOT_FOUND,
             "the server has closed the cursor, after ten minutes or at its end",
@@ -92,34 +123,170 @@ impl CodeMeaning {
             "the time limit of the call is over",
             "allow more, or make the search cheaper: `explain`",
         ),
+        code(
+            Code::DOLLAR_PREFIXED_FIELD_NAME,
+            "a name that begins with a dollar sign where it is not allowed",
+            "choose another name, or `$setField`",
+        ),
+        code(
+            Code::INVALID_ID_FIELD,
+            "an `_id` that is an array, a pattern or undefined",
+            "choose another value",
+        ),
+        code(
+            Code::NOT_SINGLE_VALUE_FIELD,
+            "an upsert whose filter gives a field two values",
+            "put the value into the update",
+        ),
+        code(Code::EMPTY_FIELD_NAME, "a path with an empty part", "correct it"),
         code(Code::COMMAND_NOT_FOUND, "no such command", "check the name"),
         code(Code::IMMUTABLE_FIELD, "an update would change the `_id`", "delete and insert"),
         code(Code::CANNOT_CREATE_INDEX, "an index that is not possible", "read the message"),
+        code(
+            Code::INVALID_OPTIONS,
+            "options that do not go together, or that the thing cannot have",
+            "read the message",
+        ),
         code(Code::INVALID_NAMESPACE, "a name that is not allowed", "choose another one"),
+        code(Code::NO_REPLICATION_ENABLED, "a command about a replica set", "there is none"),
         code(
             Code::INDEX_OPTIONS_CONFLICT,
             "an index of that name, or on these fields, is there with other options",
             "drop it first",
         ),
+        code(
+            Code::INDEX_KEY_SPECS_CONFLICT,
+            "an index of that name is there on other fields",
+            "choose another name",
+        ),
+        code(Code::SHUTDOWN_IN_PROGRESS, "the server is stopping", "ask the next one"),
         code(Code::OPERATION_FAILED, "a copy did not verify, among others", "read the message"),
+        code(
+            Code::NOT_EXACT_VALUE_FIELD,
+            "an upsert whose filter takes a field as a part and as a whole",
+            "put the value into the update",
+        ),
         code(
             Code::DOCUMENT_VALIDATION_FAILURE,
             "the validator of the collection refuses the document",
             "the details say which rule it breaks",
         ),
         code(
+            Code::NOT_A_REPLICA_SET,
+            "a read concern or a transaction that only a replica set has",
+            "leave it out",
+        ),
+        code(Code::COMMAND_FAILED, "the collection that `$out` replaces was changed meanwhile", "repeat it"),
+        code(
+            Code::CAPPED_POSITION_LOST,
+            "a tailable cursor was overtaken: what it would read next is gone",
+            "ask again, and read faster or keep more",
+        ),
+        code(
             Code::EXCEEDED_MEMORY_LIMIT,
             "a group or an expression needs more memory than it may have",
             "make it smaller",
         ),
+        code(
+            Code::INCOMPATIBLE_COLLATION_VERSION,
+            "an index was built by other rules of languages than this program has",
+            "use the program that built it, or build the index anew with it",
+        ),
+        code(
+            Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+            "more than twenty views, one over another",
+            "make it of the views below",
+        ),
         code(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "a write or an index on a view", "do it to the collection"),
+        code(
+            Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+            "a view cannot have the option, or is read by another collation than its own",
+            "leave it out",
+        ),
+        code(Code::INVALID_PIPELINE_OPERATOR, "an operator that expressions do not have", "check its name"),
+        code(
+            Code::CANNOT_INDEX_PARALLEL_ARRAYS,
+            "a document with arrays in two fields of one index",
+            "index one of them",
+        ),
+        code(
+            Code::QUERY_PLAN_KILLED,
+            "the collection or index of a cursor went away or was renamed",
+            "ask again",
+        ),
+        code(Code::AMBIGUOUS_INDEX_KEY_PATTERN, "several indexes have these fields", "name the index"),
+        code(
+            Code::CLIENT_METADATA_CANNOT_BE_MUTATED,
+            "a second hello of a connection tells another client",
+            "tell it once",
+        ),
+        code(
+            Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE,
+            "the client tells more about itself than 512 bytes",
+            "tell less",
+        ),
+        code(
+            Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED,
+            "the pipelines of views over views have more than 16 MiB",
+            "make them smaller",
+        ),
+        code(
+            Code::INVALID_INDEX_SPECIFICATION_OPTION,
+            "an option that the index cannot have",
+            "leave it out",
+        ),
+        code(
+            Code::QUERY_FEATURE_NOT_ALLOWED,
+            "an operator that is not allowed there, as `$expr` in an upsert",
+            "write it otherwise",
+        ),
+        code(
+            Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+            "more than twenty pipelines, one within another",
+            "nest them less",
+        ),
         code(Code::CURSOR_KILLED, "the cursor was ended", "ask again, if it was not meant"),
         code(Code::NOT_IMPLEMENTED, "MongoDB has it, and CairnDB has not", "see the page of compatibility"),
+        code(
+            Code::CONVERSION_FAILURE,
+            "a value that cannot become one of the other type",
+            "give `onError`, or filter before",
+        ),
+        code(Code::NO_SUCH_TRANSACTION, "the end of a transaction that never began", "there are none"),
+        code(
+            Code::TOO_MANY_LOGICAL_SESSIONS,
+            "more sessions than the server keeps",
+            "end those that are not used",
+        ),
+        code(
+            Code::FAIL_POINT_SET_FAILED,
+            "a fail point that does not exist, or with options it does not have",
+            "read the message",
+        ),
+        code(
+            Code::INDEX_BUILD_ABORTED,
+            "the index was dropped, or its collection, while it was built",
+            "build it again, if it was not meant",
+        ),
+        code(Code::CLIENT_DISCONNECT, "the client of the call is gone", "nothing"),
+        code(
+            Code::NO_QUERY_EXECUTION_PLANS,
+            "a hint with which the search cannot be done",
+            "leave it out, or name another index",
+        ),
         code(
             Code::QUERY_EXCEEDED_MEMORY_LIMIT,
             "a sort needs more memory, and temporary files are not allowed",
             "allow them, or make an index in that order",
         ),
+        code(Code::API_VERSION_ERROR, "a version of the API that is not 1", "ask for 1"),
+        code(
+            Code::API_STRICT_ERROR,
+            "a command that is not in version 1 of the API",
+            "do not ask for strictness",
+        ),
+        code(Code::MECHANISM_UNAVAILABLE, "a way to log in that is not offered", "use SCRAM-SHA-256"),
+        code(Code::UNSUPPORTED_OP_QUERY_COMMAND, "a driver of before 2016", "use a newer one"),
         code(
             Code::BSON_OBJECT_TOO_LARGE,
             "a document of more than 16 MiB",
@@ -130,12 +297,30 @@ impl CodeMeaning {
             "another document has the `_id`, or the values of a unique index",
             "the details say which; `is_duplicate_key()`",
         ),
+        code(
+            Code::INTERRUPTED_AT_SHUTDOWN,
+            "the store was closed, or the server stopped, during the call",
+            "ask again when it is open",
+        ),
         code(Code::INTERRUPTED, "the call was cancelled", "nothing, if it was meant"),
+        code(Code::CURSOR_IN_USE, "two calls for one cursor at a time", "one after the other"),
+        code(Code::BACKGROUND_OPERATION_IN_PROGRESS, "an index is being built", "wait for it, or end it"),
+        code(
+            Code::MERGE_STAGE_NO_MATCHING_DOCUMENT,
+            "`$merge` with `whenNotMatched: \"fail\"` met a new document",
+            "choose `insert` or `discard`",
+        ),
+        code(
+            Code::DATABASE_DIFFER_CASE,
+            "a database of that name in other letters, large or small, is there",
+            "use its name",
+        ),
         code(
             Code::OUT_OF_DISK_SPACE,
             "the disk is full, or the quota reached",
             "make room; writes succeed again without opening anew",
         ),
+        code(Code::IDL_FAILED_TO_PARSE, "a command lacks a field, or has it twice", "correct it"),
         code(Code::IDL_UNKNOWN_FIELD, "a command has a field that it does not know", "correct its name"),
     ];
 

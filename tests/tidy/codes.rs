@@ -9,6 +9,10 @@ use crate::tree::{File, Finding, Tree};
 
 /// Where the table is.
 const TABLE: &str = "query/src/code.rs";
+/// Where it says what each code means, from which a page of the guide is printed.
+const MEANINGS: &str = "engine/src/error_meaning.rs";
+/// The crates whose errors reach a program or a client. The tool only compares codes that a server has sent.
+const RAISING: [&str; 5] = ["engine/src/", "query/src/", "index/src/", "sequence/src/", "server/src/"];
 /// The least code that is taken for a code wherever it stands.
 const UNMISTAKABLE_MIN: u64 = 1_000;
 /// What stands before a number that becomes a code or is compared with one, blanks left out.
@@ -22,18 +26,49 @@ pub(crate) fn bare_numbers(tree: &Tree) -> Vec<Finding> {
     sources.flat_map(|file| in_file(file, &codes)).collect()
 }
 
-/// The numbers of the table's lines: `NAME = 11000, "Name";`.
+/// Codes that have a name, are raised by a crate, and are not explained.
+pub(crate) fn unexplained(tree: &Tree) -> Vec<Finding> {
+    let file_at = |path| tree.files.iter().find(|file| file.path == path);
+    let Some((table, meanings)) = file_at(TABLE).zip(file_at(MEANINGS)) else { return Vec::new() };
+    let named = lines(table).filter(|line| line.has_name);
+    let missing = named.filter(|line| !mentions(&meanings.code, line.constant));
+    let is_raised = |line: &Line<'_>| {
+        tree.rust().any(|file| {
+            RAISING.iter().any(|folder| file.path.starts_with(folder))
+                && file.path != MEANINGS
+                && mentions(&file.code, line.constant)
+        })
+    };
+    let findings = missing.filter(is_raised);
+    findings.map(|line| meanings.finding(1, format!("{} is raised and has no line", line.constant))).collect()
+}
+
+/// Whether the text has `Code::` and just this name.
+fn mentions(text: &str, constant: &str) -> bool {
+    let mut rests = text.split("Code::").skip(1).filter_map(|rest| rest.strip_prefix(constant));
+    rests.any(|rest| !rest.chars().next().is_some_and(code::is_word))
+}
+
+/// The numbers of the table's lines.
 pub(crate) fn table(tree: &Tree) -> Vec<u64> {
     let file = tree.files.iter().find(|file| file.path == TABLE);
-    let lines = file.into_iter().flat_map(|file| file.text.lines());
-    lines
-        .filter_map(|line| {
-            let (name, number) = line.trim().strip_suffix(';')?.split_once(" = ")?;
-            let is_name = name.chars().all(|character| code::is_word(character) && !character.is_lowercase());
-            let number = number.split(',').next().filter(|_| is_name)?;
-            number.parse().ok()
-        })
-        .collect()
+    file.into_iter().flat_map(lines).map(|line| line.number).collect()
+}
+
+/// A line of the table: `NAME = 11000, "Name";`.
+struct Line<'a> {
+    constant: &'a str,
+    number: u64,
+    has_name: bool,
+}
+
+fn lines(table: &File) -> impl Iterator<Item = Line<'_>> {
+    table.text.lines().filter_map(|line| {
+        let (constant, rest) = line.trim().strip_suffix(';')?.split_once(" = ")?;
+        let is_name = constant.chars().all(|character| code::is_word(character) && !character.is_lowercase());
+        let number = rest.split(',').next().filter(|_| is_name)?;
+        Some(Line { constant, number: number.parse().ok()?, has_name: rest.contains('"') })
+    })
 }
 
 fn in_file(file: &File, codes: &[u64]) -> Vec<Finding> {
@@ -85,6 +120,20 @@ mod tests {
         let tree = Tree::new(vec![File::new(TABLE, ROWS)]);
         assert_eq!(table(&tree), [2, 100, 11_000, 4_890_500]);
         assert!(table(&Tree::load()).len() > 400);
+    }
+
+    #[test]
+    fn a_code_that_is_raised_is_explained() {
+        let meanings = "fn f() { code(Code::BAD_VALUE, \"a\", \"b\") }";
+        let check = |raised: &str, expected: usize| {
+            let files = [(TABLE, ROWS), (MEANINGS, meanings), ("query/src/a.rs", raised)];
+            let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+            assert_eq!(unexplained(&tree).len(), expected, "{raised}");
+        };
+        check("fn f() { refused(Code::BAD_VALUE) }", 0);
+        check("fn f() { refused(Code::OTHER) }", 1);
+        check("fn f() { refused(Code::OTHER_ONE) }", 0);
+        check("fn f() { refused(Code::NO_NAME) }", 0);
     }
 
     #[test]

@@ -117,6 +117,14 @@ fn codes_have_names() {
 }
 
 #[test]
+fn codes_are_explained() {
+    check(
+        "a code that has a name and can be met has a line in `CodeMeaning::ALL`, and so in docs/guide/errors.md",
+        &codes::unexplained(&Tree::load()),
+    );
+}
+
+#[test]
 fn versions_stand_in_the_root_manifest() {
     check(
         "a member's manifest takes versions from the workspace, and of the libraries only `engine` names rocksdb",
