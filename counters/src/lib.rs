@@ -34,6 +34,8 @@
 //! | ordered | writers take turns | refused: follow the cluster's change streams instead |
 //!
 //! It is not a way to make counters: `cairn migrate` does that, and a counter that is not there is an error.
+//!
+//! A recipe: [moving to a cluster](https://github.com/cairndb/cairndb/blob/main/docs/guide/data.md#moving-to-a-cluster).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "mongodb")]

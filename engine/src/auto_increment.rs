@@ -228,6 +228,8 @@ macro_rules! sequence_setters {
             /// What the sequence promises of the order and completeness of its values. The default is
             /// [`Contract::Fast`].
             ///
+            /// A recipe: [invoices without gaps](crate::guide::recipes#invoices-without-gaps).
+            ///
             /// ```
             /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
             #[doc = concat!(" let built = ", $start, ".contract(Contract::Gapless).build();")]

@@ -148,6 +148,8 @@ impl Error {
 
     /// Whether a unique key was already taken, the `_id` included (code 11000). Of several refused writes, whether all were
     /// refused for this reason.
+    ///
+    /// A recipe: [an operation that may be repeated](crate::guide::recipes#an-operation-that-may-be-repeated).
     pub fn is_duplicate_key(&self) -> bool {
         if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
             return !errors.is_empty() && errors.iter().all(|error| Code::DUPLICATE_KEY == error.code);

@@ -74,6 +74,10 @@ impl ServerBuilder {
     /// # Errors
     /// Those of [`bind`](Self::bind), and [`Error::Threads`] if the system refuses threads.
     ///
+    /// A recipe: [looking into a running application][recipe].
+    ///
+    /// [recipe]: https://github.com/cairndb/cairndb/blob/main/docs/guide/data.md#looking-into-a-running-application
+    ///
     /// ```
     /// use cairndb::Client;
     /// use cairndb_server::Server;

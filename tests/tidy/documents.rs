@@ -34,6 +34,36 @@ fn why_broken(tree: &Tree, file: &File, link: &str) -> Option<&'static str> {
     (heading.is_some() && !found).then_some("there is no such heading")
 }
 
+/// The pages of the guide whose headings are recipes.
+const RECIPES: [&str; 2] = ["recipes", "data"];
+
+/// Recipes to which no item of the API leads, and links from the API to recipes that do not exist.
+pub(crate) fn lost_recipes(tree: &Tree) -> Vec<Finding> {
+    RECIPES.into_iter().flat_map(|page| lost_recipes_of(tree, page)).collect()
+}
+
+fn lost_recipes_of(tree: &Tree, page: &str) -> Vec<Finding> {
+    let path = format!("docs/guide/{page}.md");
+    let Some(document) = tree.files.iter().find(|file| file.path == path) else { return Vec::new() };
+    let recipes: Vec<String> = headings(&document.text).collect();
+    // Within the engine's documentation, and from that of the other crates.
+    let starts = [format!("guide::{page}#"), format!("guide/{page}.md#")];
+    let mut linked = Vec::new();
+    for file in tree.rust().filter(|file| file.path.contains("/src/")) {
+        for start in &starts {
+            let links =
+                file.text.split(start.as_str()).skip(1).filter_map(|rest| rest.split([')', '\n']).next());
+            linked.extend(links.map(|link| (file, link)));
+        }
+    }
+    let unlinked = recipes.iter().filter(|recipe| linked.iter().all(|(_, link)| link != recipe));
+    let unlinked =
+        unlinked.map(|recipe| document.finding(1, format!("no item of the API leads to {recipe}")));
+    let broken = linked.iter().filter(|(_, link)| recipes.iter().all(|recipe| recipe != link));
+    let broken = broken.map(|(file, link)| file.finding(1, format!("{page} has no heading {link}")));
+    unlinked.chain(broken).collect()
+}
+
 /// Targets of `[text](target)` and `[name]: target` outside of code, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
@@ -128,6 +158,22 @@ mod tests {
         check(
             "# Own\n[own](#own) [host](https://example.org/x.md) `[code](x.md)`\n```\n[code](x.md)\n```\n",
             &[],
+        );
+    }
+
+    #[test]
+    fn a_recipe_and_the_api_lead_to_each_other() {
+        let check = |source: &str, expected: &[&str]| {
+            let files = [("docs/guide/recipes.md", "# A counter\n"), ("engine/src/a.rs", source)];
+            let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+            let found: Vec<String> = lost_recipes(&tree).into_iter().map(|finding| finding.what).collect();
+            assert_eq!(found, expected);
+        };
+        check("/// [a counter](crate::guide::recipes#a-counter)\nfn f() {}", &[]);
+        check("fn f() {}", &["no item of the API leads to a-counter"]);
+        check(
+            "/// [a](crate::guide::recipes#a-count) [b](crate::guide::recipes#a-counter)\nfn f() {}",
+            &["recipes has no heading a-count"],
         );
     }
 

@@ -138,6 +138,14 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
+fn recipes_are_found_from_the_items_that_they_use() {
+    check(
+        "the documentation of an item links to each recipe of the guide, so that its readers find it",
+        &documents::lost_recipes(&Tree::load()),
+    );
+}
+
+#[test]
 fn no_file_names_a_folder_of_one_machine() {
     check(
         "a path of one developer's machine; take it from the environment",

@@ -52,6 +52,8 @@ impl Client {
     /// Fails with [`ErrorKind::UnsupportedProcessor`] if the linked RocksDB uses instructions that this processor does not
     /// have.
     ///
+    /// A recipe: [a database for each test](crate::guide::recipes#a-database-for-each-test).
+    ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {

@@ -47,6 +47,8 @@ impl Client {
 
     /// Returns a ticket for all writes until now, to wait for their durability later and in any thread.
     ///
+    /// A recipe: [many writes, one wait](crate::guide::recipes#many-writes-one-wait).
+    ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {

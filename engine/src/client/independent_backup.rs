@@ -30,6 +30,8 @@ impl Client {
     /// not verify the call fails, the folder stays as it is, without the marker that allows it to be opened, until the next
     /// backup to the same place, and no older copy is removed. To restore a copy, open it, or copy it first.
     ///
+    /// A recipe: [a nightly backup](crate::guide::data#a-nightly-backup-that-is-verified).
+    ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {

@@ -385,6 +385,8 @@ impl<T> AutoIncrementField<'_, T> {
     /// A [fast](crate::Contract::Fast) sequence can make a larger value visible before a smaller one. So a consumer that
     /// polls for documents "after the last value seen" takes the watermark first, and reads up to it.
     ///
+    /// A recipe: [a queue that is polled](crate::guide::recipes#a-queue-that-is-polled).
+    ///
     /// ```
     /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {

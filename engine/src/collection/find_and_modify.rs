@@ -42,6 +42,8 @@ impl<T> Collection<T> {
     /// No other thread writes the document in between. So if many threads count up a number in it, each gets a number of
     /// its own.
     ///
+    /// A recipe: [a counter](crate::guide::recipes#a-counter).
+    ///
     /// ```
     /// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {

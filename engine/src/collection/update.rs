@@ -31,6 +31,8 @@ impl<T> Collection<T> {
     /// at the same time, one document is inserted, and both change it. The same holds for a unique index, if the filter is
     /// an equality on exactly the index's fields.
     ///
+    /// A recipe: [the optimistic loop](crate::guide::recipes#the-optimistic-loop).
+    ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
     /// # fn main() -> cairndb::Result<()> {
