@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The stores, in the order of the tables. Each has a runner `compare-NAME` beside this program.
-pub(crate) const STORES: [&str; 7] = ["cairndb", "rocksdb", "polodb", "sqlite", "redb", "fjall", "lmdb"];
+pub(crate) const STORES: [&str; 8] =
+    ["cairndb", "rocksdb", "polodb", "sqlite", "redb", "fjall", "lmdb", "lmdb-master3"];
 /// The figures, in the order of the tables.
 pub(crate) const FIGURES: [&str; 6] =
     ["insert_one", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
@@ -20,18 +21,23 @@ pub(crate) const INDEXED: [&str; 5] =
 pub(crate) enum Level {
     /// After its sync to stable storage.
     Synced,
-    /// At once.
+    /// Once the operating system has it.
     Unsynced,
+    /// Once the store has it in its own memory.
+    Delayed,
 }
 
 impl Level {
-    pub(crate) const ALL: [Self; 2] = [Self::Synced, Self::Unsynced];
+    pub(crate) const ALL: [Self; 3] = [Self::Synced, Self::Unsynced, Self::Delayed];
+    /// Those at which the death of the process takes nothing.
+    pub(crate) const SURVIVING: [Self; 2] = [Self::Synced, Self::Unsynced];
 
     /// The word that runners and the CSV file use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Synced => "synced",
             Self::Unsynced => "unsynced",
+            Self::Delayed => "delayed",
         }
     }
 
@@ -40,7 +46,7 @@ impl Level {
     fn work(self) -> [u64; 6] {
         match self {
             Self::Synced => [2_000, 50, 50_000, 5, 2_000, 100_000],
-            Self::Unsynced => [100_000, 100, 100_000, 5, 100_000, 100_000],
+            Self::Unsynced | Self::Delayed => [100_000, 100, 100_000, 5, 100_000, 100_000],
         }
     }
 }

@@ -13,7 +13,7 @@ use plotters::style::{BLACK, Color, IntoFont, RGBColor, WHITE};
 
 use crate::measure::{FIGURES, Figures, Level, STORES};
 
-const SIZE: (u32, u32) = (1_920, 640);
+const SIZE: (u32, u32) = (1_920, 960);
 const OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x4f);
 const THEIRS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 
@@ -46,13 +46,13 @@ fn draw_panel(panel: Panel<'_, '_>, figures: &Figures, level: Level, figure: &st
     let row_height = (height - 50.0) / f64::from(u32::try_from(STORES.len())?);
     let mut top = 40.0;
     for (store, rate) in bars {
-        let length = (width - 160.0) * rate / highest;
+        let length = (width - 180.0) * rate / highest;
         let color = if store == "cairndb" { OURS } else { THEIRS };
-        let corners = [pixel(76.0, top), pixel(76.0 + length, top + row_height * 0.7)];
+        let corners = [pixel(96.0, top), pixel(96.0 + length, top + row_height * 0.7)];
         panel.draw(&Rectangle::new(corners, color.filled()))?;
         let middle = top + row_height * 0.35;
-        label(panel, store, pixel(70.0, middle), HPos::Right)?;
-        label(panel, &short(rate), pixel(80.0 + length, middle), HPos::Left)?;
+        label(panel, store, pixel(90.0, middle), HPos::Right)?;
+        label(panel, &short(rate), pixel(100.0 + length, middle), HPos::Left)?;
         top += row_height;
     }
     Ok(())

@@ -35,6 +35,7 @@ pub(crate) fn version(store: &str) -> Option<String> {
         "redb" => ("redb", "redb"),
         "fjall" => ("fjall", "fjall"),
         "lmdb" => ("heed", "LMDB by heed"),
+        "lmdb-master3" => ("heed3", "LMDB's branch for 1.0 by heed3"),
         _ => return None,
     };
     let locked = [include_str!("../../Cargo.lock"), include_str!("../../polodb/Cargo.lock")];
@@ -50,7 +51,12 @@ fn locked_version<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
 pub(crate) fn table(level: Level, stores: &[&str], figures: &Figures) -> String {
     let heading = match level {
         Level::Synced => "Every commit synced (operations a second, median round)",
-        Level::Unsynced => "No commit waits for a sync (operations a second, median round)",
+        Level::Unsynced => {
+            "No commit waits for a sync; the operating system has it (operations a second, median round)"
+        }
+        Level::Delayed => {
+            "A commit stays in the store's own memory for a moment (operations a second, median round)"
+        }
     };
     let rows = stores.iter().map(|store| (*store, *store, level));
     rows_of(heading, &FIGURES, rows, figures)

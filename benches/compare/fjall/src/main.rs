@@ -1,6 +1,7 @@
 //! The work of the comparison in fjall: BSON bytes under a counter that the runner keeps.
 //!
-//! A commit reaches the operating system as it returns; synced runs add fsync (`SyncAll`).
+//! A commit reaches the operating system as it returns; synced runs add fsync (`SyncAll`). In delayed runs it stays in the
+//! journal's buffer, as fjall allows.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +13,8 @@ struct Fjall {
     db: Database,
     documents: Keyspace,
     next: u64,
-    persist: PersistMode,
+    /// How far each commit is brought. `None` leaves it in the journal's buffer.
+    persist: Option<PersistMode>,
 }
 
 impl Store for Fjall {
@@ -20,12 +22,15 @@ impl Store for Fjall {
     type Id = u64;
 
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
-        let db = Database::builder(folder).open()?;
-        let documents = db.keyspace("documents", KeyspaceCreateOptions::default)?;
         let persist = match durability {
-            Durability::Synced => PersistMode::SyncAll,
-            Durability::Unsynced => PersistMode::Buffer,
+            Durability::Synced => Some(PersistMode::SyncAll),
+            Durability::Unsynced => Some(PersistMode::Buffer),
+            Durability::Delayed => None,
         };
+        let db = Database::builder(folder).manual_journal_persist(persist.is_none()).open()?;
+        let documents = db.keyspace("documents", || {
+            KeyspaceCreateOptions::default().manual_journal_persist(persist.is_none())
+        })?;
         Ok(Self { db, documents, next: 0, persist })
     }
 
@@ -37,15 +42,15 @@ impl Store for Fjall {
         let id = self.next;
         self.documents.insert(id.to_be_bytes(), document)?;
         // An insert alone has reached the operating system already.
-        if self.persist != PersistMode::Buffer {
-            self.db.persist(self.persist)?;
+        if self.persist == Some(PersistMode::SyncAll) {
+            self.db.persist(PersistMode::SyncAll)?;
         }
         self.next += 1;
         Ok(id)
     }
 
     fn insert_many(&mut self, documents: Vec<Vec<u8>>) -> Result<Vec<u64>> {
-        let mut batch = self.db.batch().durability(Some(self.persist));
+        let mut batch = self.db.batch().durability(self.persist);
         let mut ids = Vec::with_capacity(documents.len());
         for document in documents {
             batch.insert(&self.documents, self.next.to_be_bytes(), document);

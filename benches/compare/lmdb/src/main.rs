@@ -25,6 +25,9 @@ impl Store for Lmdb {
 
     #[expect(unsafe_code, reason = "LMDB maps its file, and asks its caller for exclusive use of it")]
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
+        if durability == Durability::Delayed {
+            return Err("LMDB hands each commit to the operating system".into());
+        }
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
         if durability == Durability::Unsynced {

@@ -21,7 +21,7 @@ impl Store for Polo {
     type Id = ObjectId;
 
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
-        if durability == Durability::Unsynced {
+        if durability != Durability::Synced {
             return Err("PoloDB syncs every commit".into());
         }
         let db = Database::open_path(folder)?;

@@ -79,6 +79,7 @@ impl<'a> Server<'a> {
         let commit = match durability {
             Durability::Synced => "synchronous_commit=on",
             Durability::Unsynced => "synchronous_commit=off",
+            Durability::Delayed => return Err("PostgreSQL is measured at two levels".into()),
         };
         let process = programs
             .as_server("postgres")?

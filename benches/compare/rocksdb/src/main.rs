@@ -5,14 +5,45 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rocksdb::{BlockBasedOptions, DB, DBCompressionType, IteratorMode, Options, WriteBatch, WriteOptions};
 use workload::{Durability, Order, Result, Seen, Store};
 
+/// As often as CairnDB does it.
+const WRITE_INTERVAL: Duration = Duration::from_millis(5);
+
 struct Rocks {
-    db: DB,
+    db: Arc<DB>,
     next: u64,
     commit: WriteOptions,
+    /// Hands the log to the operating system again and again, until the sender is gone.
+    flusher: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// Hands the log over at every interval.
+fn start_flusher(db: &Arc<DB>) -> (Sender<()>, JoinHandle<()>) {
+    let (end, ended) = channel();
+    let db = Arc::clone(db);
+    let thread = std::thread::spawn(move || {
+        while ended.recv_timeout(WRITE_INTERVAL) == Err(RecvTimeoutError::Timeout)
+            && db.flush_wal(false).is_ok()
+        {}
+    });
+    (end, thread)
+}
+
+impl Drop for Rocks {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.flusher.take() {
+            drop(end);
+            // A thread that has panicked has flushed nothing more, and the run is over.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Store for Rocks {
@@ -26,9 +57,12 @@ impl Store for Rocks {
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(DBCompressionType::Lz4);
+        options.set_manual_wal_flush(durability == Durability::Delayed);
         let mut commit = WriteOptions::default();
         commit.set_sync(durability == Durability::Synced);
-        Ok(Self { db: DB::open(&options, folder)?, next: 0, commit })
+        let db = Arc::new(DB::open(&options, folder)?);
+        let flusher = (durability == Durability::Delayed).then(|| start_flusher(&db));
+        Ok(Self { db, next: 0, commit, flusher })
     }
 
     fn prepare(order: &Order) -> Result<Vec<u8>> {

@@ -38,6 +38,7 @@ impl Store for Sqlite {
         let synchronous = match durability {
             Durability::Synced => "FULL",
             Durability::Unsynced => "OFF",
+            Durability::Delayed => return Err("SQLite hands each commit to the operating system".into()),
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.execute(

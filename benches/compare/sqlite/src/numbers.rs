@@ -38,6 +38,7 @@ fn connect(file: &Path, durability: Durability) -> Result<Connection> {
     let synchronous = match durability {
         Durability::Synced => "FULL",
         Durability::Unsynced => "NORMAL",
+        Durability::Delayed => return Err("SQLite hands each commit to the operating system".into()),
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     Ok(connection)

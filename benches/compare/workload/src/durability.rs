@@ -10,8 +10,10 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 pub enum Durability {
     /// After its commit was synced to stable storage.
     Synced,
-    /// As soon as the store has it; nothing waits for the disk.
+    /// Once the operating system has it: the death of the process loses nothing, a power failure may.
     Unsynced,
+    /// As soon as the store has it in its own memory: the death of the process may lose it too.
+    Delayed,
 }
 
 impl Durability {
@@ -19,7 +21,8 @@ impl Durability {
         match name {
             "synced" => Ok(Self::Synced),
             "unsynced" => Ok(Self::Unsynced),
-            other => Err(format!("durability '{other}' is neither synced nor unsynced").into()),
+            "delayed" => Ok(Self::Delayed),
+            other => Err(format!("durability '{other}' is neither synced, unsynced nor delayed").into()),
         }
     }
 }
