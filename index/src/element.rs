@@ -9,7 +9,12 @@ use std::str;
 use bson::oid::ObjectId;
 use bson::raw::CStr;
 use bson::spec::{BinarySubtype, ElementType};
-use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegexRef, Timestamp};
+use bson::{
+    DateTime, Decimal128, RawArray, RawBinaryRef, RawBsonRef, RawDocument, RawJavaScriptCodeWithScopeRef,
+    RawRegexRef, Timestamp,
+};
+use serde::de::value::BorrowedBytesDeserializer;
+use serde::{Deserialize, de};
 
 /// Where a document's first element starts: after the length.
 const FIRST_ELEMENT: usize = 4;
@@ -88,19 +93,49 @@ pub struct Element<'a> {
 /// assert_eq!(names, [b"a", b"b"]);
 /// ```
 pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
-    let mut rest = document.get(FIRST_ELEMENT..).unwrap_or_default();
+    let mut start = FIRST_ELEMENT;
     std::iter::from_fn(move || {
-        let (&type_byte, after_kind) = rest.split_first()?;
         // The document's closing zero byte is no type, so the walk ends there.
-        let kind = ElementType::from(type_byte)?;
-        let name = after_kind.get(..after_kind.iter().position(|byte| *byte == 0)?)?;
-        let after_name = after_kind.get(name.len() + 1..)?;
-        let value = after_name.get(..value_bytes(type_byte, after_name)?)?;
-        // Two more than name and value: the type byte, and the zero byte after the name.
-        let (whole, after_element) = rest.split_at_checked(name.len() + 2 + value.len())?;
-        rest = after_element;
-        Some(Element { whole, kind, name, value })
+        let element = element_at(document, start)?;
+        start += element.whole.len();
+        Some(element)
     })
+}
+
+/// The element whose type byte is at `offset` in the bytes of a document. Returns `None` at the document's end, and for what is
+/// no element.
+///
+/// ```
+/// let document = bson::rawdoc! { "a": 1, "b": true };
+/// // Four bytes of length come first.
+/// let first = cairndb_index::element::element_at(document.as_bytes(), 4).unwrap();
+/// let second = cairndb_index::element::element_at(document.as_bytes(), 4 + first.whole.len()).unwrap();
+/// assert_eq!((second.name, second.read()), (&b"b"[..], Some(bson::RawBsonRef::Boolean(true))));
+/// ```
+#[inline]
+pub fn element_at(document: &[u8], offset: usize) -> Option<Element<'_>> {
+    let rest = document.get(offset..)?;
+    let (&type_byte, after_kind) = rest.split_first()?;
+    let kind = ElementType::from(type_byte)?;
+    let name = after_kind.get(..name_len(after_kind)?)?;
+    let after_name = after_kind.get(name.len() + 1..)?;
+    let value = after_name.get(..value_bytes(type_byte, after_name)?)?;
+    // Two more than name and value: the type byte, and the zero byte after the name.
+    let whole = rest.get(..name.len() + 2 + value.len())?;
+    Some(Element { whole, kind, name, value })
+}
+
+impl<'a> Element<'a> {
+    /// The value. Returns `None` for malformed bytes, and for a `DbPointer`, which only `bson` can make.
+    ///
+    /// ```
+    /// let document = bson::rawdoc! { "a": [1, 2] };
+    /// let element = cairndb_index::element::elements(document.as_bytes()).next().unwrap();
+    /// assert_eq!(element.read(), Some(document.get("a").unwrap().unwrap()));
+    /// ```
+    pub fn read(&self) -> Option<RawBsonRef<'a>> {
+        build(self.kind, self.value)
+    }
 }
 
 /// The value of the first field called `name`. Returns `None` if the document has no such field.
@@ -235,9 +270,23 @@ fn build(kind: ElementType, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
             let (pattern, options): (&CStr, &CStr) = (pattern.try_into().ok()?, options.try_into().ok()?);
             RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
         }
-        // `bson` has no public constructor for these.
-        ElementType::Array | ElementType::DbPointer | ElementType::JavaScriptCodeWithScope => return None,
+        ElementType::Array => RawBsonRef::Array(array(bytes.get(..length(bytes)?)?)?),
+        ElementType::JavaScriptCodeWithScope => {
+            let (_, rest) = bytes.get(..length(bytes)?)?.split_first_chunk::<4>()?;
+            let code_bytes = 4 + length(rest)?;
+            let (code, scope) = rest.split_at_checked(code_bytes)?;
+            let (code, scope) = (string(code)?, RawDocument::from_bytes(scope).ok()?);
+            RawBsonRef::JavaScriptCodeWithScope(RawJavaScriptCodeWithScopeRef { code, scope })
+        }
+        // `bson` has no public constructor for it.
+        ElementType::DbPointer => return None,
     })
+}
+
+/// An array, whose bytes are those of a document. `bson` has no constructor for a borrowed one; but it reads one from bytes, as
+/// formats other than BSON have them.
+fn array(bytes: &[u8]) -> Option<&RawArray> {
+    <&RawArray>::deserialize(BorrowedBytesDeserializer::<de::value::Error>::new(bytes)).ok()
 }
 
 fn length(bytes: &[u8]) -> Option<usize> {
@@ -246,8 +295,8 @@ fn length(bytes: &[u8]) -> Option<usize> {
 
 fn string(bytes: &[u8]) -> Option<&str> {
     // The length includes the closing zero byte, which is no part of the text.
-    let end = 4 + length(bytes)?.checked_sub(1)?;
-    str::from_utf8(bytes.get(4..end)?).ok()
+    let (&last, text) = bytes.get(4..4 + length(bytes)?)?.split_last()?;
+    if last == 0 { str::from_utf8(text).ok() } else { None }
 }
 
 fn cstring(bytes: &[u8]) -> Option<(&str, &[u8])> {
@@ -260,7 +309,12 @@ fn binary(bytes: &[u8]) -> Option<RawBsonRef<'_>> {
     let content = rest.get(..length(header)?)?;
     let subtype = BinarySubtype::from(*header.last()?);
     // The old binary subtype repeats its length inside.
-    let content = if subtype == BinarySubtype::BinaryOld { content.get(4..)? } else { content };
+    let content = if subtype == BinarySubtype::BinaryOld {
+        let (inner, rest) = content.split_first_chunk::<4>()?;
+        (length(inner)? == rest.len()).then_some(rest)?
+    } else {
+        content
+    };
     Some(RawBsonRef::Binary(RawBinaryRef { subtype, bytes: content }))
 }
 
@@ -295,6 +349,11 @@ mod tests {
                 prop_assert_eq!(found.name, expected.key().as_str().as_bytes());
                 prop_assert_eq!(found.kind, expected.element_type());
                 prop_assert_eq!(found.value.len(), expected.size());
+                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                let read = found.read().map(|value| format!("{value:?}"));
+                let value = expected.value().unwrap();
+                let is_pointer = expected.element_type() == ElementType::DbPointer;
+                prop_assert_eq!(read, (!is_pointer).then(|| format!("{value:?}")));
                 whole.extend_from_slice(found.whole);
             }
             prop_assert!(walked.next().is_none());

@@ -7,6 +7,7 @@
 use bson::raw::{RawElement, RawIter, cstr};
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::element::{Element, element_at};
 use index::validate::{NESTING_MAX, validate};
 
 /// The offset of a document's first element: it follows the length of 4 bytes.
@@ -21,19 +22,20 @@ pub(crate) struct Malformed {
 
 /// One element of a document or array.
 pub(crate) struct Field<'a> {
-    element: RawElement<'a>,
-    /// The bytes of the document that holds the element.
-    container: &'a [u8],
+    name: &'a str,
+    element: Element<'a>,
     start: usize,
+    /// The element as `bson` reads it, if only `bson` can make its value or say what is wrong with it.
+    slow: Option<RawElement<'a>>,
 }
 
 impl<'a> Field<'a> {
     pub(crate) fn name(&self) -> &'a str {
-        self.element.key().as_str()
+        self.name
     }
 
     pub(crate) fn kind(&self) -> ElementType {
-        self.element.element_type()
+        self.element.kind
     }
 
     /// The offset of the element in its document.
@@ -43,21 +45,24 @@ impl<'a> Field<'a> {
 
     /// The offset of the first byte after the element in its document.
     pub(crate) fn end(&self) -> usize {
-        self.value_start() + self.element.size()
+        self.start + self.element.whole.len()
     }
 
     /// The value's bytes, without type and name.
     pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.container.get(self.value_start()..self.end()).unwrap_or_default()
+        self.element.value
     }
 
     /// The bytes of the whole element: type, name and value.
     pub(crate) fn whole(&self) -> &'a [u8] {
-        self.container.get(self.start..self.end()).unwrap_or_default()
+        self.element.whole
     }
 
     pub(crate) fn value(&self) -> Result<RawBsonRef<'a>, Malformed> {
-        self.element.value().map_err(Malformed::from)
+        match &self.slow {
+            Some(element) => element.value().map_err(Malformed::from),
+            None => self.element.read().ok_or_else(|| self.malformed()),
+        }
     }
 
     /// The document or array that the value is; an array is a document whose names are positions.
@@ -65,9 +70,9 @@ impl<'a> Field<'a> {
         RawDocument::from_bytes(self.bytes()).map_err(Malformed::from)
     }
 
-    fn value_start(&self) -> usize {
-        // One byte of type before the name, and a zero byte after it.
-        self.start + 1 + self.element.key().len() + 1
+    #[cold]
+    fn malformed(&self) -> Malformed {
+        Malformed { reason: format!("malformed value of type {:?} in '{}'", self.kind(), self.name) }
     }
 }
 
@@ -78,31 +83,76 @@ impl From<bson::error::Error> for Malformed {
 }
 
 /// The elements of a document in their order. One that cannot be read gives an error, and ends the walk.
+///
+/// `bson` checks at each step what was checked when the document was, so its walk takes several times as long. It reads what is
+/// read nowhere else: values of the type `DbPointer`, and what is malformed.
 pub(crate) struct Fields<'a> {
+    document: &'a RawDocument,
+    next: usize,
+    /// The walk of `bson`, begun at the first element that needs it, and where it is.
+    slow: Option<Slow<'a>>,
+}
+
+struct Slow<'a> {
     elements: RawIter<'a>,
-    container: &'a [u8],
     next: usize,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(document: &'a RawDocument) -> Self {
-        Self { elements: document.iter_elements(), container: document.as_bytes(), next: FIRST_ELEMENT }
+        Self { document, next: FIRST_ELEMENT, slow: None }
+    }
+
+    /// The element at the current place, as `bson` reads it.
+    #[cold]
+    fn next_slow(&mut self) -> Option<Result<Field<'a>, Malformed>> {
+        let bytes = self.document.as_bytes();
+        let slow = self
+            .slow
+            .get_or_insert_with(|| Slow { elements: self.document.iter_elements(), next: FIRST_ELEMENT });
+        // It has not passed the elements that were read without it. All its steps together are one walk.
+        let start = std::mem::replace(&mut self.next, bytes.len() - 1);
+        while let Some(element) = slow.elements.next() {
+            let element = match element {
+                Ok(element) => element,
+                Err(error) => return Some(Err(error.into())),
+            };
+            // One byte of type before the name, and a zero byte after it.
+            let value_start = slow.next + 1 + element.key().len() + 1;
+            let end = value_start + element.size();
+            if std::mem::replace(&mut slow.next, end) == start {
+                self.next = end;
+                let (name, kind) = (element.key().as_str(), element.element_type());
+                let part = |from: usize| bytes.get(from..end).unwrap_or_default();
+                let found =
+                    Element { whole: part(start), kind, name: name.as_bytes(), value: part(value_start) };
+                return Some(Ok(Field { name, element: found, start, slow: Some(element) }));
+            }
+        }
+        None
     }
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // The iterator of the `bson` crate stops after an error by itself.
-        Some(match self.elements.next()? {
-            Ok(element) => {
-                let field = Field { element, container: self.container, start: self.next };
-                self.next = field.end();
-                Ok(field)
+        let bytes = self.document.as_bytes();
+        let start = self.next;
+        // The last byte is the zero byte that closes the document.
+        if start + 1 == bytes.len() {
+            return None;
+        }
+        let read = element_at(bytes, start).filter(|element| element.kind != ElementType::DbPointer);
+        let named = read.and_then(|element| Some((element, str::from_utf8(element.name).ok()?)));
+        match named {
+            Some((element, name)) if start + element.whole.len() < bytes.len() => {
+                self.next += element.whole.len();
+                Some(Ok(Field { name, element, start, slow: None }))
             }
-            Err(error) => Err(error.into()),
-        })
+            _ => self.next_slow(),
+        }
     }
 }
 
@@ -240,7 +290,10 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use bson::{RawArrayBuf, rawdoc};
+    use bson::{Bson, Document, RawArrayBuf, rawdoc};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
 
     use super::*;
 
@@ -253,6 +306,95 @@ mod tests {
         assert_eq!(wholes, document.as_bytes()[4..document.as_bytes().len() - 1]);
         assert_eq!(fields[0].bytes(), 5_i32.to_le_bytes());
         assert_eq!(fields[2].container().unwrap(), &*rawdoc! { "e": [1] });
+    }
+
+    /// A value of each form in which BSON stores one.
+    fn any_value() -> impl Strategy<Value = Bson> {
+        let text = "[a-zä]{0,4}";
+        prop_oneof![
+            any::<i32>().prop_map(Bson::Int32),
+            any::<f64>().prop_map(Bson::Double),
+            any::<bool>().prop_map(Bson::Boolean),
+            Just(Bson::Null),
+            text.prop_map(Bson::String),
+            vec(text, 0..3).prop_map(Bson::from),
+            text.prop_map(|text| bson::bson!({ "a": { text: 1 } })),
+            text.prop_map(Bson::JavaScriptCode),
+            text.prop_map(|code| {
+                let scope = bson::doc! { "a": 1 };
+                Bson::JavaScriptCodeWithScope(bson::JavaScriptCodeWithScope { code, scope })
+            }),
+            vec(any::<u8>(), 0..4).prop_map(|bytes| {
+                Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::BinaryOld, bytes })
+            }),
+            "[a-c]{0,2}".prop_map(|pattern| {
+                let (pattern, options) = (pattern.try_into().unwrap(), "i".try_into().unwrap());
+                Bson::RegularExpression(bson::Regex { pattern, options })
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn fields_are_those_that_bson_finds(fields in vec(("[a-cä]{0,9}", any_value()), 0..6)) {
+            let document = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
+            let mut found = Fields::of(&document);
+            for expected in document.iter_elements() {
+                let (expected, field) = (expected.unwrap(), found.next().unwrap().unwrap());
+                prop_assert_eq!(field.name(), expected.key().as_str());
+                prop_assert_eq!(field.kind(), expected.element_type());
+                prop_assert_eq!(field.bytes().len(), expected.size());
+                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                let (value, right) = (field.value().unwrap(), expected.value().unwrap());
+                prop_assert_eq!(format!("{value:?}"), format!("{right:?}"));
+            }
+            prop_assert!(found.next().is_none());
+        }
+
+        #[test]
+        fn malformed_fields_are_an_error_where_bson_finds_one(
+            fields in vec(("[a-c]{0,2}", any_value()), 1..4),
+            changes in vec((any::<Index>(), any::<u8>()), 1..4),
+        ) {
+            let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
+            let inside = bytes.len() - 5;
+            for (place, byte) in changes {
+                bytes[4 + place.index(inside)] = byte;
+            }
+            let document = RawDocument::from_bytes(&bytes).unwrap();
+            let mut found = Fields::of(document).map(|field| {
+                let field = field.ok()?;
+                Some((field.name(), field.bytes().len(), format!("{:?}", field.value().ok()?)))
+            });
+            for expected in document.iter_elements() {
+                let expected = expected.ok().and_then(|element| {
+                    let value = format!("{:?}", element.value().ok()?);
+                    Some((element.key().as_str(), element.size(), value))
+                });
+                prop_assert_eq!(found.next(), Some(expected.clone()));
+                // What follows a value that cannot be read is of no account.
+                if expected.is_none() {
+                    return Ok(());
+                }
+            }
+            prop_assert!(found.next().is_none());
+        }
+    }
+
+    #[test]
+    fn pointers_cost_one_walk() {
+        let mut bytes = vec![0; 4];
+        for _ in 0..200_000 {
+            bytes.extend_from_slice(b"\x0Cp\0\x02\0\0\0c\0");
+            bytes.extend_from_slice(&[7; 12]);
+        }
+        bytes.push(0);
+        let length = i32::try_from(bytes.len()).unwrap();
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        let document = RawDocument::from_bytes(&bytes).unwrap();
+        // A walk for each would take minutes.
+        let values = Fields::of(document).map(|field| field.unwrap().value().unwrap());
+        assert_eq!(values.filter(|value| value.as_db_pointer().is_some()).count(), 200_000);
     }
 
     #[test]
