@@ -55,7 +55,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 57] = [
+const FIGURES: [Figure; 58] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -113,6 +113,7 @@ const FIGURES: [Figure; 57] = [
     ("restore", tool::restore),
     ("export_ndjson", tool::export_ndjson),
     ("shell_find", tool::shell_find),
+    ("query_start", tool::query_start),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]

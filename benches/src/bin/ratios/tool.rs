@@ -172,6 +172,24 @@ pub(crate) fn shell_find() -> f64 {
     )
 }
 
+/// Runs a second of `cairn query` for one document of a small store against a run that opens the folder and asks nothing.
+pub(crate) fn query_start() -> f64 {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    insert_batches(&orders(&client), &raw_orders(1_000));
+    client.close().expect("closed");
+    let store = scratch.store();
+    let time_of = |verb: &str, asked: &[&str]| {
+        let mut command = Command::new(cairn());
+        command.arg(verb).arg(&store).args(asked).stdout(Stdio::null());
+        time(|| run(&mut command))
+    };
+    // Runs of some milliseconds differ more than long ones.
+    let rounds = 4 * ROUNDS + 1;
+    let ask = ["db.orders.findOne()", "--db", "bench"];
+    speed_ratio_of(rounds, || time_of("query", &ask), || time_of("sequences", &[]))
+}
+
 fn import(name: &str, write: impl Fn(&mut BufWriter<File>, &RawDocumentBuf) -> std::io::Result<()>) -> f64 {
     let scratch = Scratch::new();
     let file = scratch.path(name);
