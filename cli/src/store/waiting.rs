@@ -10,7 +10,7 @@ use query::code::Code;
 use crate::failure::{Exit, Failure};
 
 /// How often the token is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// The result of a call, unless the token is cancelled first.
 pub(super) fn wait<T: Send + 'static>(
@@ -40,7 +40,7 @@ pub(super) fn receive<T>(token: &CancellationToken, from: &Receiver<T>) -> Resul
     }
 }
 
-fn interrupted() -> Failure {
+pub(super) fn interrupted() -> Failure {
     Failure {
         code: Some(Code::INTERRUPTED.number()),
         ..Failure::new(Exit::Failed, "operation was interrupted")
