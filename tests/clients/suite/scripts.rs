@@ -35,6 +35,11 @@ fn pymongo_numbers_optimistically_in_several_threads() {
 }
 
 #[test]
+fn pymongo_follows_capped_collections() {
+    python("capped.py");
+}
+
+#[test]
 fn pymongo_uses_sequences_and_numbered_fields() {
     python("sequences.py");
 }
@@ -97,10 +102,21 @@ fn mongosh_looks_around() {
     mongosh("looks.js");
 }
 
+#[test]
+fn mongosh_caps_collections() {
+    mongosh("capped.js");
+}
+
+/// Not in the tool's own shell, which has no tailable cursors.
+#[test]
+fn mongosh_follows_a_capped_collection() {
+    mongosh("tailable.js");
+}
+
 /// The tool's own shell runs what mongosh runs, on a server and on a folder.
 #[test]
 fn the_tool_s_shell_runs_the_scripts_of_mongosh() {
-    for name in ["counters.js", "optimistic.js", "looks.js"] {
+    for name in ["counters.js", "optimistic.js", "looks.js", "capped.js"] {
         let cairn = Cairn::start();
         script::shell(&cairn.uri(), name);
         cairn.stop();
