@@ -1,7 +1,7 @@
 //! CairnDB's side: a database in a folder of its own that goes away with it.
 
 use cairndb::bson::RawDocumentBuf;
-use cairndb::{Client, Collection, Durability};
+use cairndb::{Client, ClientBuilder, Collection, Durability};
 use tempfile::TempDir;
 
 use crate::raw::{SYNC_INTERVAL, WRITE_INTERVAL};
@@ -30,9 +30,20 @@ impl Ours {
         Self::with(Durability::Delayed { write_interval: WRITE_INTERVAL, sync_interval: SYNC_INTERVAL })
     }
 
+    /// Makes one whose sorts and groups may take as much memory before they go on in files.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn with_stage_memory(bytes: usize) -> Self {
+        Self::built(Client::builder().stage_memory(bytes))
+    }
+
     fn with(durability: Durability) -> Self {
+        Self::built(Client::builder().durability(durability))
+    }
+
+    fn built(builder: ClientBuilder) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let builder = Client::builder().durability(durability);
         let client = builder.open(folder.path().join("db")).expect("a new database");
         client.database("bench").create_collection("orders").run().expect("a new collection");
         Self { client, folder }

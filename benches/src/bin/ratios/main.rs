@@ -1,7 +1,7 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. In figures that end with `best` RocksDB has
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`, of windows in `windows`, of joins in `joins`, of reads by an index in
+//! of filters, sorts and updates in `queries`, of groups and of sorts in files in `stages`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
 //! of opening after a crash in `recovery`, of the server in `server`, of the tool `cairn` in `tool`.
 //!
@@ -19,6 +19,7 @@ mod queries;
 mod recovery;
 mod rounds;
 mod server;
+mod stages;
 mod tool;
 mod windows;
 
@@ -55,7 +56,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 58] = [
+const FIGURES: [Figure; 60] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -85,6 +86,8 @@ const FIGURES: [Figure; 58] = [
     ("update_inc", || queries::update_inc(Opponent::Alike)),
     ("update_best", || queries::update_inc(Opponent::Best)),
     ("window_moving", windows::window_moving),
+    ("group_scan", stages::group_scan),
+    ("spill_sort", stages::spill_sort),
     ("lookup_indexed", joins::lookup_indexed),
     ("lookup_hash", joins::lookup_hash),
     ("find_by_index", indexed::find_by_index),
