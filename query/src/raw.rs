@@ -198,6 +198,36 @@ impl Operand {
     }
 }
 
+/// A value in the bytes of its stored form, which are borrowed: its type, and what follows the name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredValue<'a> {
+    kind: ElementType,
+    bytes: &'a [u8],
+}
+
+impl<'a> StoredValue<'a> {
+    pub(crate) fn document(document: &'a RawDocument) -> Self {
+        Self { kind: ElementType::EmbeddedDocument, bytes: document.as_bytes() }
+    }
+
+    /// How many bytes the value has.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// An array, by its bytes.
+    pub(crate) fn array(bytes: &'a [u8]) -> Self {
+        Self { kind: ElementType::Array, bytes }
+    }
+}
+
+impl Operand {
+    /// The value, borrowed.
+    pub(crate) fn stored(&self) -> StoredValue<'_> {
+        StoredValue { kind: self.kind(), bytes: self.bytes() }
+    }
+}
+
 /// A document that is being written.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -215,6 +245,10 @@ impl Writer {
 
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -283,8 +317,13 @@ impl Writer {
 
     /// Appends a whole element.
     pub(crate) fn operand(&mut self, name: &str, operand: &Operand) {
-        self.header(operand.kind(), name);
-        self.copy(operand.bytes());
+        self.stored(name, operand.stored());
+    }
+
+    /// Appends a whole element with a value that is copied.
+    pub(crate) fn stored(&mut self, name: &str, value: StoredValue<'_>) {
+        self.header(value.kind, name);
+        self.copy(value.bytes);
     }
 }
 

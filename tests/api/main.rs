@@ -49,6 +49,7 @@ mod io_errors;
 mod key_ranges;
 mod lookup;
 mod lookup_pipeline;
+mod lookup_unwound;
 mod malformed;
 mod merge_model;
 mod metrics;

@@ -49,13 +49,19 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// The direction of the field `name`, if the index is a unique one on this field alone that searches may use and that
+    /// The direction of the field `name`, if the index is one on this field alone that searches may use and that
     /// has an entry for each of its values, by the bytes of texts.
-    pub(crate) fn unique_on(&self, name: &str) -> Option<Direction> {
+    pub(crate) fn whole_on(&self, name: &str) -> Option<Direction> {
         let [field] = self.spec.fields() else { return None };
-        let is_whole = self.spec.is_unique() && self.settings.partial.is_none() && !self.settings.hidden;
+        let is_whole =
+            self.settings.partial.is_none() && !self.settings.hidden && self.spec.wildcard().is_none();
         let is_whole = is_whole && self.spec.collation().is_simple();
         (is_whole && field.path.as_str() == name).then_some(field.direction)
+    }
+
+    /// As [`whole_on`](Self::whole_on), if the index is a unique one.
+    pub(crate) fn unique_on(&self, name: &str) -> Option<Direction> {
+        if self.spec.is_unique() { self.whole_on(name) } else { None }
     }
 }
 

@@ -47,6 +47,8 @@ impl<T> Collection<T> {
     /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole: if
     /// that needs more than 100 MiB, the pipeline fails with code 292. A `$match` at the start of its pipeline uses an index
     /// too. A pipeline of `$lookup` without any equality reads the other collection for each document.
+    /// An `$unwind` of its array right after it makes both one stage: the array is never made, and may be larger than a document. Of a
+    /// `$match` after that, conditions on fields of what is found are looked up with it.
     /// `$graphLookup` follows documents of another collection along their fields, at the same moment too. An index on
     /// `connectToField` is asked in each step; without one the collection is read once, as far as `restrictSearchWithMatch`
     /// matches. What is reached must fit one document.
@@ -292,9 +294,10 @@ impl<'a, T> Aggregate<'a, T> {
         if let Some(stage) = own.writer() {
             self.written(stage, own.variables())?.check(depth)?;
         }
-        let piped = |piped: Piped, stages: &[Document], namespace| {
+        let piped = |pipeline: &Pipeline, piped: Piped, stages: &[Document], namespace| {
+            let stages = executed(pipeline, stages, 0)?;
             let done = drained(piped, depth)?;
-            Ok(ExplainedPipeline { namespace, search: None, stages: stages.to_vec(), done })
+            Ok(ExplainedPipeline { namespace, search: None, stages, done })
         };
         match &self.target {
             // Only a pipeline over documents has a plan. The other sources choose nothing.
@@ -302,10 +305,10 @@ impl<'a, T> Aggregate<'a, T> {
                 if *pipeline.source() == Source::Collection {
                     return explain_search(base, pipeline, stages, &self.options, depth);
                 }
-                piped(on_collection(base, pipeline)?, stages, Some(base.namespace()))
+                piped(&pipeline.clone(), on_collection(base, pipeline)?, stages, Some(base.namespace()))
             }),
             Target::Database { shared, name, .. } => {
-                piped(on_database(shared, name, own)?, &self.pipeline, None)
+                piped(&own.clone(), on_database(shared, name, own)?, &self.pipeline, None)
             }
         }
     }
@@ -525,7 +528,7 @@ fn explain_search(
         return Ok(ExplainedPipeline { namespace, search: Some(explained), stages: Vec::new(), done: None });
     };
     // What the search took over is shown by its plan. Only the stages after it are listed.
-    let stages = stages.iter().skip(first).cloned().collect();
+    let stages = executed(&pipeline, stages, first)?;
     if depth == Depth::Plan {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
         return Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done: None });
@@ -546,6 +549,16 @@ fn explain_search(
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());
     Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done })
+}
+
+/// The stages from the position `first` on, as they are executed.
+fn executed(pipeline: &Pipeline, stages: &[Document], first: usize) -> Result<Vec<Document>> {
+    let stages = (0..).zip(stages).skip(first);
+    let stages = stages.filter_map(|(position, stage)| {
+        let shown = |stage: RawDocumentBuf| pipeline.executed_stage(position, &stage);
+        RawDocumentBuf::try_from(stage).map(shown).transpose()
+    });
+    stages.map(|stage| Ok(Document::try_from(&stage?)?)).collect()
 }
 
 /// Executes the pipeline to its end, if `depth` asks for that, and returns what it did.

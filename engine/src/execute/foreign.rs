@@ -7,11 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawDocument};
+use index::path::FieldPath;
 use query::expression::Variables;
 use query::pipeline::Pipeline;
-use query::pipeline::foreign::{Documents, Foreign};
+use query::pipeline::foreign::{Documents, FieldIndex, Foreign};
 
 use crate::error::{Error, Result};
+use crate::execute::field_lookup::FieldLookup;
 use crate::execute::leading::leading;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
@@ -112,5 +114,19 @@ impl Foreign<Error> for ForeignViews {
         };
         let rows = self.view(collection).map(open).transpose()?;
         Ok(Box::new(RowStream::new(rows, variables.operation().clone())))
+    }
+
+    fn field_index(
+        &self,
+        collection: &str,
+        field: &FieldPath,
+        variables: &Variables,
+    ) -> Result<Option<Box<dyn FieldIndex<Error> + Send + Sync>>> {
+        // A view has no indexes of its own, and the filter of one that is nothing else has to be joined with what is asked for.
+        if self.all.derived.contains_key(collection) {
+            return Ok(None);
+        }
+        let lookup = self.view(collection).and_then(|view| FieldLookup::of(&view, field, variables));
+        Ok(lookup.map(|lookup| Box::new(lookup) as Box<dyn FieldIndex<Error> + Send + Sync>))
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod choose;
 mod entry_walk;
 pub(crate) mod explain;
+mod field_lookup;
 pub(crate) mod foreign;
 mod found_key;
 mod key_walk;

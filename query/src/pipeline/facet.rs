@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::path::FieldPath;
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::code::Code;
 use crate::expression::Variables;
 use crate::operation::OperationContext;
 use crate::pipeline::error::{Error, Fault, at};
-use crate::pipeline::foreign::{Documents, Foreign};
+use crate::pipeline::foreign::{Documents, FieldIndex, Foreign};
 use crate::pipeline::options::object;
 use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::raw::Fields;
@@ -318,6 +319,12 @@ struct DocumentsAside<E> {
     aside: Aside<E>,
 }
 
+/// An index of another collection, read for a pipeline of a `$facet`.
+struct IndexAside<E> {
+    index: Box<dyn FieldIndex<E> + Send + Sync>,
+    aside: Aside<E>,
+}
+
 impl<E: Send + 'static> ForeignAside<E> {
     fn documents(&self, documents: Documents<E>) -> Documents<Error> {
         Box::new(DocumentsAside { documents, aside: self.aside.clone() })
@@ -338,6 +345,38 @@ impl<E: Send + 'static> Foreign<Error> for ForeignAside<E> {
     fn scan(&self, collection: &str, variables: &Variables) -> Result<Documents<Error>, Error> {
         let scanned = self.foreign.scan(collection, variables);
         scanned.map(|documents| self.documents(documents)).map_err(|error| self.aside.keep(error))
+    }
+
+    fn field_index(
+        &self,
+        collection: &str,
+        field: &FieldPath,
+        variables: &Variables,
+    ) -> Result<Option<Box<dyn FieldIndex<Error> + Send + Sync>>, Error> {
+        let index = self.foreign.field_index(collection, field, variables);
+        let index = index.map_err(|error| self.aside.keep(error))?;
+        Ok(index.map(|index| {
+            Box::new(IndexAside { index, aside: self.aside.clone() })
+                as Box<dyn FieldIndex<Error> + Send + Sync>
+        }))
+    }
+}
+
+impl<E> FieldIndex<Error> for IndexAside<E> {
+    fn find(&mut self, value: RawBsonRef<'_>) -> Result<bool, Error> {
+        self.index.find(value).map_err(|error| self.aside.keep(error))
+    }
+
+    fn advance(&mut self) -> Result<bool, Error> {
+        self.index.advance().map_err(|error| self.aside.keep(error))
+    }
+
+    fn current(&self) -> &RawDocument {
+        self.index.current()
+    }
+
+    fn rest(&mut self) {
+        self.index.rest();
     }
 }
 

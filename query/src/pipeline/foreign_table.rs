@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::Collation;
@@ -16,24 +15,36 @@ use index::path::{FieldPath, leaves};
 use crate::operation::Reservation;
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
+use crate::pipeline::stream::nothing;
 use crate::value::elements;
 
 /// The documents by the values of a field.
 #[derive(Debug)]
 pub(super) struct ForeignTable {
-    /// Shared with what reads them for one document.
-    documents: Vec<Arc<RawDocumentBuf>>,
-    /// Indexes into `documents`, ascending.
-    indexes: HashMap<Box<[u8]>, Vec<usize>>,
+    documents: Vec<RawDocumentBuf>,
+    indexes: HashMap<Box<[u8]>, Indexes>,
+    /// The key of the value that is added.
+    key: Vec<u8>,
     memory: StageMemory,
     /// Which texts are equal.
     collation: Collation,
 }
 
+/// Indexes into the documents, ascending. Most values have one, which needs no memory of its own.
+#[derive(Debug)]
+struct Indexes {
+    first: usize,
+    more: Vec<usize>,
+}
+
+/// The bytes that are allocated in advance for a key: that of a number or an `ObjectId` is shorter.
+const KEY_BYTES_GUESS: usize = 32;
+
 impl ForeignTable {
     /// An empty table, which charges what it holds to `memory`.
     pub(super) fn new(memory: StageMemory, collation: Collation) -> Self {
-        Self { documents: Vec::new(), indexes: HashMap::new(), memory, collation }
+        let (documents, indexes, key) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { documents, indexes, key, memory, collation }
     }
 
     /// Adds a document under all values that a filter would find it by.
@@ -49,50 +60,79 @@ impl ForeignTable {
         });
         added?;
         self.memory.grow(document.as_bytes().len() + size_of::<RawDocumentBuf>())?;
-        self.documents.push(Arc::new(document.to_owned()));
+        self.documents.push(document.to_owned());
         Ok(())
     }
 
-    /// The documents that have one of the values, in the order of the collection and each once. `room` holds what the
-    /// answer takes.
+    /// Puts the indexes of the documents that have one of the values into `found`, in the order of the collection and each once.
+    /// `room` holds what they take.
     pub(super) fn find(
         &self,
         values: &[RawBson],
         room: &mut Reservation,
-    ) -> Result<Vec<Arc<RawDocumentBuf>>, Fault> {
-        let mut indexes = Vec::new();
-        let mut key = Vec::new();
+        found: &mut Vec<usize>,
+    ) -> Result<(), Fault> {
+        found.clear();
         for value in values {
-            room.operation().step()?;
-            key.clear();
-            self.collation.encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
-            let with_value = self.indexes.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
-            room.operation().steps(with_value.len() as u64)?;
-            room.grow_by_steps((indexes.len() + with_value.len()) * 2 * size_of::<usize>())?;
-            indexes.extend_from_slice(with_value);
+            self.add_found(value.as_raw_bson_ref(), room, found)?;
         }
-        // A document with two of the values was found twice.
-        indexes.sort_unstable();
-        indexes.dedup();
-        let documents = indexes.into_iter().filter_map(|index| self.documents.get(index).map(Arc::clone));
-        Ok(documents.collect())
+        if values.len() > 1 {
+            // A document with two of the values was found twice.
+            found.sort_unstable();
+            found.dedup();
+        }
+        Ok(())
+    }
+
+    /// Puts the indexes of the documents that have a value into `found`, in the order of the collection.
+    pub(super) fn find_value(
+        &self,
+        value: RawBsonRef<'_>,
+        room: &mut Reservation,
+        found: &mut Vec<usize>,
+    ) -> Result<(), Fault> {
+        found.clear();
+        self.add_found(value, room, found)
+    }
+
+    /// The document at an index that was found. It is empty for any other.
+    pub(super) fn document(&self, index: usize) -> &RawDocument {
+        self.documents.get(index).map_or(nothing(), |document| document)
+    }
+
+    /// Adds the indexes of the documents that have a value.
+    fn add_found(
+        &self,
+        value: RawBsonRef<'_>,
+        room: &mut Reservation,
+        found: &mut Vec<usize>,
+    ) -> Result<(), Fault> {
+        room.operation().step()?;
+        let mut key = Vec::with_capacity(KEY_BYTES_GUESS);
+        self.collation.encode(value, Direction::Ascending, &mut key);
+        let Some(Indexes { first, more }) = self.indexes.get(key.as_slice()) else { return Ok(()) };
+        room.operation().steps(1 + more.len() as u64)?;
+        room.grow_by_steps((found.len() + 1 + more.len()) * 2 * size_of::<usize>())?;
+        found.push(*first);
+        found.extend_from_slice(more);
+        Ok(())
     }
 
     fn add_value(&mut self, value: Option<RawBsonRef<'_>>, index: usize) -> Result<(), Fault> {
-        let mut key = Vec::new();
+        self.key.clear();
         // A missing field and undefined match null.
         let value = value.filter(|value| *value != RawBsonRef::Undefined).unwrap_or(RawBsonRef::Null);
-        self.collation.encode(value, Direction::Ascending, &mut key);
-        if let Some(indexes) = self.indexes.get_mut(key.as_slice()) {
+        self.collation.encode(value, Direction::Ascending, &mut self.key);
+        if let Some(Indexes { first, more }) = self.indexes.get_mut(self.key.as_slice()) {
             // An array can have a value twice.
-            if indexes.last() != Some(&index) {
+            if *more.last().unwrap_or(first) != index {
                 self.memory.grow(2 * size_of::<usize>())?;
-                indexes.push(index);
+                more.push(index);
             }
             return Ok(());
         }
-        self.memory.grow(key.len() + size_of::<(Box<[u8]>, Vec<usize>)>() + 4 * size_of::<usize>())?;
-        self.indexes.insert(key.into_boxed_slice(), vec![index]);
+        self.memory.grow(self.key.len() + size_of::<(Box<[u8]>, Indexes)>() + 4 * size_of::<usize>())?;
+        self.indexes.insert(Box::from(self.key.as_slice()), Indexes { first: index, more: Vec::new() });
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
 use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::pipeline::unwind::put;
-use crate::raw::Operand;
+use crate::raw::{Operand, StoredValue};
 use crate::value::{describe, elements, integer};
 
 const STAGE: &str = "$graphLookup";
@@ -350,13 +350,14 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
             Some(table) => table,
             None => self.build()?,
         };
-        let found = table.find(wanted.values, &mut self.room);
         // Put back before anything can fail: a second table would be read for nothing.
-        self.table = Some(table);
-        for document in found.map_err(&at)? {
+        let table = self.table.insert(table);
+        let mut found = Vec::new();
+        table.find(wanted.values, &mut self.room, &mut found).map_err(&at)?;
+        for document in found.into_iter().map(|index| table.document(index)) {
             // The table has null for a missing field as well.
-            if !wanted.is_null || self.graph.has_null(&document, &self.variables).map_err(&at)? {
-                visit(&document, reached, level, &mut self.memory).map_err(&at)?;
+            if !wanted.is_null || self.graph.has_null(document, &self.variables).map_err(&at)? {
+                visit(document, reached, level, &mut self.memory).map_err(&at)?;
             }
         }
         Ok(())
@@ -399,7 +400,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
         for (id, found) in level {
             // As in MongoDB the depth is there before the document is asked where it leads to.
             let document = match &self.graph.depth_names {
-                Some(names) => put(&found, names, Some(&Operand::new(RawBsonRef::Int64(depth))))?,
+                Some(names) => put(&found, names, Some(Operand::new(RawBsonRef::Int64(depth)).stored()))?,
                 None => found,
             };
             reached.bytes = reached.bytes.saturating_add(document.as_bytes().len());
@@ -442,8 +443,8 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     fn put(&mut self, reached: &Reached) -> Result<(), Fault> {
         // The array is copied into the document.
         self.memory.grow(reached.bytes)?;
-        let array = Operand::new(RawBsonRef::Array(&reached.documents));
-        self.current = put(self.input.current(), &self.graph.names, Some(&array))?;
+        let array = StoredValue::array(reached.documents.as_bytes());
+        self.current = put(self.input.current(), &self.graph.names, Some(array))?;
         // The array adds two levels and its own bytes to documents that are valid by themselves.
         validate(self.current.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
         Ok(())

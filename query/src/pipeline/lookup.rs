@@ -6,28 +6,24 @@
 //! field as null. What an index finds is looked up for each document. Otherwise the other collection is read once,
 //! into a hash table that counts as memory of the stage. A pipeline without any equality reads it for each document, and
 //! one that needs nothing of the documents runs once.
+//!
+//! Here is what the stage is told, and what it asks for a document. How that is found is in `foreign_search`, what becomes
+//! of it in `joining`.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use index::path::{FieldPath, leaves};
-use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
-use crate::operation::Reservation;
 use crate::path::parse_path;
 use crate::pipeline::correlation::{Condition, ForeignField, is_correlated, key_value};
-use crate::pipeline::error::{Error, Fault, at};
-use crate::pipeline::foreign::Foreign;
-use crate::pipeline::foreign_table::ForeignTable;
-use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
+use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::options;
 use crate::pipeline::source::Source;
-use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
-use crate::pipeline::unwind::put;
-use crate::raw::{Fields, Operand};
+use crate::pipeline::stream::nothing;
+use crate::raw::Fields;
 use crate::value::{describe, elements};
 
 pub(super) const STAGE: &str = "$lookup";
@@ -46,23 +42,23 @@ pub(super) struct LookupArgument {
 pub(super) struct Lookup {
     /// The other collection. Absent if `documents` take its place.
     pub(super) from: Option<String>,
-    documents: Vec<RawDocumentBuf>,
-    equality: Option<Equality>,
+    pub(super) documents: Vec<RawDocumentBuf>,
+    pub(super) equality: Option<Equality>,
     /// The variables of `let`.
     definitions: Vec<(String, Expression)>,
     /// Whether the pipeline can give something else for each document.
     is_correlated: bool,
     /// The condition that the pipeline begins with.
-    condition: Option<Condition>,
+    pub(super) condition: Option<Condition>,
     /// The components of the path of the field that gets the array.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 }
 
 /// `localField` and `foreignField`.
 #[derive(Clone, Debug)]
-struct Equality {
-    local: FieldPath,
-    foreign: ForeignField,
+pub(super) struct Equality {
+    pub(super) local: FieldPath,
+    pub(super) foreign: ForeignField,
 }
 
 impl LookupArgument {
@@ -132,8 +128,18 @@ impl LookupArgument {
 }
 
 impl Lookup {
+    /// Whether each document gets the same.
+    pub(super) fn is_constant(&self) -> bool {
+        self.equality.is_none() && !self.is_correlated
+    }
+
+    /// The equality, if the documents that it finds are all that the stage asks for.
+    pub(super) fn only_equality(&self) -> Option<&Equality> {
+        self.equality.as_ref().filter(|_| self.condition.is_none())
+    }
+
     /// The variables of the pipeline for a document.
-    fn variables(&self, document: &RawDocument, outer: &Variables) -> Result<Variables, Fault> {
+    pub(super) fn variables(&self, document: &RawDocument, outer: &Variables) -> Result<Variables, Fault> {
         let mut variables = outer.clone();
         for (name, expression) in &self.definitions {
             // Each sees the variables around the stage, and none of the same `let`.
@@ -143,7 +149,7 @@ impl Lookup {
     }
 
     /// What documents of the other collection must have for a document, and the filter that an index may answer.
-    fn wanted(&self, document: &RawDocument, variables: &Variables) -> Result<Wanted, Fault> {
+    pub(super) fn wanted(&self, document: &RawDocument, variables: &Variables) -> Result<Wanted, Fault> {
         let mut conditions = Vec::new();
         // As long as nothing is known to be equal, no table could answer.
         let mut keyed = Keyed::Never;
@@ -167,24 +173,25 @@ impl Lookup {
                 }
             }
         }
-        Ok(Wanted { filter: all_of(conditions), keyed })
+        Ok(Wanted { conditions, keyed })
     }
 }
 
 /// What one document asks of the other collection.
-struct Wanted {
-    filter: RawDocumentBuf,
-    keyed: Keyed,
+pub(super) struct Wanted {
+    /// The filters that must all match.
+    pub(super) conditions: Vec<RawDocumentBuf>,
+    pub(super) keyed: Keyed,
 }
 
 /// The values that a hash table can be asked for.
-enum Keyed {
+pub(super) enum Keyed {
     Never,
     By(ForeignField, Vec<RawBson>),
 }
 
-/// A filter for what matches all conditions.
-fn all_of(mut conditions: Vec<RawDocumentBuf>) -> RawDocumentBuf {
+/// A filter for what matches all conditions. Without any it is the empty one.
+pub(super) fn all_of(mut conditions: Vec<RawDocumentBuf>) -> RawDocumentBuf {
     // One filter stays as it is: the planner recognizes a lookup by `_id` in it.
     if conditions.len() < 2 {
         return conditions.pop().unwrap_or_default();
@@ -213,6 +220,22 @@ fn local_values(document: &RawDocument, local: &FieldPath) -> Vec<RawBson> {
         values.push(RawBson::Null);
     }
     values
+}
+
+/// The value that is looked up for a document. Returns `None` if there are several.
+pub(super) fn local_value<'d>(document: &'d RawDocument, local: &FieldPath) -> Option<RawBsonRef<'d>> {
+    let (mut count, mut last) = (0_u32, RawBsonRef::Null);
+    let mut add = |value: RawBsonRef<'d>| {
+        count += 1;
+        last = if value == RawBsonRef::Undefined { RawBsonRef::Null } else { value };
+        if count > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let is_one = leaves(document, local, &mut |leaf| match leaf.value {
+        Some(RawBsonRef::Array(array)) if leaf.expand => elements(array).try_for_each(&mut add),
+        Some(value) => add(value),
+        None => ControlFlow::Continue(()),
+    });
+    is_one.is_continue().then_some(last)
 }
 
 /// Parses `let`: the definitions, and the variables of the pipeline.
@@ -276,182 +299,4 @@ fn path(
 /// The error of the stages.
 pub(super) fn inside(error: Error) -> Fault {
     Fault::Facet { field: STAGE.to_owned(), error: Box::new(error) }
-}
-
-/// Runs the stages of a pipeline, without as many of the first ones, over documents.
-pub(super) type RunStages<'i, E> =
-    Box<dyn Fn(StageInput<'i, E>, &Variables, usize) -> StageInput<'i, E> + Send + Sync + 'i>;
-
-/// The stream of a `$lookup`.
-pub(super) struct Joining<'i, E> {
-    input: StageInput<'i, E>,
-    lookup: Lookup,
-    /// Absent if the pipeline has no stages.
-    run: Option<RunStages<'i, E>>,
-    position: usize,
-    variables: Variables,
-    foreign: Arc<dyn Foreign<E> + Send + Sync>,
-    /// The other collection in memory. Absent as long as an index finds everything.
-    table: Option<ForeignTable>,
-    /// The results of a pipeline that needs nothing of the documents.
-    constant: Option<Found>,
-    /// The memory of the documents that were found for the current one.
-    room: Reservation,
-    current: RawDocumentBuf,
-}
-
-/// The documents that were found for one document.
-struct Found {
-    documents: RawArrayBuf,
-    bytes: usize,
-}
-
-impl<'i, E: From<Error> + 'i> Joining<'i, E> {
-    pub(super) fn new(
-        input: StageInput<'i, E>,
-        lookup: Lookup,
-        run: Option<RunStages<'i, E>>,
-        at: (usize, Variables),
-        foreign: Arc<dyn Foreign<E> + Send + Sync>,
-    ) -> Self {
-        let (position, variables) = at;
-        let room = Reservation::of(variables.operation());
-        Self {
-            input,
-            lookup,
-            run,
-            position,
-            variables,
-            foreign,
-            table: None,
-            constant: None,
-            room,
-            current: RawDocumentBuf::new(),
-        }
-    }
-
-    /// Joins the input's current document.
-    fn join(&mut self) -> Result<(), E> {
-        let at = at::<E>(self.position);
-        // Taken out and put back, because what is found must not be borrowed from the stage that it changes.
-        if let Some(found) = self.constant.take() {
-            let put = self.put(&found);
-            self.constant = Some(found);
-            return put.map_err(at);
-        }
-        let variables = self.lookup.variables(self.input.current(), &self.variables).map_err(&at)?;
-        let (documents, matched) = self.documents(&variables)?;
-        let mut results = match &self.run {
-            Some(run) => run(documents, &variables, matched),
-            None => documents,
-        };
-        let mut found = Found { documents: RawArrayBuf::new(), bytes: 0 };
-        while results.advance()? == Step::Document {
-            self.add(&mut found, results.current()).map_err(&at)?;
-        }
-        // The stages let go of their memory before the result takes its own.
-        drop(results);
-        self.put(&found).map_err(at)?;
-        // The results of one document are bounded, so they can be kept.
-        if self.lookup.equality.is_none() && !self.lookup.is_correlated {
-            self.constant = Some(found);
-        }
-        Ok(())
-    }
-
-    /// What the pipeline reads for the current document, and how many of its first stages that has done already.
-    fn documents(&mut self, variables: &Variables) -> Result<(StageInput<'i, E>, usize), E> {
-        let at = at::<E>(self.position);
-        let Wanted { filter, keyed } = self.lookup.wanted(self.input.current(), variables).map_err(&at)?;
-        // Without a value for the table, another condition may still have an index.
-        if self.table.is_none() || matches!(keyed, Keyed::Never) {
-            // A filter for everything is a scan, which no index would make shorter.
-            let found = match &self.lookup.from {
-                Some(from) if !filter.is_empty() => self.foreign.find(from, &filter, variables)?,
-                Some(_) | None => None,
-            };
-            if let Some(found) = found {
-                return Ok((found, usize::from(self.lookup.condition.is_some())));
-            }
-        }
-        let Keyed::By(field, values) = keyed else { return Ok((self.scan(variables)?, 0)) };
-        // Once the table is built, it answers for all documents.
-        let table = match self.table.take() {
-            Some(table) => table,
-            None => self.build(&field.path)?,
-        };
-        let found = table.find(&values, &mut self.room);
-        self.table = Some(table);
-        // The table found by one equality only, so all stages run, the first `$match` too.
-        let found = found.map_err(at)?.into_iter().map(|document| RawDocumentBuf::clone(&document));
-        Ok((self.given(found), 0))
-    }
-
-    /// All documents of the other collection, or those given in the pipeline.
-    fn scan(&self, variables: &Variables) -> Result<StageInput<'i, E>, E> {
-        match &self.lookup.from {
-            Some(from) => Ok(self.foreign.scan(from, variables)?),
-            None => Ok(self.given(self.lookup.documents.clone().into_iter())),
-        }
-    }
-
-    /// A stream of documents in memory. Rows are counted where they are read, and these are read nowhere.
-    fn given(&self, documents: impl Iterator<Item = RawDocumentBuf> + Send + Sync + 'i) -> StageInput<'i, E> {
-        let (operation, position) = (self.variables.operation().clone(), self.position);
-        Box::new(Given::new(documents.map(move |document| {
-            operation.pass(document.as_bytes().len()).map_err(Fault::from).map_err(at::<E>(position))?;
-            Ok(document)
-        })))
-    }
-
-    /// Reads the other collection into a table.
-    fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
-        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = ForeignTable::new(memory, self.variables.collation().clone());
-        let mut documents = self.scan(&self.variables)?;
-        while documents.advance()? == Step::Document {
-            let added = table.add(documents.current(), field);
-            added.map_err(at::<E>(self.position))?;
-        }
-        Ok(table)
-    }
-
-    fn add(&mut self, found: &mut Found, document: &RawDocument) -> Result<(), Fault> {
-        let bytes = document.as_bytes().len();
-        self.variables.operation().pass(bytes)?;
-        found.bytes = found.bytes.saturating_add(bytes);
-        if found.bytes > DOCUMENT_BYTES_MAX {
-            let from = crate::value::shorten(self.lookup.from.as_deref().unwrap_or("$documents"));
-            return Err(Fault::JoinTooLarge { stage: STAGE, from, limit: DOCUMENT_BYTES_MAX });
-        }
-        self.room.grow_by_steps(found.bytes)?;
-        found.documents.push(document.to_owned());
-        Ok(())
-    }
-
-    /// Makes the current document of the input's and what was found for it.
-    fn put(&mut self, found: &Found) -> Result<(), Fault> {
-        let array = Operand::new(RawBsonRef::Array(&found.documents));
-        self.current = put(self.input.current(), &self.lookup.names, Some(&array))?;
-        validate(self.current.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
-        Ok(())
-    }
-}
-
-impl<'i, E: From<Error> + 'i> Stream<E> for Joining<'i, E> {
-    fn advance(&mut self) -> Result<Step, E> {
-        let step = self.input.advance()?;
-        if step == Step::Document {
-            self.join()?;
-        }
-        Ok(step)
-    }
-
-    fn current(&self) -> &RawDocument {
-        &self.current
-    }
-
-    fn rest(&mut self) {
-        self.input.rest();
-    }
 }

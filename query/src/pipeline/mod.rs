@@ -15,16 +15,20 @@ mod collect;
 mod correlation;
 mod count;
 mod densify;
+mod descend;
 pub mod error;
+mod executed;
 mod facet;
 mod fill;
 pub mod foreign;
+mod foreign_search;
 mod foreign_table;
 mod granularity;
 mod graph_lookup;
 mod group;
 mod group_table;
 mod grouping;
+mod joining;
 mod lookup;
 mod memory;
 pub mod merge;
@@ -243,6 +247,32 @@ impl Pipeline {
         needed::needed_fields(&self.stages)
     }
 
+    /// The stage that was given at a position, as it is executed, for an explanation: a `$lookup` has the fields `unwinding` and
+    /// `matching` for the stages that became part of it, with the names that MongoDB gives them. Returns `None` for such a stage
+    /// itself.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let stages = [
+    ///     rawdoc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } },
+    ///     rawdoc! { "$unwind": "$pen" },
+    ///     rawdoc! { "$match": { "pen.color": "blue" } },
+    /// ];
+    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
+    /// let lookup = pipeline.executed_stage(0, &stages[0]).unwrap();
+    /// let lookup = lookup.get_document("$lookup").unwrap();
+    /// assert_eq!(lookup.get_document("matching").unwrap(), &*rawdoc! { "color": "blue" });
+    /// assert_eq!(pipeline.executed_stage(1, &stages[1]), None);
+    /// assert_eq!(pipeline.executed_stage(2, &stages[2]), None);
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
+    pub fn executed_stage(&self, position: usize, given: &RawDocument) -> Option<RawDocumentBuf> {
+        executed::stage(&self.stages, position, given)
+    }
+
     /// Runs the stages over a stream of documents. The stream is not read before the first result is requested. Other
     /// collections that stages name are empty: [`run_with`](Self::run_with) gives their documents.
     ///
@@ -353,7 +383,8 @@ impl Pipeline {
                 }
             }
         }
-        // Only now is it known which stages follow each sort.
+        // Only now is it known which stages follow each other.
+        optimize::join_unwinds(&mut pipeline.stages, variables);
         optimize::bound_sorts(&mut pipeline.stages);
         Ok(pipeline)
     }
@@ -376,7 +407,7 @@ fn parse_lookup(nesting: Nesting, argument: LookupArgument) -> Result<Stage, Fau
         Some(_) | None => None,
     };
     let lookup = argument.finish(source, first)?;
-    Ok(Stage::Lookup(Box::new(Join { lookup, stages })))
+    Ok(Stage::Lookup(Box::new(Join { lookup, stages, unwound: None })))
 }
 
 /// Parses the pipelines of a `$facet`. Another one lies in them only within a pipeline of `$lookup` or `$unionWith`, and

@@ -1,4 +1,5 @@
-//! Rewriting pipelines: sorts that need to keep only the first documents, and first stages that are a search.
+//! Rewriting pipelines: a `$lookup` and the `$unwind` of its array as one stage, sorts that need to keep only the first documents,
+//! and first stages that are a search.
 //!
 //! The invariant: a rewritten pipeline gives the same documents in the same order.
 
@@ -7,7 +8,8 @@ use index::path::FieldPath;
 
 use crate::expression::Variables;
 use crate::filter::Filter;
-use crate::pipeline::stage::{PlacedStage, Selection, Stage};
+use crate::pipeline::descend::{Parts, divide};
+use crate::pipeline::stage::{Join, PlacedStage, Selection, Stage, Unwound};
 
 /// The search that the first stages of a pipeline amount to.
 ///
@@ -94,6 +96,68 @@ pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
             order.kept = window.limit.map(|limit| limit.saturating_add(window.skip));
         }
     }
+}
+
+/// Makes each `$lookup` that is followed by the `$unwind` of its array one stage with it. Filters after both that concern nothing
+/// but what is found become part of it too.
+pub(super) fn join_unwinds(stages: &mut Vec<PlacedStage>, variables: &Variables) {
+    let mut joined: Vec<PlacedStage> = Vec::with_capacity(stages.len());
+    for mut placed in std::mem::take(stages) {
+        // What became part of a join is not in the list, so its last stage is the one before.
+        let join = match joined.last_mut() {
+            Some(PlacedStage { stage: Stage::Lookup(join), .. }) => Some(&mut **join),
+            Some(_) | None => None,
+        };
+        let is_part = match (&mut placed, join) {
+            (PlacedStage { stage: Stage::Unwind(unwind), position, .. }, Some(join))
+                // The path must be just this field: one below it has other arrays.
+                if join.unwound.is_none() && join.lookup.names == unwind.names() =>
+            {
+                let (unwind, position) = (unwind.clone(), *position);
+                join.unwound = Some(Unwound { unwind, position, matching: None, matches: Vec::new() });
+                true
+            }
+            (PlacedStage { stage: Stage::Match(selection), position, .. }, Some(join)) => {
+                take_matching(join, selection, *position, variables)
+            }
+            (_, _) => false,
+        };
+        if !is_part {
+            joined.push(placed);
+        }
+    }
+    *stages = joined;
+}
+
+/// Moves what concerns nothing but the documents found from the filter after a join into the join. Returns whether that is all of
+/// it.
+fn take_matching(join: &mut Join, selection: &mut Selection, position: usize, variables: &Variables) -> bool {
+    let Some(unwound) = &mut join.unwound else { return false };
+    // A document without results would have been kept or dropped by the filter, and a position would be that among fewer results.
+    if unwound.unwind.keeps_empty() || unwound.unwind.index_path().is_some() {
+        return false;
+    }
+    let Parts { inside, rest } = divide(&selection.given, &join.lookup.names.join("."));
+    if inside.is_empty() {
+        return false;
+    }
+    let before = unwound.matching.iter().cloned();
+    let given = joined(&before.chain([Selection { given: inside, ..selection.clone() }]).collect::<Vec<_>>());
+    // The filters become parts of others, which is a level more than they were given with.
+    let [alone, rest_alone] = [&given, &rest].map(|filter| Filter::parse_with(filter, variables));
+    let (Ok(filter), Ok(rest_filter)) = (alone, rest_alone) else { return false };
+    let mut branches = RawArrayBuf::new();
+    branches.push(given.clone());
+    if Filter::parse_with(&rawdoc! { "$and": branches }, variables).is_err() {
+        return false;
+    }
+    unwound.matching = Some(Selection { filter, given });
+    if rest.is_empty() {
+        unwound.matches.push(position);
+        return true;
+    }
+    *selection = Selection { filter: rest_filter, given: rest };
+    false
 }
 
 /// Removes the first stages that are a search, and returns the search. It applies filter, sort, skip and limit in this

@@ -17,14 +17,17 @@ use crate::pipeline::densify::Densifying;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::facet::{Aside, Faceted, Faceting, ForeignAside, Inbox};
 use crate::pipeline::foreign::Foreign;
+use crate::pipeline::foreign_search::{ForeignSearch, RunStages};
 use crate::pipeline::graph_lookup::GraphSearching;
 use crate::pipeline::grouping::Grouping;
-use crate::pipeline::lookup::{Joining, RunStages};
+use crate::pipeline::joining::{Joining, JoiningUnwound};
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
-use crate::pipeline::stage::{FacetPipeline, Join, PlacedStage, Stage, Union, keep_tables};
+use crate::pipeline::stage::{
+    FacetPipeline, Join, PlacedStage, Selection, Stage, Union, Unwound, keep_tables,
+};
 use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
 use crate::pipeline::union::{UnionInput, Uniting};
 use crate::pipeline::unwind::Unwinding;
@@ -138,11 +141,7 @@ where
         Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
         Stage::Sort(order) => Box::new(Sorting::new(order, variables)),
         Stage::Lookup(join) => {
-            let Join { lookup, stages } = *join;
-            // Without stages the documents need not pass through another stream.
-            let run = (!stages.is_empty()).then(|| nested(stages, Arc::clone(foreign)));
-            let at = (position, variables);
-            return Box::new(Joining::new(input, lookup, run, at, Arc::clone(foreign)));
+            return connect_join(input, *join, position, variables, foreign);
         }
         Stage::GraphLookup(graph) => {
             let foreign = Arc::clone(foreign);
@@ -177,6 +176,32 @@ where
         }
     };
     Box::new(Collected::new(input, collector, position, operation))
+}
+
+/// Makes a stream of a `$lookup`, or of one that became one stage with the `$unwind` after it.
+fn connect_join<'i, E>(
+    input: StageInput<'i, E>,
+    join: Join,
+    position: usize,
+    variables: Variables,
+    foreign: &Arc<dyn Foreign<E> + Send + Sync>,
+) -> StageInput<'i, E>
+where
+    E: From<Error> + Send + 'static,
+{
+    let Join { lookup, stages, unwound } = join;
+    // A filter of what is found selects the same before stages that only select.
+    let selects_only = stages.iter().all(|placed| matches!(placed.stage, Stage::Match(_)));
+    // Without stages the documents need not pass through another stream.
+    let run = (!stages.is_empty()).then(|| nested(stages, Arc::clone(foreign)));
+    let mut search = ForeignSearch::new(lookup, run, position, variables, Arc::clone(foreign));
+    let Some(Unwound { unwind, position, matching, .. }) = unwound else {
+        return Box::new(Joining::new(input, search));
+    };
+    if let Some(Selection { filter, given }) = matching {
+        search = search.matching(filter, selects_only.then_some(given));
+    }
+    Box::new(JoiningUnwound::new(input, search, unwind, position))
 }
 
 /// What runs the stages of a `$lookup`, once or for each document.

@@ -85,6 +85,19 @@ pub(super) struct Union {
 pub(super) struct Join {
     pub(super) lookup: Lookup,
     pub(super) stages: Vec<PlacedStage>,
+    /// What was made one stage with it. Absent if the array of the documents that are found is needed.
+    pub(super) unwound: Option<Unwound>,
+}
+
+/// The stages after a `$lookup` that became part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Unwound {
+    /// The `$unwind` of the array, and its position.
+    pub(super) unwind: Unwind,
+    pub(super) position: usize,
+    /// The filter of the documents that are found, and the positions of the stages that it comes from as a whole.
+    pub(super) matching: Option<Selection>,
+    pub(super) matches: Vec<usize>,
 }
 
 /// One pipeline of `$facet`.

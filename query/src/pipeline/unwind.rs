@@ -17,7 +17,7 @@ use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::options::options;
 use crate::pipeline::stream::{StageInput, Step, Stream};
-use crate::raw::{Fields, Malformed, Operand, Writer};
+use crate::raw::{Fields, Malformed, Operand, StoredValue, Writer};
 use crate::value::{describe, elements};
 
 const STAGE: &str = "$unwind";
@@ -80,6 +80,34 @@ impl Unwind {
         };
         let index = index.map(parse_index).transpose()?;
         Ok(Self { names: names(&path), path, index, empty })
+    }
+
+    /// The components of the path.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The path of the field that gets the element's position. Returns `None` if no field does.
+    pub(super) fn index_path(&self) -> Option<String> {
+        self.index.as_ref().map(|names| names.join("."))
+    }
+
+    /// Whether a document without elements is kept.
+    pub(super) fn keeps_empty(&self) -> bool {
+        self.empty == Empty::Kept
+    }
+
+    /// Adds the position of the element to a document, if it is asked for.
+    pub(super) fn set_index(
+        &self,
+        document: &mut RawDocumentBuf,
+        index: RawBsonRef<'_>,
+    ) -> Result<(), Fault> {
+        let Some(names) = &self.index else { return Ok(()) };
+        *document = put(document, names, Some(Operand::new(index).stored()))?;
+        // An element is smaller than its array, so only this field can make a document larger or deeper.
+        validate(document.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
+        Ok(())
     }
 }
 
@@ -167,21 +195,12 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
             Some(_) => self.current = put(document, &self.unwind.names, None)?,
             None => self.current = document.to_owned(),
         }
-        if is_empty && self.unwind.empty == Empty::Dropped {
+        if is_empty && !self.unwind.keeps_empty() {
             return Ok(false);
         }
         // There is no element, so there is no position either; MongoDB sets the field to null.
-        self.set_index(RawBsonRef::Null)?;
+        self.unwind.set_index(&mut self.current, RawBsonRef::Null)?;
         Ok(true)
-    }
-
-    /// Adds the position of the element to the current document, if it is asked for.
-    fn set_index(&mut self, index: RawBsonRef<'_>) -> Result<(), Fault> {
-        let Some(names) = &self.unwind.index else { return Ok(()) };
-        self.current = put(&self.current, names, Some(&Operand::new(index)))?;
-        // An element is smaller than its array, so only this field can make a document larger or deeper.
-        validate(self.current.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
-        Ok(())
     }
 
     /// Makes the current document for one element.
@@ -189,9 +208,9 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         // The whole document is copied for each element: without counting, a small pipeline could copy for hours.
         self.room.operation().pass(self.whole.as_bytes().len())?;
         let element = Operand::new(element.as_raw_bson_ref());
-        self.current = put(&self.whole, &self.unwind.names, Some(&element))?;
+        self.current = put(&self.whole, &self.unwind.names, Some(element.stored()))?;
         // MongoDB gives positions as 64-bit integers.
-        self.set_index(RawBsonRef::Int64(self.next))?;
+        self.unwind.set_index(&mut self.current, RawBsonRef::Int64(self.next))?;
         self.next += 1;
         Ok(())
     }
@@ -223,14 +242,19 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
     }
 }
 
+/// The bytes that are allocated in advance for a path and what is around its values.
+const PATH_BYTES_GUESS: usize = 64;
+
 /// A copy of a document with `value` at the end of `path`, or without the field if `value` is `None`. Objects on the path
 /// are created if they are missing.
 pub(super) fn put(
     document: &RawDocument,
     path: &[String],
-    value: Option<&Operand>,
+    value: Option<StoredValue<'_>>,
 ) -> Result<RawDocumentBuf, Fault> {
-    let mut out = Writer::with_capacity(document.as_bytes().len());
+    // The path is written too, and most are short.
+    let added = value.map_or(0, |value| value.len() + PATH_BYTES_GUESS);
+    let mut out = Writer::with_capacity(document.as_bytes().len() + added);
     write(&mut out, Some(document), path, value)?;
     let made = RawDocumentBuf::from_bytes(out.into_bytes());
     made.map_err(|error| Fault::InvalidBson { reason: error.to_string() })
@@ -241,7 +265,7 @@ fn write(
     out: &mut Writer,
     document: Option<&RawDocument>,
     path: &[String],
-    value: Option<&Operand>,
+    value: Option<StoredValue<'_>>,
 ) -> Result<(), Malformed> {
     let mark = out.open();
     let Some((name, rest)) = path.split_first() else {
@@ -259,7 +283,7 @@ fn write(
         is_found = true;
         let is_object = field.kind() == ElementType::EmbeddedDocument;
         match (value, rest) {
-            (Some(value), []) => out.operand(name, value),
+            (Some(value), []) => out.stored(name, value),
             (None, []) => {}
             // There is nothing to remove inside of a scalar.
             (None, _) if !is_object => out.copy(field.whole()),
@@ -274,7 +298,7 @@ fn write(
     match (is_found, value, rest) {
         // Written above, or to be left out and not there.
         (true, _, _) | (_, None, _) => {}
-        (false, Some(value), []) => out.operand(name, value),
+        (false, Some(value), []) => out.stored(name, value),
         (false, Some(_), _) => {
             out.header(ElementType::EmbeddedDocument, name);
             write(out, None, rest, value)?;

@@ -7,6 +7,7 @@ mod lookup;
 mod model;
 mod refusal;
 mod stages;
+mod unwound;
 mod windows;
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf};

@@ -1,0 +1,276 @@
+//! Looks documents of a collection up by the value of one field, again and again on one snapshot: what a `$lookup` asks for each
+//! of its documents. Nothing is parsed, planned or opened for one value.
+//!
+//! It answers for values whose equality is that of their keys in an index on nothing but the field, or in the records if the field
+//! is the `_id`. All others are for a search, with a plan. Like a search it tests each document.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bson::{RawBson, RawBsonRef, RawDocument};
+use index::key::{self, Direction};
+use index::order::compare;
+use index::path::{FieldPath, leaves};
+use query::expression::Variables;
+use query::operation::OperationContext;
+use query::pipeline::foreign::FieldIndex;
+
+use crate::catalog::indexes::Index;
+use crate::document::decode::{EMPTY, stored};
+use crate::error::{Error, Result};
+use crate::execute::read_view::ReadView;
+use crate::execute::record_fetch::RecordFetch;
+use crate::metrics::notes;
+use crate::plan::bounds::ID_FIELD;
+use crate::storage::Family;
+use crate::storage::keys::{CollectionId, ID_BYTES};
+use crate::storage::scan::{CacheUse, Scan};
+use crate::storage::snapshot::Snapshot;
+
+/// A reader of documents by the value of one field.
+pub(super) struct FieldLookup {
+    snapshot: Arc<Snapshot>,
+    path: FieldPath,
+    operation: OperationContext,
+    keys: Keys,
+    /// Whether texts are equal if their bytes are.
+    is_simple: bool,
+    /// The value that is asked for, and its key.
+    wanted: RawBson,
+    key: Vec<u8>,
+    state: State,
+    records: RecordFetch,
+    record_key: Vec<u8>,
+    /// The value of the entry that was looked up.
+    entry: Vec<u8>,
+    document: Vec<u8>,
+}
+
+/// Where the keys of values are.
+enum Keys {
+    /// Among the records: the field is the `_id`.
+    Records(CollectionId),
+    /// In a unique index, which has one entry for a value.
+    Unique(Index, Direction),
+    /// In any other index. The walk through it is opened for the first value.
+    Plain(Index, Direction, Option<Scan>),
+}
+
+/// How far the documents of a value are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Before,
+    /// The last entry that was read is that of `record_key`.
+    Within,
+    End,
+}
+
+impl FieldLookup {
+    /// A reader of the documents of a view by the value at `path`. Returns `None` if no index has just these values.
+    pub(super) fn of(view: &ReadView, path: &FieldPath, variables: &Variables) -> Option<Self> {
+        let snapshot = Arc::clone(view.snapshot()?);
+        let collection = view.collection();
+        let keys = if path.as_str() == ID_FIELD {
+            Keys::Records(collection)
+        } else {
+            // The view's own indexes: the snapshot has all their entries.
+            // At most one entry is better than any number.
+            let on_field =
+                view.indexes().iter().filter_map(|index| Some((index, index.whole_on(path.as_str())?)));
+            let (index, direction) = on_field.max_by_key(|(index, _)| index.spec.is_unique())?;
+            match index.spec.is_unique() {
+                true => Keys::Unique(index.clone(), direction),
+                false => Keys::Plain(index.clone(), direction, None),
+            }
+        };
+        Some(Self {
+            records: RecordFetch::new(&snapshot, collection),
+            snapshot,
+            path: path.clone(),
+            operation: variables.operation().clone(),
+            keys,
+            is_simple: variables.collation().is_simple(),
+            wanted: RawBson::Null,
+            key: Vec::new(),
+            state: State::End,
+            record_key: collection.prefix().to_vec(),
+            entry: Vec::new(),
+            document: EMPTY.to_vec(),
+        })
+    }
+
+    /// Steps to the next entry of the value, and puts the key of its record into `record_key`. Returns `false` at the end.
+    fn advance_entry(&mut self) -> Result<bool> {
+        let is_first = self.state == State::Before;
+        let (key, record_key) = (&self.key, &mut self.record_key);
+        let malformed = |key: &[u8]| {
+            Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
+        };
+        let id = match &mut self.keys {
+            Keys::Records(_) => {
+                if is_first {
+                    key.clone_into(record_key);
+                }
+                return Ok(is_first);
+            }
+            Keys::Unique(..) => {
+                if !is_first || !self.snapshot.get_into(Family::Entries, key, &mut self.entry)? {
+                    return Ok(false);
+                }
+                let length = key::skip(&self.entry, Direction::Ascending).map_err(|_| malformed(key))?;
+                self.entry.get(..length)
+            }
+            Keys::Plain(index, _, scan) => {
+                let was_open = scan.is_some();
+                let scan = scan.get_or_insert_with(|| {
+                    let bounds = (index.id.prefix().to_vec(), Some(index.id.end()));
+                    Scan::open(&self.snapshot, Family::Entries, bounds, CacheUse::Fill)
+                });
+                if is_first {
+                    scan.seek(key)?;
+                } else {
+                    if !was_open {
+                        // The walk has rested: it goes on from the entry that it was at.
+                        let id = record_key.get(ID_BYTES..).unwrap_or_default();
+                        scan.seek(&[key, id].concat())?;
+                    }
+                    scan.advance()?;
+                }
+                // The bytes of a value are never the beginning of those of another one.
+                match scan.key().strip_prefix(key.as_slice()) {
+                    Some(id) => Some(id),
+                    None => return Ok(false),
+                }
+            }
+        };
+        // The prefix of the collection stays.
+        record_key.truncate(ID_BYTES);
+        record_key.extend_from_slice(id.ok_or_else(|| malformed(key))?);
+        Ok(true)
+    }
+
+    /// Reads the record that the current entry names. Returns whether it has the value.
+    fn read(&mut self) -> Result<bool> {
+        let is_there = self.records.read(&self.record_key, &mut self.document)?;
+        let is_entry = !matches!(self.keys, Keys::Records(_));
+        if is_entry {
+            notes::examined(1, u64::from(is_there));
+        }
+        if !is_there {
+            self.operation.step()?;
+            EMPTY.clone_into(&mut self.document);
+            // Both are from one snapshot and were written in one batch, so this is no race.
+            let problem = "the entry's document does not exist";
+            return if is_entry {
+                Err(Error::corruption(Family::Entries.name(), &self.key, problem))
+            } else {
+                Ok(false)
+            };
+        }
+        let document = stored(&self.record_key, &self.document)?;
+        self.operation.pass(document.as_bytes().len())?;
+        // An entry promises it, and the document has the last word, as in every search.
+        Ok(has(document, &self.path, self.wanted.as_raw_bson_ref()))
+    }
+}
+
+impl FieldIndex<Error> for FieldLookup {
+    fn find(&mut self, value: RawBsonRef<'_>) -> Result<bool> {
+        // All that the key cannot tell is left to a search, which knows the rules.
+        if !is_by_key(value, self.is_simple) {
+            return Ok(false);
+        }
+        self.wanted = value.into();
+        self.key.clear();
+        // Counted like the search that it takes the place of: numbers must not tell which of both was done.
+        let direction = match &self.keys {
+            Keys::Records(collection) => {
+                notes::looked_up();
+                self.key.extend_from_slice(&collection.prefix());
+                Direction::Ascending
+            }
+            Keys::Unique(index, direction) | Keys::Plain(index, direction, _) => {
+                index.uses.note();
+                notes::searched(false);
+                notes::scans(notes::Plan::Index(&index.name));
+                self.key.extend_from_slice(&index.id.prefix());
+                *direction
+            }
+        };
+        key::encode(value, direction, &mut self.key);
+        self.state = State::Before;
+        Ok(true)
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        while self.state != State::End {
+            // An absent key is a step too: looking for nothing can take as long.
+            if !self.advance_entry()? {
+                self.operation.step()?;
+                self.state = State::End;
+                break;
+            }
+            self.state = State::Within;
+            if self.read()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn current(&self) -> &RawDocument {
+        // `read` has made a document of these bytes already, so this cannot fail.
+        RawDocument::from_bytes(&self.document).expect("read() looked at the bytes")
+    }
+
+    fn rest(&mut self) {
+        // The document is a copy and stays; the walk holds blocks of the cache.
+        if let Keys::Plain(_, _, scan) = &mut self.keys {
+            *scan = None;
+        }
+        self.records.rest();
+    }
+}
+
+/// Whether a value is equal to those, and only those, that have its key. Null is the key of missing fields too, an array has
+/// other keys than its own, and texts are equal by the rules of a language.
+fn is_by_key(value: RawBsonRef<'_>, is_simple: bool) -> bool {
+    match value {
+        RawBsonRef::String(_) => is_simple,
+        RawBsonRef::Double(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Decimal128(_) => true,
+        RawBsonRef::Array(_)
+        | RawBsonRef::Document(_)
+        | RawBsonRef::Null
+        | RawBsonRef::Undefined
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey
+        | RawBsonRef::DbPointer(_) => false,
+    }
+}
+
+/// Whether a document has a value at a path, as a filter sees it.
+fn has(document: &RawDocument, path: &FieldPath, wanted: RawBsonRef<'_>) -> bool {
+    let is_wanted = |value: RawBsonRef<'_>| compare(value, wanted).is_eq();
+    let mut is_found = false;
+    let _ = leaves(document, path, &mut |leaf| {
+        is_found = match leaf.value {
+            Some(RawBsonRef::Array(array)) if leaf.expand => array.into_iter().flatten().any(is_wanted),
+            Some(value) => is_wanted(value),
+            None => false,
+        };
+        if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    is_found
+}
