@@ -47,7 +47,7 @@ impl Collection {
             field.numbers.restart();
         }
         let documents = self.documents.len() as u64;
-        self.documents.clear();
+        self.clear();
         documents
     }
 

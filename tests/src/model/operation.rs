@@ -7,7 +7,7 @@ use cairndb::{Client, ClientBuilder, Compression, Durability};
 
 use super::filter::Filter;
 use super::numbering::Wishes;
-use super::state::Index;
+use super::state::{Cap, Index};
 use super::values;
 use crate::choices::Choices;
 
@@ -29,6 +29,7 @@ pub(super) enum Operation {
     DropIndex { at: &'static str, name: String },
     DropIndexes { at: &'static str },
     CreateCollection { at: &'static str },
+    CreateCapped { at: &'static str, cap: Cap },
     DropCollection { at: &'static str },
     Rename { at: &'static str, to: &'static str, drop_target: bool },
     CreateField { at: &'static str, path: &'static str, wishes: Wishes },
@@ -99,7 +100,8 @@ impl Operation {
             75..=83 => Self::CreateIndex { at, index: values::index(choices) },
             84..=86 => Self::DropIndex { at, name: Self::choose_index_name(choices) },
             87 => Self::DropIndexes { at },
-            88..=90 => Self::CreateCollection { at },
+            88 | 89 => Self::CreateCollection { at },
+            90 => Self::CreateCapped { at, cap: values::cap(choices) },
             91 => Self::DropCollection { at },
             92 | 93 => Self::Rename { at, to: choices.pick::<&str>(&NAMES), drop_target: choices.one_in(2) },
             94..=96 => Self::OpenCursor { at },

@@ -12,7 +12,7 @@ use cairndb::{
 use super::filter::Filter;
 use super::operation::{Ending, Operation, Options};
 use super::order::Key;
-use super::state::{self, Index, Refusal, Replacement, bytes, refuse};
+use super::state::{self, Cap, Index, Refusal, Replacement, bytes, refuse};
 use crate::choices::Choices;
 use crate::scratch::{self, Scratch};
 
@@ -140,6 +140,7 @@ impl<'a> Run<'a> {
                 agree(self.handle(at).drop_indexes().run(), expected);
             }
             Operation::CreateCollection { at } => self.create_collection(at),
+            Operation::CreateCapped { at, cap } => self.create_capped(at, cap),
             Operation::DropCollection { at } => {
                 self.handle(at).drop().run().expect("dropping what is absent is no error");
                 self.model.remove(at);
@@ -284,10 +285,27 @@ impl<'a> Run<'a> {
 
     fn create_collection(&mut self, at: &'static str) {
         let created = self.client().database(DATABASE).create_collection(at).run();
-        // One that is there already is no error if it has no fields either.
-        let has_fields = self.model.get(at).is_some_and(|collection| !collection.fields.is_empty());
-        agree(created, if has_fields { refuse(48) } else { Ok(()) });
-        self.model.entry(at).or_default();
+        self.agree_on_creation(created, at, None);
+    }
+
+    fn create_capped(&mut self, at: &'static str, cap: Cap) {
+        let database = self.client().database(DATABASE);
+        let creation = database.create_collection(at).capped(true).size(cap.size);
+        let created = match cap.max {
+            Some(max) => creation.max(max).run(),
+            None => creation.run(),
+        };
+        self.agree_on_creation(created, at, Some(cap));
+    }
+
+    fn agree_on_creation(&mut self, created: Result<(), Error>, at: &'static str, cap: Option<Cap>) {
+        // One that is there already is no error if it has the same limits, and no fields.
+        let is_other = self
+            .model
+            .get(at)
+            .is_some_and(|collection| !collection.fields.is_empty() || collection.cap != cap);
+        agree(created, if is_other { refuse(48) } else { Ok(()) });
+        self.model.entry(at).or_insert_with(|| state::Collection::capped(cap));
     }
 
     fn create_index(&mut self, at: &'static str, index: Index) {
@@ -333,7 +351,7 @@ impl<'a> Run<'a> {
         let cursor = self.handle(at).find(doc! {}).run().expect("a cursor");
         // A cursor over an absent collection keeps nothing open, so the model keeps none.
         if let Some(collection) = self.model.get(at) {
-            self.cursors.push((cursor, collection.documents.values().cloned().collect()));
+            self.cursors.push((cursor, collection.in_order().into_iter().cloned().collect()));
         }
     }
 
@@ -408,7 +426,7 @@ impl<'a> Run<'a> {
         for (name, expected) in &self.model {
             let collection = database.collection::<Document>(name);
             let found = collection.find(doc! {}).run().expect("a cursor");
-            equal(found.map(|document| document.expect("a document")), expected.documents.values());
+            equal(found.map(|document| document.expect("a document")), expected.in_order().into_iter());
             let indexes = collection.list_index_names().run().expect("a list");
             let expected = expected.indexes.iter().map(|index| index.name.as_str());
             assert_eq!(indexes, std::iter::once("_id_").chain(expected).collect::<Vec<_>>());
@@ -418,8 +436,12 @@ impl<'a> Run<'a> {
     fn dump(&self) -> String {
         let mut dump = String::new();
         for (name, collection) in &self.model {
-            let _ = writeln!(dump, "{name} {:?} {:?}", collection.indexes, collection.fields);
-            for document in collection.documents.values() {
+            let _ = writeln!(
+                dump,
+                "{name} {:?} {:?} {:?}",
+                collection.cap, collection.indexes, collection.fields
+            );
+            for document in collection.in_order() {
                 let text = format!("{:?}", bytes_as_text(document, &self.made));
                 let _ = writeln!(dump, "  {text}");
             }

@@ -32,9 +32,21 @@ pub(super) enum Replacement {
     Changed,
 }
 
+/// The limits of a capped collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cap {
+    /// In bytes: a multiple of 256.
+    pub(super) size: u64,
+    pub(super) max: Option<u64>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Collection {
     pub(super) documents: BTreeMap<Key, Document>,
+    /// Present if the collection is capped.
+    pub(super) cap: Option<Cap>,
+    /// The `_id`s in the order of the inserts.
+    order: Vec<Key>,
     pub(super) indexes: Vec<Index>,
     /// Fields that number themselves, in the order in which they were made.
     pub(super) fields: Vec<Field>,
@@ -45,16 +57,54 @@ pub(super) fn refuse<T>(code: i32) -> Result<T, Refusal> {
 }
 
 impl Collection {
+    /// An empty collection with limits, if it has some.
+    pub(super) fn capped(cap: Option<Cap>) -> Self {
+        Self { cap, ..Self::default() }
+    }
+
     /// Takes a document that has its `_id` in front.
     pub(super) fn insert(&mut self, document: Document) -> Result<(), Refusal> {
         let id = id_of(&document);
         self.refuse_parallel_arrays(&document)?;
+        let length = bytes(&document).len() as u64;
+        if self.cap.is_some_and(|cap| length > cap.size) {
+            return refuse(2);
+        }
         if self.documents.contains_key(&id) {
             return duplicate("_id_");
         }
         self.refuse_clashes(&document, &id)?;
+        self.make_room(length);
+        self.order.push(id.clone());
         self.documents.insert(id, document);
         Ok(())
+    }
+
+    /// Removes the oldest documents of a capped collection until one more has room.
+    fn make_room(&mut self, length: u64) {
+        let Some(cap) = self.cap else { return };
+        let is_full = |documents: &BTreeMap<Key, Document>| {
+            let stored: u64 = documents.values().map(|document| bytes(document).len() as u64).sum();
+            stored + length > cap.size || cap.max.is_some_and(|max| documents.len() as u64 >= max)
+        };
+        while !self.order.is_empty() && is_full(&self.documents) {
+            let oldest = self.order.remove(0);
+            self.documents.remove(&oldest);
+        }
+    }
+
+    /// All documents, as a search without an order shows them.
+    pub(super) fn in_order(&self) -> Vec<&Document> {
+        match self.cap {
+            Some(_) => self.order.iter().filter_map(|id| self.documents.get(id)).collect(),
+            None => self.documents.values().collect(),
+        }
+    }
+
+    /// Removes all documents.
+    pub(super) fn clear(&mut self) {
+        self.documents.clear();
+        self.order.clear();
     }
 
     /// Replaces the first document that matches; its `_id` stays, type included.
@@ -84,6 +134,7 @@ impl Collection {
         let found: Vec<Key> = self.find(filter).take(limit).map(id_of).collect();
         for id in &found {
             self.documents.remove(id);
+            self.order.retain(|other| other != id);
         }
         found.len() as u64
     }

@@ -7,7 +7,7 @@ use cairndb::{Contract, Generated, OnTruncate};
 
 use super::filter::{Bound, Filter};
 use super::numbering::Wishes;
-use super::state::Index;
+use super::state::{Cap, Index};
 use crate::choices::Choices;
 
 const DECIMALS: [&str; 9] = ["1", "1.0", "2.50", "-3", "1E+3", "NaN", "9007199254740993", "-0", "Infinity"];
@@ -100,6 +100,12 @@ pub(super) fn index(choices: &mut Choices) -> Index {
         7 => Index { sparse: true, ..plain("w_1", &[("w", 1)]) },
         _ => Index { unique: true, ..plain("id_and_k", &[("_id", 1), ("k", -1)]) },
     }
+}
+
+/// The limits of a capped collection: often so low that most inserts push a document out.
+pub(super) fn cap(choices: &mut Choices) -> Cap {
+    let max = choices.one_in(2).then(|| 1 + choices.below(8));
+    Cap { size: *choices.pick(&[256, 1024, 1 << 13, 1 << 20]), max }
 }
 
 pub(super) fn field(choices: &mut Choices) -> &'static str {
