@@ -57,10 +57,8 @@ impl Code {
     /// ```
     pub fn name(self) -> Cow<'static, str> {
         let row = TABLE.binary_search_by_key(&self.0, |row| row.number).ok().and_then(|at| TABLE.get(at));
-        match row.and_then(|row| row.name) {
-            Some(name) => Cow::Borrowed(name),
-            None => Cow::Owned(format!("Location{}", self.0)),
-        }
+        let name = row.and_then(|row| row.name);
+        name.map_or_else(|| Cow::Owned(format!("Location{}", self.0)), Cow::Borrowed)
     }
 }
 
@@ -239,6 +237,8 @@ codes! {
     OUT_TO_CAPPED = 17152;
     DISTINCT_TOO_LARGE = 17217;
     UNDEFINED_VARIABLE = 17276;
+    META_TYPE = 17307;
+    META_KEYWORD = 17308;
     SORT_EXPRESSION = 17312;
     OUT_SYSTEM_COLLECTION = 17385;
     UPDATED_TOO_LARGE = 17419;

@@ -52,6 +52,7 @@ mod lookup_pipeline;
 mod lookup_unwound;
 mod malformed;
 mod merge_model;
+mod metadata;
 mod metrics;
 mod metrics_listed;
 mod numbering_races;

@@ -5,7 +5,7 @@
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, Timestamp};
 use query::distinct::Distinct;
-use query::expression::{Expression, Variables};
+use query::expression::{Expression, Metadata, Variables};
 use query::filter::Filter;
 use query::operation::OperationContext;
 use query::pipeline::stream::Given;
@@ -88,13 +88,19 @@ fn found(documents: &[RawDocumentBuf], find: &Find) -> Result<Vec<Document>, Ref
     let filter = Filter::parse_with(&raw(&find.filter), &variables)?;
     let sort = find.sort.as_ref().map(|sort| Sort::parse(&raw(sort))).transpose()?;
     let projection = find.projection.as_ref();
+    let mut shown_with = variables.clone().with_metadata();
     let projection =
-        projection.map(|shown| Projection::parse(&raw(shown), Some(&filter), &variables)).transpose()?;
+        projection.map(|shown| Projection::parse(&raw(shown), Some(&filter), &shown_with)).transpose()?;
     let limit = find.limit.unwrap_or(usize::MAX);
     let matching = matching(documents, &filter, &variables)?;
     let shown = sorted(matching, sort, find.skip.saturating_add(limit))?.into_iter().skip(find.skip);
     let shown = shown.take(limit).map(|document| match &projection {
-        Some(projection) => Ok(plain(&projection.apply(&document, &variables)?)),
+        Some(projection) => {
+            // Documents in memory are found by no index.
+            let record_id = document.get("_id").ok().flatten().map(RawBson::from);
+            shown_with.set_metadata(Some(Metadata { record_id, ..Metadata::default() }));
+            Ok(plain(&projection.apply(&document, &shown_with)?))
+        }
         None => Ok(plain(&document)),
     });
     shown.collect()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
 use query::code::Code;
+use query::expression::reads_metadata;
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
@@ -425,18 +426,23 @@ fn search<T>(
     let parse =
         if order.has_range() || is_tailable(options) { Selector::parse_planned } else { Selector::parse };
     let selector = parse(filter, options.let_vars.as_ref(), operation, collation)?;
-    let projection = parse_projection(options.projection.as_ref(), &selector)?;
+    let projection = options.projection.as_ref().map(RawDocumentBuf::try_from).transpose()?;
     let extras = RowExtras {
         keys: options.return_key.unwrap_or(false),
         record_ids: options.show_record_id.unwrap_or(false),
+        metadata: projection.as_deref().is_some_and(reads_metadata),
     };
+    let variables = selector.variables().clone();
+    let variables = if extras.metadata { variables.with_metadata() } else { variables };
+    let projection =
+        projection.map(|given| Projection::parse(&given, selector.filter(), &variables)).transpose()?;
     Ok(Search {
         order,
         skip: options.skip.unwrap_or(0),
         // Not `options.limit`: `find_one` has a limit of its own.
         limit,
         needs: match extras {
-            RowExtras { record_ids: true, .. } => Needed::Documents,
+            RowExtras { record_ids: true, .. } | RowExtras { metadata: true, .. } => Needed::Documents,
             RowExtras { keys: true, .. } => Needed::Keys,
             RowExtras { .. } => Needed::for_rows(projection.as_ref()),
         },

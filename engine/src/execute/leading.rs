@@ -24,8 +24,12 @@ pub(crate) fn leading(pipeline: &mut Pipeline, hint: Option<&Hint>) -> Result<(S
         // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages
         // read of a document may be all in an index.
         projection: None,
-        extras: RowExtras::default(),
-        needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
+        extras: RowExtras { metadata: pipeline.reads_metadata(), ..RowExtras::default() },
+        // Metadata has the `_id`, which an index may not have.
+        needs: match pipeline.needed_fields() {
+            Some(fields) if !pipeline.reads_metadata() => Needed::Fields(fields),
+            Some(_) | None => Needed::Documents,
+        },
         one_of_each: leading.one_of_each,
     };
     Ok((search, filter))

@@ -1,6 +1,7 @@
 //! Rows as the input of a pipeline.
 
 use bson::RawDocument;
+use query::expression::Metadata;
 use query::operation::{OperationContext, Reservation};
 use query::pipeline::stream::{Step, Stream};
 
@@ -18,12 +19,14 @@ pub(super) struct RowStream {
     held: Option<Reservation>,
     /// Why there was no memory for it. The rows are gone then.
     refused: Option<Error>,
+    /// That of the current row, kept because a walk that rests does not know it any more.
+    metadata: Option<Metadata>,
 }
 
 impl RowStream {
     /// A stream of rows. They are absent if there is no collection, which is like an empty one.
     pub(super) fn new(rows: Option<Rows>, operation: OperationContext) -> Self {
-        Self { rows, operation, held: None, refused: None }
+        Self { rows, operation, held: None, refused: None, metadata: None }
     }
 }
 
@@ -35,7 +38,15 @@ impl Stream<Error> for RowStream {
         }
         // Without a collection the pipeline still runs: a `$facet` over nothing gives one document.
         let Some(rows) = &mut self.rows else { return Ok(Step::End) };
-        Ok(if rows.advance()? { Step::Document } else { Step::End })
+        if !rows.advance()? {
+            return Ok(Step::End);
+        }
+        self.metadata = rows.metadata()?;
+        Ok(Step::Document)
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.metadata.clone()
     }
 
     fn rest(&mut self) {

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::raw::cstr;
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 use index::path::FieldPath;
+use query::expression::{Metadata, Variables};
 use query::operation::OperationContext;
 use query::projection::Projection;
 use query::sort::Sort;
@@ -16,6 +18,7 @@ use crate::execute::matches::{Examined, Matches};
 use crate::execute::read_view::ReadView;
 use crate::execute::rest::Rest;
 use crate::plan::access::{Asked, Needed};
+use crate::plan::bounds::ID_FIELD;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
@@ -44,6 +47,15 @@ pub(crate) struct RowExtras {
     pub(crate) keys: bool,
     /// Rows have the `_id` of their document as `$recordId` too.
     pub(crate) record_ids: bool,
+    /// The metadata of the documents is known beside the rows.
+    pub(crate) metadata: bool,
+}
+
+impl RowExtras {
+    /// Whether rows are other than the projected documents.
+    fn shapes(self) -> bool {
+        self.keys || self.record_ids
+    }
 }
 
 impl Search {
@@ -68,6 +80,8 @@ pub(crate) struct Rows {
     skip: u64,
     remaining: Option<u64>,
     shape: Option<ProjectedRow>,
+    /// Whether the metadata of rows can be asked for.
+    has_metadata: bool,
     given: u64,
     report: Option<WorkReport>,
     operation: OperationContext,
@@ -103,7 +117,7 @@ enum RowSource {
 struct ProjectedRow {
     projection: Option<Projection>,
     extras: RowExtras,
-    selector: Selector,
+    variables: Variables,
     shown: RawDocumentBuf,
     /// Whether the current document is shown as it is: an index has given just what the projection leaves, or it is a row
     /// that was made before it was sorted.
@@ -124,15 +138,17 @@ impl Rows {
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
         let projection = projection.filter(|projection| !projection.is_empty());
-        let is_shaped = projection.is_some() || extras != RowExtras::default();
+        let is_shaped = projection.is_some() || extras.shapes();
+        let variables = selector.variables().clone();
         let shape = is_shaped.then(|| ProjectedRow {
             projection,
             extras,
-            selector: selector.clone(),
+            variables: if extras.metadata { variables.with_metadata() } else { variables },
             shown: RawDocumentBuf::new(),
             is_done: false,
         });
-        Self { source, skip, remaining: limit, shape, given: 0, report: None, operation }
+        let has_metadata = extras.metadata;
+        Self { source, skip, remaining: limit, shape, has_metadata, given: 0, report: None, operation }
     }
 
     /// The rows of a search whose documents a walk finds. The walk may be exchanged for another one.
@@ -152,7 +168,8 @@ impl Rows {
     pub(super) fn of(matches: Matches) -> Self {
         let operation = matches.operation().clone();
         let source = RowSource::Walk(Box::new(matches));
-        Self { source, skip: 0, remaining: None, shape: None, given: 0, report: None, operation }
+        let (shape, has_metadata) = (None, false);
+        Self { source, skip: 0, remaining: None, shape, has_metadata, given: 0, report: None, operation }
     }
 
     /// Makes the rows report their work when they are dropped.
@@ -197,6 +214,9 @@ impl Rows {
             if shape.is_done {
                 return Ok(true);
             }
+            if self.has_metadata {
+                shape.variables.set_metadata(self.source.metadata()?);
+            }
             shape.shown = match &self.source {
                 RowSource::Walk(matches) if shape.extras.keys => key_row(matches, shape.extras)?,
                 source @ (RowSource::Nothing | RowSource::Walk(_) | RowSource::Sorted { .. }) => {
@@ -205,6 +225,11 @@ impl Rows {
             };
         }
         Ok(true)
+    }
+
+    /// The metadata of the current row, which must not have rested. Returns `None` if the search was not asked to know it.
+    pub(super) fn metadata(&self) -> Result<Option<Metadata>> {
+        if self.has_metadata { self.source.metadata() } else { Ok(None) }
     }
 
     /// The operation that the search belongs to.
@@ -264,7 +289,7 @@ impl ProjectedRow {
     /// The row of a document.
     fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
         let row = match &self.projection {
-            Some(projection) => projection.apply(document, self.selector.variables())?,
+            Some(projection) => projection.apply(document, &self.variables)?,
             None => document.to_owned(),
         };
         if self.extras.record_ids { with_record_id(row, document) } else { Ok(row) }
@@ -350,9 +375,57 @@ impl RowSource {
         match self {
             Self::Nothing => &[],
             Self::Walk(matches) => matches.bytes(),
-            Self::Sorted { current, .. } => current,
+            Self::Sorted { current, .. } => apart(current).0,
         }
     }
+
+    /// The metadata of the current row. A sort has kept it only if it was asked to.
+    fn metadata(&self) -> Result<Option<Metadata>> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Walk(matches) => metadata_of(matches).map(Some),
+            Self::Sorted { current, .. } => {
+                let kept = RawDocument::from_bytes(apart(current).1)?;
+                let index_key = kept.get_document(INDEX_KEY).ok().map(RawDocument::to_owned);
+                let record_id = kept.get(RECORD_ID)?.map(RawBson::from);
+                Ok(Some(Metadata { index_key, record_id }))
+            }
+        }
+    }
+}
+
+/// The fields of the metadata that a sort keeps after each document.
+const INDEX_KEY: &str = "indexKey";
+const RECORD_ID: &str = "recordId";
+
+/// A document and what a sort keeps after it.
+fn apart(sorted: &[u8]) -> (&[u8], &[u8]) {
+    // A document begins with its length, so nothing else has to tell where the first one ends.
+    let length = sorted.first_chunk().map(|length| i32::from_le_bytes(*length));
+    let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+    sorted.split_at_checked(length).unwrap_or((sorted, &[]))
+}
+
+/// The metadata of the current match.
+fn metadata_of(matches: &Matches) -> Result<Metadata> {
+    let index_key = matches.found_key()?;
+    // Documents are stored by their `_id`, and have no other number.
+    let record_id = matches.document()?.get(ID_FIELD)?.map(RawBson::from);
+    // The key is empty where all documents are read: then it was found by none.
+    Ok(Metadata { index_key: Some(index_key).filter(|key| !key.is_empty()), record_id })
+}
+
+/// A row that is sorted, with what is told of it afterwards.
+fn with_metadata(row: &RawDocument, matches: &Matches) -> Result<Box<[u8]>> {
+    let Metadata { index_key, record_id } = metadata_of(matches)?;
+    let mut kept = RawDocumentBuf::new();
+    if let Some(index_key) = index_key {
+        kept.append(cstr!("indexKey"), index_key);
+    }
+    if let Some(record_id) = record_id {
+        kept.append(cstr!("recordId"), record_id);
+    }
+    Ok([row.as_bytes(), kept.as_bytes()].concat().into())
 }
 
 /// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they take too much memory and may not go
@@ -371,7 +444,10 @@ fn sorted(
         let document = matches.document()?;
         // Afterwards the key is not known any more.
         let key = extras.keys.then(|| key_row(matches, extras)).transpose()?;
-        match sorter.push(document, || Box::from(key.as_deref().unwrap_or(document).as_bytes())) {
+        let row = key.as_deref().unwrap_or(document);
+        // Nor is anything else that was known of how it was found.
+        let told = extras.metadata.then(|| with_metadata(row, matches)).transpose()?;
+        match sorter.push(document, || told.unwrap_or_else(|| Box::from(row.as_bytes()))) {
             // Not an error yet: a plan without a sort may exist.
             Err(SortError::MemoryExceeded { .. }) => return Ok(None),
             pushed => pushed?,

@@ -25,6 +25,7 @@ mod evaluate;
 pub mod fields;
 mod identity;
 mod let_document;
+mod meta;
 mod node;
 mod object;
 mod operator;
@@ -53,6 +54,7 @@ mod variables;
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 pub use self::fields::ComputedFields;
+pub use self::meta::{Metadata, reads_metadata};
 pub use self::variables::Variables;
 use index::path::FieldPath;
 

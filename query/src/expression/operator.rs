@@ -11,8 +11,8 @@ use crate::expression::node::{Evaluate, Node};
 use crate::expression::parser::Parser;
 use crate::expression::signature::Signature;
 use crate::expression::{
-    accumulate, arithmetic, array, bind, bits, condition, convert, date, identity, object, order, percentile,
-    power, regex, round, search, sequence, set, similarity, switch, text, trigonometry,
+    accumulate, arithmetic, array, bind, bits, condition, convert, date, identity, meta, object, order,
+    percentile, power, regex, round, search, sequence, set, similarity, switch, text, trigonometry,
 };
 use crate::registry::Registry;
 
@@ -193,7 +193,7 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$maxN", named(&order::SOME, order::greatest_some)),
     ("$median", special(percentile::parse_median)),
     ("$mergeObjects", any_number(object::merge)),
-    ("$meta", OperatorSupport::Unsupported),
+    ("$meta", special(meta::parse)),
     ("$millisecond", special(date::parse_part)),
     ("$min", any_number(accumulate::least)),
     ("$minMaxScaler", OperatorSupport::Unsupported),

@@ -168,6 +168,11 @@ impl Variables {
         defined.push((name.to_owned(), value));
     }
 
+    /// Removes a variable.
+    pub(super) fn undefine(&mut self, name: &str) {
+        Arc::make_mut(&mut self.defined).retain(|(known, _)| known != name);
+    }
+
     pub(super) fn now(&self) -> RawBsonRef<'static> {
         RawBsonRef::DateTime(self.now)
     }

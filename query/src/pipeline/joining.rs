@@ -9,6 +9,7 @@ use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX, validate};
 
+use crate::expression::Metadata;
 use crate::operation::Reservation;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign_search::{ForeignSearch, Results};
@@ -82,6 +83,10 @@ impl<'i, E: From<Error> + 'i> Stream<E> for Joining<'i, E> {
 
     fn current(&self) -> &RawDocument {
         &self.current
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
     }
 
     fn rest(&mut self) {
@@ -238,6 +243,10 @@ impl<'i, E: From<Error> + 'i> Stream<E> for JoiningUnwound<'i, E> {
 
     fn current(&self) -> &RawDocument {
         &self.current
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
     }
 
     fn rest(&mut self) {

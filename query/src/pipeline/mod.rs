@@ -64,7 +64,7 @@ pub use self::run::Running;
 pub(crate) use self::shape::Shape;
 pub use self::source::Source;
 pub(crate) use self::stage::{NamedStage, named};
-use crate::expression::Variables;
+use crate::expression::{Variables, reads_metadata};
 use crate::pipeline::correlation::reads_unset;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::foreign::{Foreign, NoForeign};
@@ -167,6 +167,22 @@ impl Pipeline {
     /// The variables that expressions use.
     pub fn variables(&self) -> &Variables {
         &self.variables
+    }
+
+    /// Whether stages read metadata of the documents, which their stream then has to tell.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let stages = [rawdoc! { "$set": { "key": { "$meta": "indexKey" } } }];
+    /// assert!(Pipeline::parse(&stages, &Variables::default())?.reads_metadata());
+    /// assert!(!Pipeline::parse(&[], &Variables::default())?.reads_metadata());
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
+    pub fn reads_metadata(&self) -> bool {
+        self.variables.has_metadata()
     }
 
     /// Whether the pipeline has no stage besides its source and its writer. All documents then come out unchanged.
@@ -334,18 +350,19 @@ impl Pipeline {
         if stages.len() > STAGES_MAX {
             return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
         }
-        let mut pipeline = Self {
-            source: Source::Collection,
-            stages: Vec::new(),
-            writer: None,
-            variables: variables.clone(),
-        };
+        // Documents of other collections come without metadata, and so do those of a `$facet`.
+        let reads_metadata = nesting == Nesting::TopLevel && stages.iter().any(|stage| reads_metadata(stage));
+        let plain = variables.without_metadata();
+        let shaping = if reads_metadata { plain.clone().with_metadata() } else { plain.clone() };
+        let variables = &plain;
+        let mut pipeline =
+            Self { source: Source::Collection, stages: Vec::new(), writer: None, variables: shaping.clone() };
         for (position, stage) in stages.iter().enumerate() {
             let at = |fault| Error::Stage { position, fault };
             // Everything after this reads the bytes unchecked.
             validate(stage.as_bytes())
                 .map_err(|error| at(Fault::InvalidBson { reason: error.to_string() }))?;
-            match stage::parse(stage, variables).map_err(at)? {
+            match stage::parse(stage, variables, &shaping).map_err(at)? {
                 ParsedStage::Stages(name, stages) => {
                     // All stages that one was translated into keep its position and name, for errors.
                     let placed = stages.into_iter().map(|stage| PlacedStage { position, name, stage });

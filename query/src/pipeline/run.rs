@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use crate::expression::Variables;
+use crate::expression::{Metadata, Variables};
 use crate::filter::Filter;
 use crate::pipeline::bucket_auto::BucketingAuto;
 use crate::pipeline::collect::{Collected, Collector};
@@ -297,6 +297,10 @@ impl<E: From<Error>> Stream<E> for Matching<'_, E> {
         self.input.current()
     }
 
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
+    }
+
     fn rest(&mut self) {
         self.input.rest();
     }
@@ -316,6 +320,9 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
     fn advance(&mut self) -> Result<Step, E> {
         let step = self.input.advance()?;
         if step == Step::Document {
+            if self.variables.has_metadata() {
+                self.variables.set_metadata(self.input.metadata());
+            }
             let shown = self.shape.apply_checked(self.name, self.input.current(), &self.variables);
             self.shown = shown.map_err(at::<E>(self.position))?;
         }
@@ -324,6 +331,10 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
 
     fn current(&self) -> &RawDocument {
         &self.shown
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
     }
 
     fn rest(&mut self) {
@@ -359,6 +370,10 @@ impl<E: From<Error>> Stream<E> for Redacting<'_, E> {
         &self.shown
     }
 
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
+    }
+
     fn rest(&mut self) {
         self.input.rest();
     }
@@ -387,6 +402,10 @@ impl<E> Stream<E> for Skipping<'_, E> {
         self.input.current()
     }
 
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
+    }
+
     fn rest(&mut self) {
         self.input.rest();
     }
@@ -412,6 +431,10 @@ impl<E> Stream<E> for Limited<'_, E> {
 
     fn current(&self) -> &RawDocument {
         self.input.current()
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
     }
 
     fn rest(&mut self) {

@@ -350,8 +350,12 @@ fn row(name: &str) -> Option<(&'static str, StageKind)> {
     STAGES.entry(name).copied()
 }
 
-/// Parses one stage.
-pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<ParsedStage, Fault> {
+/// Parses one stage. Only those that make one document out of one can tell its metadata, by `shaping`.
+pub(super) fn parse(
+    stage: &RawDocument,
+    variables: &Variables,
+    shaping: &Variables,
+) -> Result<ParsedStage, Fault> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Err(Fault::FieldCount) };
     let operand = field.value()?;
@@ -362,7 +366,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
     // Shapes get the name, because several names share one function: `$set` and `$addFields`.
     Ok(match kind {
         StageKind::Shape(parse) => {
-            ParsedStage::Stages(name, vec![Stage::Shape(parse(name, operand, variables)?)])
+            ParsedStage::Stages(name, vec![Stage::Shape(parse(name, operand, shaping)?)])
         }
         StageKind::Stages(parse) => ParsedStage::Stages(name, parse(operand, variables)?),
         StageKind::Source(parse) => ParsedStage::Source(name, parse(operand, variables)?),

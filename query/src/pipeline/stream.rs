@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::expression::Metadata;
+
 /// What [`Stream::advance`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -33,6 +35,12 @@ pub trait Stream<E> {
     /// The current document. It is empty before the first call of [`advance`](Self::advance).
     fn current(&self) -> &RawDocument;
 
+    /// What is known of the current document, or of the one that it was made of, besides its fields. Returns `None` if that is
+    /// nothing, or if the stream does not know which document that is.
+    fn metadata(&self) -> Option<Metadata> {
+        None
+    }
+
     /// Releases resources that the stream can get again when it is advanced. The current document stays.
     fn rest(&mut self) {}
 }
@@ -45,6 +53,10 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
 
     fn current(&self) -> &RawDocument {
         (**self).current()
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        (**self).metadata()
     }
 
     fn rest(&mut self) {

@@ -12,6 +12,7 @@ use index::path::{FieldPath, value_at};
 use index::validate::validate;
 
 use crate::code::Code;
+use crate::expression::Metadata;
 use crate::operation::{OperationContext, Reservation};
 use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault, at};
@@ -235,6 +236,10 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
 
     fn current(&self) -> &RawDocument {
         &self.current
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.input.metadata()
     }
 
     fn rest(&mut self) {

@@ -81,9 +81,11 @@ impl<'w> Walk<'w> {
                 (None, Mode::Inclusion) => {}
             }
         }
-        // Nothing is computed in an exclusion, and its `$elemMatch` is written in the place of the field.
-        if self.tree.mode == Mode::Inclusion {
-            for child in node.additions() {
+        for child in node.additions() {
+            // The `$elemMatch` of an exclusion is written in the place of the field.
+            let is_written =
+                matches!(child.action, Action::ElemMatch(_)) && self.tree.mode == Mode::Exclusion;
+            if !is_written {
                 self.add(child, document)?;
             }
         }

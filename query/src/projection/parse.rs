@@ -215,7 +215,11 @@ impl<'p> Parser<'p> {
         object: &RawDocument,
     ) -> Result<(), Error> {
         match (name, self.dialect) {
-            ("$meta", _) => Err(Error::Unsupported { path: path.to_owned(), operator: name.to_owned() }),
+            // It is added to whatever stays, so it decides no mode. In a stage it is an expression like any other.
+            ("$meta", Dialect::Find(_)) => {
+                let expression = Expression::parse(RawBsonRef::Document(object), self.variables)?;
+                self.insert(path, Action::Computed(Box::new(expression)))
+            }
             ("$elemMatch", Dialect::Stage) => Err(malformed(path, Fault::ElemMatchInStage)),
             ("$elemMatch", Dialect::Find(_)) => self.elem_match(path, operand),
             // With other operands, and in stages, `$slice` is an expression.
