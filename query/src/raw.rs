@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
             .get_or_insert_with(|| Slow { elements: self.document.iter_elements(), next: FIRST_ELEMENT });
         // It has not passed the elements that were read without it. All its steps together are one walk.
         let start = std::mem::replace(&mut self.next, bytes.len() - 1);
-        while let Some(element) = slow.elements.next() {
+        for element in slow.elements.by_ref() {
             let element = match element {
                 Ok(element) => element,
                 Err(error) => return Some(Err(error.into())),

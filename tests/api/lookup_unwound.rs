@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Bson, DateTime, Document, Timestamp, doc};
-use cairndb::{Client, Collation, Collection, Database, IndexModel, IndexOptions};
+use cairndb::{Client, Collation, Collection, Cursor, Database, IndexModel, IndexOptions};
 use cairndb_tests::scratch::small;
 
 use crate::collation::any_case;
@@ -125,10 +125,9 @@ fn every_index_finds_what_is_found_without() {
             let id = document.get_i32("_id").expect("a number");
             let of_one =
                 |found: &Bson| found.as_document().expect("an object").get_i32("_id").expect("a number");
-            match document.get("found").expect("the field") {
-                Bson::Array(found) => pairs.extend(found.iter().map(|found| (id, of_one(found)))),
-                found => pairs.push((id, of_one(found))),
-            }
+            let field = document.get("found").expect("the field");
+            let found = field.as_array().map_or(std::slice::from_ref(field), Vec::as_slice);
+            pairs.extend(found.iter().map(|found| (id, of_one(found))));
         }
         pairs.sort_unstable();
         pairs
@@ -167,6 +166,18 @@ fn a_unique_index_and_the_id_find_one_document() {
     assert_eq!(results(&local, &[by_id, unwind, shown]), expected);
 }
 
+/// The results of a cursor that rests after each `rests_each` of them.
+fn read_resting(mut cursor: Cursor<Document>, rests_each: usize) -> Vec<Document> {
+    let mut seen = Vec::new();
+    while cursor.advance().expect("a result") {
+        seen.push(cursor.deserialize_current().expect("a document"));
+        if seen.len().is_multiple_of(rests_each) {
+            cursor.rest();
+        }
+    }
+    seen
+}
+
 /// Between two results the cursor gives back what it holds of the storage, and must go on where it was.
 #[test]
 fn a_cursor_that_rests_goes_on_where_it_was() {
@@ -180,15 +191,8 @@ fn a_cursor_that_rests_goes_on_where_it_was() {
         for stages in [&join()[..1], &join()[..2], &join()[..]] {
             let whole = results(&local, stages);
             for rests_each in [1, 2, 3] {
-                let mut cursor = local.aggregate(stages.to_vec()).run().expect("a pipeline");
-                let mut seen = Vec::new();
-                while cursor.advance().expect("a result") {
-                    seen.push(cursor.deserialize_current().expect("a document"));
-                    if seen.len() % rests_each == 0 {
-                        cursor.rest();
-                    }
-                }
-                assert_eq!(seen, whole, "{with}, {stages:?}");
+                let cursor = local.aggregate(stages.to_vec()).run().expect("a pipeline");
+                assert_eq!(read_resting(cursor, rests_each), whole, "{with}, {stages:?}");
             }
         }
     };
@@ -211,7 +215,7 @@ fn a_filter_of_what_is_found_uses_an_index_with_the_equality() {
     let database = database(&client, vec![doc! { "a": 0 }, doc! { "a": 1 }, doc! {}], foreign);
     let (local, foreign) =
         (database.collection::<Document>("local"), database.collection::<Document>("foreign"));
-    let expected = [0, 2, 1].map(|n| n);
+    let expected = [0, 2, 1];
     let found = || {
         let found = results(&local, &join());
         found

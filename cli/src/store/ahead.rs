@@ -109,8 +109,8 @@ impl Ahead {
             }
             filled.end();
         })?;
-        let taken = Vec::new().into_iter();
-        Ok(Self { queue, taken, token: token.clone(), current: RawDocumentBuf::new() })
+        let nothing = Vec::new().into_iter();
+        Ok(Self { queue, taken: nothing, token: token.clone(), current: RawDocumentBuf::new() })
     }
 }
 

@@ -27,7 +27,7 @@ impl<T: Serialize> Collection<T> {
     /// brings, the whole call fails and nothing is stored. If a generated value is taken already, a call with one document
     /// tries the next value once, as [`insert_one`](Self::insert_one) does; a call with several documents does not.
     ///
-    /// A recipe: [from files to a store, and from SQLite](crate::guide::data#from-files-to-a-store-and-from-sqlite).
+    /// A recipe: [from files to a store, and from `SQLite`](crate::guide::data#from-files-to-a-store-and-from-sqlite).
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

@@ -78,9 +78,10 @@ impl FieldLookup {
             let on_field =
                 view.indexes().iter().filter_map(|index| Some((index, index.whole_on(path.as_str())?)));
             let (index, direction) = on_field.max_by_key(|(index, _)| index.spec.is_unique())?;
-            match index.spec.is_unique() {
-                true => Keys::Unique(index.clone(), direction),
-                false => Keys::Plain(index.clone(), direction, None),
+            if index.spec.is_unique() {
+                Keys::Unique(index.clone(), direction)
+            } else {
+                Keys::Plain(index.clone(), direction, None)
             }
         };
         Some(Self {
