@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    AutoIncrement, Client, Collection, Contract, Durability, Error, ErrorKind, InsertOneResult, PlantedFault,
-    Sequence, SequenceOptions, WriteConcern,
+    AutoIncrement, Client, Collection, Contract, Durability, DurabilityTicket, Error, ErrorKind,
+    InsertOneResult, PlantedFault, Sequence, SequenceOptions, WriteConcern,
 };
 use cairndb_tests::choices::{Choices, mix};
 use cairndb_tests::journal::Record;
@@ -34,6 +34,8 @@ struct Task {
     fault: PlantedFault,
     /// Whether inserts are acknowledged before they are made.
     acknowledges_first: bool,
+    /// Whether syncs are said to be done that are not even asked for.
+    leaves_syncs_out: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,9 @@ struct Writer<'a> {
     loose: Sequence,
     own: Vec<Own>,
     next_tag: u64,
+    next_sync: u64,
+    /// A ticket that was taken and is waited for later.
+    ticket: Option<(u64, DurabilityTicket)>,
     has_plain_index: bool,
 }
 
@@ -88,6 +93,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<()> {
         level,
         fault: power::planted(fault).unwrap_or_default(),
         acknowledges_first: *fault == "acknowledged-first",
+        leaves_syncs_out: *fault == "syncs-left-out",
     };
     let journal = journal::open()?;
     // A second round after a refusal: only a store that was opened again may write.
@@ -225,6 +231,8 @@ impl<'a> Writer<'a> {
             loose: database.sequence(power::SEQUENCE),
             own,
             next_tag: task.life * TAGS_PER_LIFE + (round * 50 + thread) * TAGS_PER_THREAD,
+            next_sync: (round * 50 + thread) * TAGS_PER_THREAD,
+            ticket: None,
             has_plain_index: names.iter().any(|name| name == workload::PLAIN_INDEX),
         })
     }
@@ -260,13 +268,15 @@ impl<'a> Writer<'a> {
         if self.thread == 0 && operation % 16 == 7 {
             return self.toggle_index();
         }
-        match self.choices.below(16) {
+        match self.choices.below(19) {
             0..=4 => self.insert_one(),
             5 | 6 => self.insert_many(),
             7..=9 => self.replace(),
             10 => self.delete(),
             11 | 12 => self.number(),
             13 | 14 => self.take_value(),
+            15 => self.sync(),
+            16 | 17 => self.take_or_wait_for_ticket(),
             _ => self.insert_taken_tag(),
         }
     }
@@ -360,6 +370,39 @@ impl<'a> Writer<'a> {
             Err(error) if error.is_duplicate_key() => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn sync(&mut self) -> Outcome<()> {
+        let number = self.take_sync_number();
+        self.tell(Record::SyncBegun { number })?;
+        if !self.task.leaves_syncs_out {
+            self.client.sync()?;
+        }
+        self.tell(Record::SyncDone { number })
+    }
+
+    /// Takes a ticket, or waits for the one that was taken before the operations since.
+    fn take_or_wait_for_ticket(&mut self) -> Outcome<()> {
+        match self.ticket.take() {
+            None => {
+                let number = self.take_sync_number();
+                // Told before: what is over by then is covered, whatever other threads do meanwhile.
+                self.tell(Record::SyncBegun { number })?;
+                self.ticket = Some((number, self.client.durability_ticket()?));
+                Ok(())
+            }
+            Some((number, ticket)) => {
+                if !self.task.leaves_syncs_out {
+                    ticket.wait()?;
+                }
+                self.tell(Record::SyncDone { number })
+            }
+        }
+    }
+
+    fn take_sync_number(&mut self) -> u64 {
+        self.next_sync += 1;
+        self.next_sync
     }
 
     fn toggle_index(&mut self) -> Outcome<()> {

@@ -49,6 +49,8 @@ impl Audited for Numbered {
             | Record::IndexDone { .. }
             | Record::PassBegun
             | Record::PassDone
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. }
             | Record::Taken { .. } => {}
         }
         Ok(())

@@ -108,7 +108,11 @@ impl Oracle {
                 self.toggled = vec![exists];
             }
             Record::Fault => return Err("the writing process met a fault".to_owned()),
-            Record::Won { .. } | Record::Taken { .. } | Record::Closed => {
+            Record::Won { .. }
+            | Record::Taken { .. }
+            | Record::Closed
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. } => {
                 return Err(format!("{record:?} is no record of this suite"));
             }
         }

@@ -49,7 +49,9 @@ impl Given {
             | Record::IndexBegun { .. }
             | Record::IndexDone { .. }
             | Record::PassBegun
-            | Record::PassDone => Err(format!("{record:?} is no record of this suite")),
+            | Record::PassDone
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. } => Err(format!("{record:?} is no record of this suite")),
         }
     }
 

@@ -63,7 +63,11 @@ impl Oracle {
                 self.acknowledged += 1;
                 self.plain_index = vec![exists];
             }
-            Record::Taken { .. } | Record::PassBegun | Record::PassDone => {
+            Record::Taken { .. }
+            | Record::PassBegun
+            | Record::PassDone
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. } => {
                 return Err(format!("{record:?} is no record of this suite"));
             }
             Record::Fault => return Err("the writing process met a fault".to_owned()),

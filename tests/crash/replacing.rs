@@ -66,6 +66,8 @@ impl Audited for Replaced {
             | Record::IndexDone { .. }
             | Record::PassBegun
             | Record::PassDone
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. }
             | Record::Taken { .. } => return Ok(()),
         };
         if tag == PLACED {

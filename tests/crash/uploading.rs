@@ -50,6 +50,8 @@ impl Audited for Uploaded {
             | Record::IndexDone { .. }
             | Record::PassBegun
             | Record::PassDone
+            | Record::SyncBegun { .. }
+            | Record::SyncDone { .. }
             | Record::Taken { .. } => {}
         }
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! The log of a database is one, so what survives is everything up to some point in it. Acknowledged operations that asked
 //! for no sync may be lost, but only from the end: an operation that was over before a surviving one began survived too.
-//! The order of the journal tells that, because it is written by one pipe.
+//! The order of the journal tells that, because it is written by one pipe. What was over before a sync was asked for, or a ticket
+//! taken, is durable once that was answered.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,6 +12,9 @@ use cairndb::bson::{Document, doc};
 use cairndb_tests::journal::Record;
 use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
 use cairndb_tests::workload;
+
+/// What an audit says before the findings of `verify`.
+pub(crate) const FINDINGS: &str = "verify found: ";
 
 /// A write of one document or of many at once.
 #[derive(Debug)]
@@ -59,6 +63,12 @@ pub(crate) struct Oracle {
     plain_index: HashSet<bool>,
     /// What was over before this record is on stable storage.
     durable_before: usize,
+    /// Where syncs were asked for that are not answered yet, by their numbers.
+    syncs: HashMap<u64, usize>,
+    /// What was over before this record is on stable storage, because a sync that was begun there has ended.
+    synced_before: usize,
+    /// Values of documents that no sync covers yet, and when each was told.
+    unsynced_values: Vec<(usize, i64)>,
     /// Values that were handed out in all lives, by the field.
     given_by_field: HashSet<i64>,
     /// The same of the sequence.
@@ -104,6 +114,10 @@ impl Oracle {
             }
             Record::Taken { course, value } => return self.take(course, value),
             Record::Closed => self.durable_before = self.heard,
+            Record::SyncBegun { number } => {
+                self.syncs.insert(number, self.heard);
+            }
+            Record::SyncDone { number } => return self.end_sync(number),
             Record::Won { .. } => return Err("this suite has no contest".to_owned()),
             Record::PassBegun | Record::PassDone => return Err("this suite makes no TTL passes".to_owned()),
             Record::Fault => return Err("the writing process met a fault".to_owned()),
@@ -135,6 +149,17 @@ impl Oracle {
         Ok(())
     }
 
+    /// All that was over when the sync was asked for is on stable storage.
+    fn end_sync(&mut self, number: u64) -> Result<(), String> {
+        let begun =
+            self.syncs.remove(&number).ok_or_else(|| format!("sync {number} was done and not begun"))?;
+        self.acknowledged += 1;
+        self.synced_before = self.synced_before.max(begun);
+        let covered = self.unsynced_values.extract_if(.., |(told, _)| *told < begun);
+        self.durable_values.extend(covered.map(|(_, value)| value));
+        Ok(())
+    }
+
     fn take(&mut self, course: u64, value: i64) -> Result<(), String> {
         self.acknowledged += 1;
         let (what, given) = match course {
@@ -146,6 +171,8 @@ impl Oracle {
         }
         if course == FIELD_JOURNALED || (course == FIELD && self.all_journaled) {
             self.durable_values.insert(value);
+        } else if course == FIELD {
+            self.unsynced_values.push((self.heard, value));
         }
         Ok(())
     }
@@ -154,8 +181,13 @@ impl Oracle {
     pub(crate) fn audit(&mut self, client: &Client) -> Result<(), String> {
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if !report.is_clean() {
-            return Err(format!("verify found: {:?}", report.findings));
+            return Err(format!("{FINDINGS}{:?}", report.findings));
         }
+        self.audit_stored(client)
+    }
+
+    /// The same, by reading alone.
+    pub(crate) fn audit_stored(&mut self, client: &Client) -> Result<(), String> {
         let tagged = workload::tagged(client);
         let mut stored = BTreeMap::new();
         for document in tagged.find(doc! {}).run().map_err(text)? {
@@ -172,7 +204,9 @@ impl Oracle {
         let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
         self.histories = stored.into_iter().map(history).collect();
         self.operations.clear();
-        (self.heard, self.durable_before) = (0, 0);
+        (self.heard, self.durable_before, self.synced_before) = (0, 0, 0);
+        self.syncs.clear();
+        self.unsynced_values.clear();
         Ok(())
     }
 
@@ -205,6 +239,9 @@ impl Oracle {
             }
             if operation.is_journaled {
                 return Err(format!("lost, though it was acknowledged as durable: {operation:?}"));
+            }
+            if done < self.synced_before {
+                return Err(format!("lost, though a sync after it was answered: {operation:?}"));
             }
             if done < front {
                 return Err(format!("lost before what survived at {front}: {operation:?}"));
@@ -298,6 +335,20 @@ mod tests {
         let records = [inserted(first), inserted(last)].concat();
         assert_eq!(judged(&records, &[]), Ok(2));
         assert!(judged(&records, &[(last, 1)]).is_err_and(|fault| fault.contains("before what")));
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_over_when_it_began_and_nothing_else() {
+        let (first, last) = (tag(false, 10), tag(false, 11 + tag(false, 10)));
+        let sync = [Record::SyncBegun { number: 3 }, Record::SyncDone { number: 3 }];
+        let records = [inserted(first), sync, inserted(last)].concat();
+        assert_eq!(judged(&records, &[(first, 1)]), Ok(1));
+        assert!(judged(&records, &[]).is_err_and(|fault| fault.contains("a sync after it was answered")));
+        // One that is not answered covers nothing, and neither does one that was begun before.
+        assert_eq!(judged(&[&inserted(first)[..], &sync[..1]].concat(), &[]), Ok(1));
+        let [begun, done] = sync;
+        assert_eq!(judged(&[&[begun], &inserted(first)[..], &[done]].concat(), &[]), Ok(1));
+        assert!(judged(&[done], &[]).is_err());
     }
 
     #[test]

@@ -67,6 +67,16 @@ pub enum Record {
         /// The value.
         value: i64,
     },
+    /// A sync is about to be asked for, or a ticket was taken: it stands for all writes until now.
+    SyncBegun {
+        /// The sync, or the ticket.
+        number: u64,
+    },
+    /// What the sync or the ticket stands for is on stable storage, says the database.
+    SyncDone {
+        /// The sync, or the ticket.
+        number: u64,
+    },
     /// The database did what it must not; the text is on standard error.
     Fault,
     /// The database was closed in order.
@@ -92,6 +102,8 @@ impl Record {
             Self::Taken { course, value } => [9, course, value.cast_unsigned()],
             Self::PassBegun => [10, 0, 0],
             Self::PassDone => [11, 0, 0],
+            Self::SyncBegun { number } => [13, number, 0],
+            Self::SyncDone { number } => [14, number, 0],
         };
         let bytes: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
         journal.write_all(&bytes)
@@ -122,6 +134,8 @@ impl Record {
             10 => Self::PassBegun,
             11 => Self::PassDone,
             12 => Self::Closed,
+            13 => Self::SyncBegun { number: first },
+            14 => Self::SyncDone { number: first },
             other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
         }))
     }
@@ -152,6 +166,8 @@ mod tests {
         check(Record::Taken { course: 7, value: -3 });
         check(Record::PassBegun);
         check(Record::PassDone);
+        check(Record::SyncBegun { number: 9 });
+        check(Record::SyncDone { number: 9 });
         check(Record::Fault);
         check(Record::Closed);
     }
