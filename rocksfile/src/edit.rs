@@ -43,6 +43,8 @@ pub struct Table {
     pub bytes: u64,
     /// The level of the table.
     pub level: u32,
+    /// The number of the newest change in it. 0 if nothing tells it.
+    pub newest: u64,
 }
 
 /// Bytes that are no version edit, or one of a kind that databases of this library do not have.
@@ -185,14 +187,15 @@ impl Edit {
         // The smallest and the largest key, then the smallest and the largest number of a change.
         key(input)?;
         key(input)?;
+        let mut newest = 0;
         if tag != tag::NEW_FILE {
             input.varint64()?;
-            input.varint64()?;
+            newest = input.varint64()?;
         }
         if tag == tag::NEW_FILE_4 {
             self.table_fields(input)?;
         }
-        Some(Table { number, bytes, level })
+        Some(Table { number, bytes, level, newest })
     }
 
     fn table_fields(&mut self, input: &mut Input<'_>) -> Option<()> {
@@ -289,10 +292,11 @@ mod tests {
     #[test]
     fn tables_are_read_in_all_versions() {
         let key = slice(b"key\x01\x00\x00\x00\x00\x00\x00\x01");
-        let table = Table { number: 9, bytes: 5000, level: 6 };
-        let expected = Edit { tables_added: vec![table], ..Edit::default() };
+        let table = |newest| Table { number: 9, bytes: 5000, level: 6, newest };
+        let with = |table| Edit { tables_added: vec![table], ..Edit::default() };
+        let expected = with(table(2));
         let ends = [key.clone(), key.clone()].concat();
-        check(&[fields(&[7, 6, 9, 5000]), ends.clone()].concat(), expected.clone());
+        check(&[fields(&[7, 6, 9, 5000]), ends.clone()].concat(), with(table(0)));
         check(&[fields(&[100, 6, 9, 5000]), ends.clone(), fields(&[1, 2])].concat(), expected.clone());
         check(&[fields(&[102, 6, 9, 0, 5000]), ends.clone(), fields(&[1, 2])].concat(), expected.clone());
         let custom = [varint(5), slice(&[1]), varint(3), slice(&12_u64.to_le_bytes()), varint(1)].concat();

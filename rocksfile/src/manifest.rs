@@ -125,6 +125,20 @@ impl Manifest {
         self.families.iter().map(|(number, family)| (*number, family.log_number))
     }
 
+    /// A table with the newest change of a family that is in tables further than another family is: of that one, changes that
+    /// are older are in logs only. The default family does not count, because nothing is stored in it.
+    pub fn newest_ahead(&self) -> Option<Table> {
+        let used = || self.families.iter().filter(|(number, _)| **number != 0).map(|(_, family)| family);
+        let behind = used().map(|family| family.log_number).min()?;
+        let ahead = used().filter(|family| family.log_number > behind);
+        ahead.flat_map(|family| family.tables.values().copied()).max_by_key(|table| table.newest)
+    }
+
+    /// Whether a family with tables needs no log up to this one, this one included.
+    pub fn has_tables_beyond(&self, log: u64) -> bool {
+        self.families.values().any(|family| family.log_number > log && !family.tables.is_empty())
+    }
+
     /// Logs below this number need not be replayed.
     pub fn first_log_needed(&self) -> u64 {
         let of_families = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
@@ -279,6 +293,30 @@ mod tests {
         assert_eq!(of_families, [(b"r".as_slice(), 7), (b"r", 8)]);
         assert_eq!(manifest.first_log_needed(), 4);
         assert_eq!(manifest.logs_synced().collect::<Vec<_>>(), [(5, 70)]);
+    }
+
+    /// A table of a family whose newest change has this number, flushed up to a log.
+    fn flushed(family: u8, number: u8, newest: u8, log: u8) -> Vec<u8> {
+        let key = [8, 1, 0, 0, 0, 0, 0, 0, 1];
+        [&[200, 1, family, 2, log, 100, 0, number, 50], key.as_slice(), &key, &[1, newest]].concat()
+    }
+
+    #[test]
+    fn a_family_that_is_in_tables_further_than_another_is_ahead() {
+        let entries = [200, 1, 2, 201, 1, 1, b'e', 2, 5];
+        let ahead = |more: &[&[u8]]| {
+            let edits = [&[DEFAULT_FAMILY, RECORDS_FAMILY, &entries], more].concat();
+            let manifest = read(&file(&edits)).manifest;
+            manifest.newest_ahead().map(|table| (table.number, table.newest))
+        };
+        // The default family is behind for ever, and does not count.
+        let (old, both) = (flushed(1, 7, 40, 5), flushed(2, 8, 41, 5));
+        assert_eq!(ahead(&[&old, &both]), None);
+        let new = flushed(1, 9, 60, 6);
+        let manifest = read(&file(&[DEFAULT_FAMILY, RECORDS_FAMILY, &entries, &old, &new])).manifest;
+        assert_eq!([4, 5, 6].map(|log| manifest.has_tables_beyond(log)), [true, true, false]);
+        assert_eq!(ahead(&[&old, &both, &new]), Some((9, 60)));
+        assert_eq!(ahead(&[&old, &both, &new, &flushed(2, 10, 59, 6)]), None);
     }
 
     #[test]

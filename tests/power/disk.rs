@@ -346,6 +346,49 @@ impl Disk {
         }
     }
 
+    /// How many changes of the file of that name no sync covers. The name must be that of one file only.
+    pub(crate) fn unsynced_changes(&self, name: &str) -> usize {
+        self.content_named(name).map_or(0, |content| content.unsynced.len())
+    }
+
+    /// The bytes that the file of that name has now.
+    pub(crate) fn bytes_named(&self, name: &str) -> &[u8] {
+        self.content_named(name).map_or(&[], |content| &content.now)
+    }
+
+    fn content_named(&self, name: &str) -> Option<&Content> {
+        let mut folders = self.nodes.values().filter_map(|node| match node {
+            Node::Folder(names) => Some(names),
+            Node::File(_) => None,
+        });
+        let node = folders.find_map(|names| names.now.get(name))?;
+        match self.nodes.get(node)? {
+            Node::File(content) => Some(content),
+            Node::Folder(_) => None,
+        }
+    }
+
+    /// The files that are left if everything reached the disk but the end of one file: of its changes since its last sync the
+    /// first `kept` did, and half of the next one if it `is_torn`.
+    pub(crate) fn left_without_end(&self, name: &str, kept: usize, is_torn: bool) -> Image {
+        let mut image = self.left(&Aftermath::Killed);
+        let Some(content) = self.content_named(name) else { return image };
+        let mut left = content.durable.clone();
+        for change in content.unsynced.iter().take(kept) {
+            change.apply(&mut left);
+        }
+        if is_torn && let Some(Change::Write { at, bytes }) = content.unsynced.get(kept) {
+            let half = bytes.get(..bytes.len() / 2).unwrap_or_default().to_vec();
+            Change::Write { at: *at, bytes: half }.apply(&mut left);
+        }
+        for (path, bytes) in &mut image.entries {
+            if path.ends_with(name) {
+                *bytes = Some(left.clone());
+            }
+        }
+        image
+    }
+
     /// What a failed sync does: the system forgets what it could not write, and no later sync brings it back.
     pub(crate) fn forget_unsynced(&mut self, file: u64) {
         if let Ok(content) = self.content(file) {
@@ -449,6 +492,21 @@ mod tests {
         lengths.sort_unstable();
         lengths.dedup();
         assert!(lengths.len() > 3, "{lengths:?}");
+    }
+
+    #[test]
+    fn the_end_of_one_file_can_be_lost_alone() {
+        let (mut disk, synced, other) = disk();
+        disk.write(synced, 2600, &[3; 100]).expect("written");
+        disk.write(other, 0, &[4; 10]).expect("written");
+        assert_eq!(disk.unsynced_changes("synced"), 2);
+        let length = |kept, is_torn| {
+            let left = disk.left_without_end("synced", kept, is_torn);
+            assert_eq!(bytes(&left, "other"), [4; 10]);
+            bytes(&left, "synced").len()
+        };
+        let lengths = [(0, false), (0, true), (1, false), (1, true), (2, false)];
+        assert_eq!(lengths.map(|(kept, is_torn)| length(kept, is_torn)), [600, 1600, 2600, 2650, 2700]);
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //!
 //! The kernel caches nothing of it: files are opened for direct input and output, and attributes are asked for anew.
 //! RocksDB's text file LOG is on the disk too, but what is done to it is not counted.
+//!
+//! A test can also have syncs of logs wait until it lets them go on, have one write of a log fail, and look at the disk before
+//! each change.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -12,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
+use cairndb_tests::files::is_log;
 use cairndb_tests::scratch::Scratch;
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -69,9 +73,45 @@ pub(crate) struct Plan {
     pub(crate) act: Act,
 }
 
+/// What is called before each change of a disk.
+pub(crate) type Watch = Box<dyn FnMut(&Disk) + Send>;
+
+/// Which syncs of logs wait. The kernel lets no write of a file begin while a sync of it runs, so a test must know what comes
+/// after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    All,
+    /// Those of RocksDB's threads that flush memtables.
+    OfFlushes,
+}
+
+/// Syncs of logs wait as long as this is kept.
+pub(crate) struct Hold<'a> {
+    disk: &'a Mounted,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.disk.release_logs();
+    }
+}
+
+/// What a test does to a database that is open on the disk.
+#[derive(Default)]
+struct Hands {
+    watch: Option<Watch>,
+    /// Which syncs of logs wait.
+    holds: Option<Held>,
+    /// The syncs that wait, and of which file each is.
+    held: Vec<(u64, ReplyEmpty)>,
+    /// What the next write of a log fails with. Half of it reaches the file.
+    refuses_log: Option<i32>,
+}
+
 /// What was done to a disk.
 pub(crate) struct State {
     pub(crate) disk: Disk,
+    hands: Hands,
     plan: Option<Plan>,
     /// Parts of files that cannot be read, by the names of the files.
     bad: Vec<(String, Range<u64>)>,
@@ -97,6 +137,9 @@ impl State {
             return Ok(());
         }
         let is_change = class != Class::Read && what != "open";
+        if is_change && let Some(watch) = &mut self.hands.watch {
+            watch(&self.disk);
+        }
         self.changes += u64::from(is_change);
         let count = self.counts.get_mut(class as usize).expect("a class");
         *count += 1;
@@ -122,6 +165,16 @@ impl State {
             }
             Act::Stop | Act::Fail { .. } => Ok(()),
         }
+    }
+
+    /// Fails a write of a log that is to fail, after half of it was made.
+    fn write(&mut self, node: u64, at: usize, bytes: &[u8]) -> Done<()> {
+        let is_met = self.hands.refuses_log.is_some() && is_log(self.disk.name_of(node));
+        let Some(errno) = self.hands.refuses_log.take_if(|_| is_met) else {
+            return self.disk.write(node, at, bytes);
+        };
+        self.disk.write(node, at, bytes.get(..bytes.len() / 2).unwrap_or_default())?;
+        Err(errno)
     }
 
     fn stop(&mut self) -> Done<()> {
@@ -379,7 +432,7 @@ impl Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let written = self.counted((Class::Write, "write"), node.0, request, |state| {
-            state.disk.write(node.0, length(offset), data)
+            state.write(node.0, length(offset), data)
         });
         let count = u32::try_from(data.len()).expect("the kernel's limit is lower");
         answer!(reply, written, () => reply.written(count));
@@ -391,14 +444,26 @@ impl Filesystem for Server {
 
     fn fsync(&self, request: &Request, node: INodeNo, _: FileHandle, data: bool, reply: ReplyEmpty) {
         let what = if data { "fdatasync" } else { "fsync" };
+        let mut reply = Some(reply);
         let synced = self.with(|state| {
+            let is_held = match state.hands.holds {
+                None => false,
+                Some(Held::All) => true,
+                Some(Held::OfFlushes) => describe("", "", request.pid()).ends_with("(flush)"),
+            };
+            if is_held && is_log(state.disk.name_of(node.0)) {
+                state.hands.held.extend(reply.take().map(|reply| (node.0, reply)));
+                return Ok(());
+            }
             let admitted = state.admit(Class::Sync, what, node.0, request.pid());
             if admitted.is_err() && !state.is_stopped {
                 state.disk.forget_unsynced(node.0);
             }
             admitted.and_then(|()| state.disk.sync(node.0))
         });
-        answer!(reply, synced, () => reply.ok());
+        if let Some(reply) = reply {
+            answer!(reply, synced, () => reply.ok());
+        }
     }
 
     fn fsyncdir(&self, request: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -453,6 +518,7 @@ impl Mounted {
     ) -> io::Result<Self> {
         let state = State {
             disk: Disk::new(image, syncs_names),
+            hands: Hands::default(),
             plan,
             bad: Vec::new(),
             changes: 0,
@@ -472,7 +538,55 @@ impl Mounted {
 
     /// Makes a part of a file one that cannot be read.
     pub(crate) fn spoil(&self, file: &str, part: Range<u64>) {
-        self.state.lock().expect("no operation panics").bad.push((file.to_owned(), part));
+        self.with(|state| state.bad.push((file.to_owned(), part)));
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().expect("no operation panics"))
+    }
+
+    /// Has syncs of logs wait.
+    pub(crate) fn hold_logs(&self, held: Held) -> Hold<'_> {
+        self.with(|state| state.hands.holds = Some(held));
+        Hold { disk: self }
+    }
+
+    /// Whether a sync waits.
+    pub(crate) fn is_held(&self) -> bool {
+        self.with(|state| !state.hands.held.is_empty())
+    }
+
+    /// Makes the syncs that wait.
+    fn release_logs(&self) {
+        self.with(|state| {
+            state.hands.holds = None;
+            for (node, reply) in std::mem::take(&mut state.hands.held) {
+                match state.disk.sync(node) {
+                    Ok(()) => reply.ok(),
+                    Err(errno) => reply.error(Errno::from_i32(errno)),
+                }
+            }
+        });
+    }
+
+    /// Has the next write of a log fail, after half of it.
+    pub(crate) fn refuse_log(&self, errno: i32) {
+        self.with(|state| state.hands.refuses_log = Some(errno));
+    }
+
+    /// Whether the write that was to fail has failed.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.with(|state| state.hands.refuses_log.is_none())
+    }
+
+    /// Has `watch` look at the disk before each change from now on, or nothing any more.
+    pub(crate) fn watch(&self, watch: Option<Watch>) {
+        self.with(|state| state.hands.watch = watch);
+    }
+
+    /// The disk as it is now.
+    pub(crate) fn disk(&self) -> Disk {
+        self.with(|state| state.disk.clone())
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -74,6 +74,7 @@ pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<P
     // Damage before loss: it names a file and an offset, which helps more than a range of lost writes.
     replay.refuse_damage(files)?;
     replay.refuse_loss(path)?;
+    replay.refuse_half_flushed(files)?;
     let mut passed = Passed {
         // The logs can end before the newest write that tables hold.
         sequence: in_tables.max(replay.next - 1),
@@ -81,7 +82,7 @@ pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<P
         torn: files.torn.clone(),
         cuts: files.cut.iter().cloned().collect(),
     };
-    replay.leave_out(&mut passed);
+    replay.leave_out(files, &mut passed);
     Ok(passed)
 }
 
@@ -213,11 +214,38 @@ impl Replay<'_> {
         })
     }
 
+    /// Fails if tables of one family hold writes that come after the end of the logs, while another family has its part of
+    /// such writes in the logs only: half of a write would come back. RocksDB syncs older logs before it flushes a family. But
+    /// when it recovers from a write that found the disk full, it flushes what the log may have lost, family by family, and
+    /// the power may fail between two.
+    fn refuse_half_flushed(&self, files: &Files) -> Result<()> {
+        let Some(ahead) = files.manifest.newest_ahead().filter(|ahead| ahead.newest >= self.next) else {
+            return Ok(());
+        };
+        // Where no write is in the logs, none of any family is missing from them.
+        let (Some(_), Some(last)) =
+            (self.first, self.logs.iter().find(|log| log.flaw.is_some()).or(self.logs.last()))
+        else {
+            return Ok(());
+        };
+        let table = FileName::Table(ahead.number);
+        let reason = format!(
+            "the logs end before write {}, but {table} holds writes of one column family up to {}",
+            self.next, ahead.newest
+        );
+        Err(damaged(&last.file, last.until, reason))
+    }
+
     /// Lists what is left out, and where logs must be cut so that RocksDB leaves it out too.
-    fn leave_out(&self, passed: &mut Passed) {
+    fn leave_out(&self, files: &Files, passed: &mut Passed) {
         let silent = self.logs.iter().filter_map(|log| log.flaw.as_ref()).any(|flaw| flaw.silent);
         // Without a need no log is cut: RocksDB stops at most flaws by itself, and files stay as the crash left them.
-        let must_cut = self.traps_rocksdb || (silent && self.records_after);
+        // It refuses a torn log before the first one that a family needs, also if that family's tables end before the tear.
+        let refuses =
+            |log: &Replayed| log.flaw.is_some() && files.manifest.has_tables_beyond(log.length.number);
+        let must_cut = self.traps_rocksdb
+            || (silent && self.records_after)
+            || (self.stopped && self.logs.iter().any(refuses));
         for log in &self.logs {
             let Some(flaw) = &log.flaw else { continue };
             passed.torn.push(TornEnd {
