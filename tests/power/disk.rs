@@ -5,6 +5,7 @@
 //! as ext4 does, the sync of a file makes its name durable too. Nothing here knows of mounts, or of when the power fails.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -387,6 +388,61 @@ impl Disk {
             }
         }
         image
+    }
+
+    /// The files that are left if everything reached the disk but the end of one file, which the disk had confirmed: the file
+    /// ends after `kept` bytes, or has zeros from there.
+    pub(crate) fn left_cut(&self, name: &str, kept: usize, has_zeros: bool) -> Image {
+        let mut image = self.left(&Aftermath::Killed);
+        for (path, bytes) in &mut image.entries {
+            if path.ends_with(name)
+                && let Some(bytes) = bytes
+            {
+                let length = bytes.len();
+                bytes.truncate(kept);
+                bytes.resize(if has_zeros { length } else { bytes.len() }, 0);
+            }
+        }
+        image
+    }
+
+    /// Where the file of that name ended at its syncs, the last one first, and at its beginning.
+    pub(crate) fn ends_before_syncs(&self, name: &str) -> Vec<usize> {
+        let lengths = self.content_named(name).map(|content| content.synced_lengths.clone());
+        let mut lengths = lengths.unwrap_or_default();
+        lengths.insert(0, 0);
+        lengths.dedup();
+        lengths.pop();
+        lengths.reverse();
+        lengths
+    }
+
+    /// Damages bytes of a file that are on the disk. Returns whether there are any.
+    pub(crate) fn damage(&mut self, file: u64, part: Range<usize>) -> bool {
+        let Ok(content) = self.content(file) else { return false };
+        let mut is_met = false;
+        for bytes in [&mut content.now, &mut content.durable] {
+            let end = part.end.min(bytes.len());
+            for byte in bytes.get_mut(part.start..end).unwrap_or_default() {
+                *byte ^= 0x55;
+                is_met = true;
+            }
+        }
+        is_met
+    }
+
+    /// The files but this one that have bytes, and a name other than that of RocksDB's text files.
+    pub(crate) fn others(&self, file: u64) -> Vec<(u64, usize)> {
+        let has_bytes = |(number, node): (&u64, &Node)| match node {
+            Node::File(Content { now, links: 1.., .. }) if *number != file && !now.is_empty() => {
+                Some((*number, now.len()))
+            }
+            Node::File(_) | Node::Folder(_) => None,
+        };
+        let is_read = |(number, _): &(u64, usize)| {
+            !["LOG", "OPTIONS", "IDENTITY"].iter().any(|text| self.name_of(*number).starts_with(text))
+        };
+        self.nodes.iter().filter_map(has_bytes).filter(is_read).collect()
     }
 
     /// What a failed sync does: the system forgets what it could not write, and no later sync brings it back.

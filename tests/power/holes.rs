@@ -11,163 +11,30 @@
 //! The database is open in this process, on a disk whose syncs of logs wait as long as the case needs them to, so that what is
 //! on the disk depends little on time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cairndb::{Client, ClientBuilder, Durability, Error, PlantedFault, WriteConcern};
+use cairndb::PlantedFault;
 use cairndb_tests::choices::number_from_environment;
-use cairndb_tests::files::is_log;
 use cairndb_tests::journal::Record;
-use cairndb_tests::power::is_journaled;
 use cairndb_tests::race::{race, wait_until};
 use cairndb_tests::scratch::{Scratch, small};
-use cairndb_tests::workload;
 
-use crate::disk::{Aftermath, Disk, Image};
+use crate::disk::{Aftermath, Image};
 use crate::life::Level;
-use crate::mount::{Held, Mounted, is_possible};
+use crate::mount::{Held, is_possible};
 use crate::oracle::Oracle;
 use crate::say;
+use crate::stage::{Asks, INSERTS, Moment, Stage, WRITERS};
 
-const WRITERS: u64 = 3;
 /// How often a moment is tried that a sync in the background may spoil.
 const TRIES: u64 = 20;
-/// Inserts of each writer between two steps of a case.
-const INSERTS: u64 = 4;
 /// More bytes than a log has without a document.
 const EMPTY_LOG_BYTES: usize = 100;
 /// Moments at which a case is judged, of those that it has.
 const MOMENTS_DEFAULT: u64 = 12;
 /// RocksDB looks every five seconds whether a full disk has room again.
 const HEALING_MAX: Duration = Duration::from_secs(40);
-
-/// What an insert waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
-    Nothing,
-    HandingOver,
-    Sync,
-}
-
-/// A database that is open on a disk, with the journal of its writers.
-struct Stage {
-    disk: Mounted,
-    client: Client,
-    level: Level,
-    journal: Arc<Mutex<Vec<Record>>>,
-    next_tag: AtomicU64,
-    /// Whether inserts are acknowledged before they are made, as a control.
-    acknowledges_first: bool,
-}
-
-/// What a disk had at a moment, and what was acknowledged by then.
-struct Moment {
-    disk: Disk,
-    acknowledged: Vec<Record>,
-}
-
-fn options(level: Level) -> ClientBuilder {
-    // Long intervals: nothing is synced or handed over that nothing asks for.
-    let long = Duration::from_secs(1);
-    small().durability(match level {
-        Level::Delayed | Level::HandedOver => {
-            Durability::Delayed { write_interval: long, sync_interval: long }
-        }
-        Level::Buffered => Durability::Buffered { sync_interval: long },
-        Level::Journaled => Durability::Journaled,
-    })
-}
-
-impl Stage {
-    /// With documents that are on stable storage, some of them because a sync says so.
-    fn open(level: Level) -> Self {
-        let disk = Mounted::new(&Image::default(), false, None, std::sync::mpsc::channel().0);
-        let disk = disk.expect("mounted");
-        let client = options(level).open(disk.folder().join("db")).expect("opened");
-        let tagged = workload::tagged(&client);
-        tagged.create_index(workload::unique_index()).run().expect("made");
-        let (journal, next_tag) = (Arc::default(), AtomicU64::new(1));
-        let stage = Self { disk, client, level, journal, next_tag, acknowledges_first: false };
-        let asks = [Asks::Nothing, Asks::HandingOver, Asks::Sync];
-        race(asks, |asks| stage.insert(asks).expect("stored"));
-        stage.tell(Record::SyncBegun { number: 0 });
-        stage.client.sync().expect("synced");
-        stage.tell(Record::SyncDone { number: 0 });
-        stage
-    }
-
-    fn tell(&self, record: Record) {
-        self.journal.lock().expect("no writer panics").push(record);
-    }
-
-    /// Inserts one document, which waits for what it asks for.
-    fn insert(&self, asks: Asks) -> Result<(), Error> {
-        let is_synced = asks == Asks::Sync || self.level == Level::Journaled;
-        let tag = loop {
-            let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
-            // The oracle knows by the tag what was asked for.
-            if is_journaled(tag, 1) == is_synced {
-                break tag;
-            }
-        };
-        let concern = match asks {
-            _ if is_synced => WriteConcern::journaled(),
-            Asks::Nothing if self.level != Level::HandedOver => WriteConcern::default(),
-            Asks::Nothing | Asks::HandingOver | Asks::Sync => WriteConcern::buffered(),
-        };
-        self.tell(Record::Begun { tag, version: 1 });
-        if self.acknowledges_first {
-            self.tell(Record::Done { tag, version: 1 });
-        }
-        let tagged = workload::tagged(&self.client);
-        tagged.insert_one(workload::document(tag, 1)).write_concern(concern).run()?;
-        self.tell(Record::Done { tag, version: 1 });
-        Ok(())
-    }
-
-    /// Each writer inserts some documents that wait for no sync.
-    fn insert_side_by_side(&self) {
-        race(0..WRITERS, |_| (0..INSERTS).for_each(|_| self.insert(Asks::Nothing).expect("stored")));
-        // What is in memory is written with it.
-        self.insert(Asks::HandingOver).expect("stored");
-    }
-
-    fn newest_log(&self) -> String {
-        newest_log(&self.disk.disk())
-    }
-
-    fn moment(&self) -> Moment {
-        // The acknowledgements first: what they tell of is on the disk by then.
-        let acknowledged = self.journal.lock().expect("no writer panics").clone();
-        Moment { disk: self.disk.disk(), acknowledged }
-    }
-
-    /// Collects the moments before all changes of the disk from now on.
-    fn watch(&self) -> Arc<Mutex<Vec<Moment>>> {
-        let moments: Arc<Mutex<Vec<Moment>>> = Arc::default();
-        let (seen, journal) = (Arc::clone(&moments), Arc::clone(&self.journal));
-        self.disk.watch(Some(Box::new(move |disk| {
-            let acknowledged = journal.lock().expect("no writer panics").clone();
-            seen.lock().expect("no watch panics").push(Moment { disk: disk.clone(), acknowledged });
-        })));
-        moments
-    }
-
-    /// Closes the database, whatever it says, and unmounts the disk.
-    fn end(self) {
-        self.disk.watch(None);
-        // A store that met a fault may say so here too; what it leaves is judged.
-        let _ = self.client.close();
-        self.disk.end().expect("unmounted");
-    }
-}
-
-fn newest_log(disk: &Disk) -> String {
-    let image = disk.left(&Aftermath::Killed);
-    let names = image.entries.keys().filter_map(|path| path.file_name()?.to_str());
-    names.filter(|name| is_log(name)).max().expect("the database has a log").to_owned()
-}
 
 /// What became of an image.
 struct Judged {
@@ -274,7 +141,7 @@ fn around_a_failed_write(level: Level, errno: i32, acknowledges_first: bool) -> 
     // What is in memory is written at the latest by a write that asks for it.
     let last = stage.insert(Asks::Sync);
     assert!(stage.disk.has_refused(), "{level:?}: no write of the log has failed");
-    assert!(refused.iter().sum::<usize>() > 0 || last.is_err(), "{level:?}: nobody was told");
+    assert!(refused.iter().sum::<usize>() > 0 || last.is_err(), "{level:?}: no writer was told");
     // Writes go on where the store does: a full disk that has room again.
     let started = Instant::now();
     while errno == libc::ENOSPC && level.heals() && stage.insert(Asks::Sync).is_err() {

@@ -96,6 +96,20 @@ impl Drop for Hold<'_> {
     }
 }
 
+/// What a write damages besides what it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbor {
+    /// The bytes before the written ones.
+    Before,
+    /// The bytes after them.
+    After,
+    /// Bytes at the same place of another file.
+    OtherFile,
+}
+
+/// How many bytes of a neighbor are damaged.
+const STRAY_BYTES: usize = 8;
+
 /// What a test does to a database that is open on the disk.
 #[derive(Default)]
 struct Hands {
@@ -104,6 +118,10 @@ struct Hands {
     holds: Option<Held>,
     /// The syncs that wait, and of which file each is.
     held: Vec<(u64, ReplyEmpty)>,
+    /// How many writes are made until one damages a neighbor.
+    stray: Option<(u64, Neighbor)>,
+    /// The damage that was made: the file with it, and where it begins.
+    strayed: Option<(String, usize)>,
     /// What the next write of a log fails with. Half of it reaches the file.
     refuses_log: Option<i32>,
 }
@@ -171,10 +189,36 @@ impl State {
     fn write(&mut self, node: u64, at: usize, bytes: &[u8]) -> Done<()> {
         let is_met = self.hands.refuses_log.is_some() && is_log(self.disk.name_of(node));
         let Some(errno) = self.hands.refuses_log.take_if(|_| is_met) else {
-            return self.disk.write(node, at, bytes);
+            self.disk.write(node, at, bytes)?;
+            self.stray(node, at..at + bytes.len());
+            return Ok(());
         };
         self.disk.write(node, at, bytes.get(..bytes.len() / 2).unwrap_or_default())?;
         Err(errno)
+    }
+
+    /// Damages a neighbor of the part of a file that was written, if this is the write to do so. A write without such a
+    /// neighbor leaves it to the next one.
+    fn stray(&mut self, node: u64, written: Range<usize>) {
+        let Some((left, neighbor)) = &mut self.hands.stray else { return };
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return;
+        }
+        let (file, at) = match neighbor {
+            Neighbor::Before => (node, written.start.saturating_sub(STRAY_BYTES)),
+            Neighbor::After => (node, written.end),
+            Neighbor::OtherFile => {
+                let others = self.disk.others(node);
+                let Some((file, bytes)) = others.get(written.start % others.len().max(1)) else { return };
+                (*file, written.start % bytes)
+            }
+        };
+        let end = if *neighbor == Neighbor::Before { written.start } else { at + STRAY_BYTES };
+        if self.disk.damage(file, at..end) {
+            self.hands.stray = None;
+            self.hands.strayed = Some((self.disk.name_of(file).to_owned(), at));
+        }
     }
 
     fn stop(&mut self) -> Done<()> {
@@ -572,6 +616,21 @@ impl Mounted {
     /// Has the next write of a log fail, after half of it.
     pub(crate) fn refuse_log(&self, errno: i32) {
         self.with(|state| state.hands.refuses_log = Some(errno));
+    }
+
+    /// Has the `number`th write from now on damage a neighbor, or the first one after it that has such a neighbor.
+    pub(crate) fn let_stray(&self, number: u64, neighbor: Neighbor) {
+        self.with(|state| state.hands.stray = Some((number, neighbor)));
+    }
+
+    /// The file that a write has damaged besides its own part, and where.
+    pub(crate) fn strayed(&self) -> Option<(String, usize)> {
+        self.with(|state| state.hands.strayed.clone())
+    }
+
+    /// How many writes were made.
+    pub(crate) fn writes(&self) -> u64 {
+        self.with(|state| state.counts.get(Class::Write as usize).copied().unwrap_or_default())
     }
 
     /// Whether the write that was to fail has failed.
