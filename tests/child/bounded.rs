@@ -88,7 +88,7 @@ fn fill(client: &Client) -> Outcome<()> {
 }
 
 /// Runs `work` with little room and a small stack.
-fn confined(work: impl FnOnce() -> Outcome<()> + Send + 'static) -> Outcome<()> {
+pub(crate) fn confined(work: impl FnOnce() -> Outcome<()> + Send + 'static) -> Outcome<()> {
     // The stack counts too, so the thread is there before the limit is.
     let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
         let limit = Some(address_space()? + ROOM);
@@ -132,7 +132,7 @@ fn refused_statement(reply: &Document) -> Option<i32> {
 }
 
 /// Takes more than there is, to show that the limit holds.
-fn hog() -> Outcome<()> {
+pub(crate) fn hog() -> Outcome<()> {
     // Or the compiler would leave it out.
     let bytes = std::hint::black_box(vec![1_u8; usize::try_from(ROOM)? + (1 << 20)]);
     Err(format!("{} bytes fit", bytes.len()).into())

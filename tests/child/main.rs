@@ -10,7 +10,7 @@
 //! reads more than the memory budget, and prints the most memory that it had. `child spill FOLDER STAGE_MEMORY` sorts and groups
 //! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
-//! a limit on its address space.
+//! a limit on its address space, and `child starve FOLDER` writes until it has no more memory.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod number;
 mod power;
 mod replace;
 mod spill;
+mod starve;
 mod upload;
 mod writer;
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         ["spill", folder, stage_memory] => spill(folder, stage_memory),
         ["fill-numbered", folder, what] => number::fill(folder, what),
         ["bounded", folder, doors] => bounded::run(folder, doors),
+        ["starve", folder] => starve::run(folder),
         ["power", words @ ..] => power::run(words),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };
