@@ -3,7 +3,7 @@
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of groups and of sorts in files in `stages`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
-//! of opening after a crash in `recovery`, of the server in `server`, of the tool `cairn` in `tool`.
+//! of opening after a crash in `recovery`, of the witness in `witness`, of the server in `server`, of the tool `cairn` in `tool`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -22,6 +22,7 @@ mod server;
 mod stages;
 mod tool;
 mod windows;
+mod witness;
 
 use std::ops::Range;
 use std::process::Command;
@@ -56,7 +57,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 60] = [
+const FIGURES: [Figure; 62] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -99,6 +100,8 @@ const FIGURES: [Figure; 60] = [
     ("insert_during_build", builds::insert_during_build),
     ("metrics_insert_one", metrics::metrics_insert_one),
     ("metrics_find_one", metrics::metrics_find_one),
+    ("witness_insert_one", witness::witness_insert_one),
+    ("witness_insert_journaled", witness::witness_insert_journaled),
     ("memory_insert_one", in_memory::memory_insert_one),
     ("memory_insert_many", in_memory::memory_insert_many),
     ("open_in_memory", in_memory::open_in_memory),
