@@ -15,6 +15,7 @@ TARGETS ?=
 CUTS ?= 6000
 FAULTS ?= 2500
 DEATHS_EACH ?= 1
+DAMAGE ?=
 HISTORIES ?= 1000
 RUNS ?= 10
 SEED ?=
@@ -79,11 +80,12 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 indexes: ## Ask QUERIES random questions of stores with indexes and without.
 	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) cargo test --release --locked -p cairndb-tests --test indexes -- --nocapture
 
-crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
-	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+crash: ## Kill a writing process KILLS times, and audit what it leaves behind; damage files in DAMAGE ways.
+	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) $(if $(DAMAGE),CAIRNDB_DAMAGE=$(DAMAGE)) \
+	    cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
 
-damage: ## Damage every byte of every file that says what a database consists of (minutes).
-	@$(SETUP) && CAIRNDB_DAMAGE=all cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
+damage: ## Damage every byte, or DAMAGE bytes, of the files that say what a database consists of (minutes).
+	@$(SETUP) && CAIRNDB_DAMAGE=$(or $(DAMAGE),all) cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
 
 histories: ## Judge HISTORIES histories of several threads (SEED replays their choices).
 	@$(SETUP) && CAIRNDB_HISTORIES=$(HISTORIES) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \

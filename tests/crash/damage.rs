@@ -2,7 +2,8 @@
 //! leaves the folder as it was, or everything acknowledged is there. Of tables opening reads what leads to their blocks, and
 //! refuses as well where that is damaged; what is damaged in the blocks is for `verify` to find.
 //!
-//! `CAIRNDB_DAMAGE=all` tries every case; otherwise a sample, whose seed is printed.
+//! `CAIRNDB_DAMAGE=all` tries every case, and a number that many of those that are refused; otherwise it is a sample, whose seed
+//! is printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +21,7 @@ use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::say;
 
-/// Cases of a sample.
+/// Cases of a sample, if no number is asked for.
 const CASES: usize = 1500;
 /// Cases of a sample of the bytes of tables.
 const TABLE_CASES: usize = 200;
@@ -228,6 +229,11 @@ fn sample(cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
     if is_campaign() || cases.len() <= count { cases } else { picked(cases, count, seed) }
 }
 
+/// Cases of the sample of files that say what a database consists of.
+fn cases_of_sample() -> usize {
+    std::env::var("CAIRNDB_DAMAGE").ok().and_then(|count| count.parse().ok()).unwrap_or(CASES)
+}
+
 /// Whether every case is tried.
 fn is_campaign() -> bool {
     std::env::var("CAIRNDB_DAMAGE").is_ok_and(|which| which == "all")
@@ -246,7 +252,7 @@ fn picked(cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
 fn damage_is_refused_by_name_or_harmless() {
     let (started, seed) = (Instant::now(), seed());
     let victim = victim(&journaled());
-    let cases = sample(all_cases(&victim.path()), CASES, mix(seed));
+    let cases = sample(all_cases(&victim.path()), cases_of_sample(), mix(seed));
     let outcomes = on_lanes(cases.len() as u64, |number| {
         let case = &cases[usize::try_from(number).expect("small")];
         judge(&victim, case, &small())

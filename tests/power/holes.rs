@@ -33,6 +33,8 @@ const TRIES: u64 = 20;
 const EMPTY_LOG_BYTES: usize = 100;
 /// Moments at which a case is judged, of those that it has.
 const MOMENTS_DEFAULT: u64 = 12;
+/// For so many cuts that are asked for there is one moment. It is judged three times, at four levels and with two errors.
+const CUTS_PER_MOMENT: u64 = 100;
 /// RocksDB looks every five seconds whether a full disk has room again.
 const HEALING_MAX: Duration = Duration::from_secs(40);
 
@@ -202,7 +204,7 @@ fn a_write_of_the_log_that_fails_halfway_leaves_no_hole() {
     if !is_possible() {
         return;
     }
-    let most = number_from_environment("CAIRNDB_CUTS", MOMENTS_DEFAULT * 16) / 16;
+    let most = number_from_environment("CAIRNDB_CUTS", MOMENTS_DEFAULT * CUTS_PER_MOMENT) / CUTS_PER_MOMENT;
     let (mut judged, mut lost, mut refused) = (0, 0, 0);
     for level in [Level::Delayed, Level::HandedOver, Level::Buffered, Level::Journaled] {
         for errno in [libc::EIO, libc::ENOSPC] {
