@@ -51,7 +51,7 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) code: Option<i32>,
-    /// The line of the input at which the command ended.
+    /// The line of the input at which the command ended, or that was refused first if it came to the end.
     pub(crate) line: Option<u64>,
     /// What else the reply to a refused database command has, as `keyPattern`.
     pub(crate) details: Option<Box<Document>>,

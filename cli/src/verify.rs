@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// How many bytes are read in a second at most.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     bytes_per_second: Option<u64>,
+    /// Read the checksums of all files too, which is done in any case.
+    #[arg(long)]
+    checksums: bool,
     /// Bytes for the store's cache.
     #[arg(long, value_name = "BYTES")]
     memory: Option<usize>,
@@ -39,6 +42,9 @@ pub(crate) struct Arguments {
 /// Runs the command and reports. Returns the exit status if there are findings.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
+    if arguments.checksums {
+        arguments.talk.detail("checksums are always read");
+    }
     let started = Instant::now();
     let verified = Signals::watch().and_then(|signals| {
         // A signal that came after the end has ended nothing.

@@ -408,3 +408,25 @@ fn columns_make_documents_arrays_and_nulls() {
         complains(&fixture.import(&["a.csv", "--fields", "_id,a", "--drop"]), 0, "taken for a header (x,y)");
     });
 }
+
+#[test]
+fn the_line_of_a_report_is_that_of_the_first_reject() {
+    let fixture = Fixture::new(&[], false);
+    fixture.write("a.ndjson", b"x\n{\"_id\":1}\ny\n{\"_id\":2}\n");
+    let report = fixture.report(3, &["a.ndjson"]);
+    assert_eq!(report.get_document("error").unwrap().get_i32("line").unwrap(), 1, "{report}");
+}
+
+/// As a file of rejected rows is: its first row would be taken for a header without a word.
+#[test]
+fn a_table_without_rows_is_told() {
+    let fixture = Fixture::new(&[], false);
+    fixture.write("a.csv", b"1,x\n");
+    complains(&fixture.import(&["a.csv"]), 0, "a.csv: a header and no rows");
+    complains(&fixture.import(&["a.csv", "--no-header", "--fields", "_id,name"]), 0, "");
+    assert_eq!(fixture.documents(), [doc! { "_id": 1, "name": "x" }]);
+    // With rows nothing is told.
+    fixture.write("b.csv", b"_id,name\n2,y\n");
+    let output = fixture.import(&["b.csv"]);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("no rows"), "{output:?}");
+}

@@ -13,7 +13,7 @@ mod fixture;
 use std::io::Write;
 use std::process::{Output, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
@@ -99,15 +99,22 @@ fn import(fixture: &Fixture, more: &[&str]) -> Output {
     fixture.run("import", &arguments).stdin(Stdio::null()).output().expect("it works")
 }
 
-/// Starts an import and kills it after a random time. Returns its status if it ended before.
-fn killed(fixture: &Fixture, dice: &mut Dice) -> Option<i32> {
+/// What an import leaves that nothing disturbs, and how long it took.
+fn undisturbed(fixture: &Fixture) -> Duration {
+    let started = Instant::now();
+    complains(&import(fixture, &[]), 3, "records were rejected");
+    started.elapsed()
+}
+
+/// Starts an import and kills it at a random moment of the time that one `takes`. Returns its status if it ended before.
+fn killed(fixture: &Fixture, dice: &mut Dice, takes: Duration) -> Option<i32> {
     let mut command = fixture.run("import", &ARGUMENTS);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it works");
     let (_held, never) = channel::<()>();
-    // Longer at times, because a process that opens a store is at nothing else for a while.
-    let reach = if dice.below(3) == 0 { 1_200 } else { 500 };
-    let delay = Duration::from_millis(dice.below(reach));
+    // Longer at times, because the machine may be busier than it was.
+    let reach = takes * if dice.below(3) == 0 { 3 } else { 1 };
+    let delay = Duration::from_micros(dice.below(u64::try_from(reach.as_micros()).expect("it is short")));
     assert!(never.recv_timeout(delay).is_err());
     child.kill().expect("it works");
     child.wait().expect("it works").code()
@@ -115,16 +122,16 @@ fn killed(fixture: &Fixture, dice: &mut Dice) -> Option<i32> {
 
 fn check(case: &Case) {
     let mut dice = Dice::new(case.name);
-    let undisturbed = case.fixture();
-    complains(&import(&undisturbed, &[]), 3, "records were rejected");
-    let expected = case.content(&undisturbed);
-    let rejects = read(&undisturbed.path("a.ndjson.rejects.ndjson"));
-    drop(undisturbed);
+    let fixture = case.fixture();
+    let takes = undisturbed(&fixture);
+    let expected = case.content(&fixture);
+    let rejects = read(&fixture.path("a.ndjson.rejects.ndjson"));
+    drop(fixture);
     for _ in 0..kills() {
         let fixture = case.fixture();
         let mut deaths = 0;
         // Until one gets through; a few kills are enough, as there is no end to bad luck.
-        while deaths < 8 && killed(&fixture, &mut dice).is_none() {
+        while deaths < 8 && killed(&fixture, &mut dice, takes).is_none() {
             deaths += 1;
         }
         if fixture.path("a.ndjson.cairn-import").exists() {
@@ -174,13 +181,14 @@ fn a_killed_import_into_a_server_goes_on_exactly_once() {
 fn lines_that_a_power_cut_took_back_are_imported_again() {
     let case = Case { name: "power", has_ids: true, is_gzip: false, is_served: false, is_numbered: false };
     let mut dice = Dice::new(case.name);
-    let undisturbed = case.fixture();
-    complains(&import(&undisturbed, &[]), 3, "records were rejected");
-    let expected = case.content(&undisturbed);
+    let fixture = case.fixture();
+    let takes = undisturbed(&fixture);
+    let expected = case.content(&fixture);
     let input = String::from_utf8(case.input()).unwrap();
     for _ in 0..kills() {
         let fixture = case.fixture();
-        while killed(&fixture, &mut dice).is_some() || !fixture.path("a.ndjson.cairn-import").exists() {
+        while killed(&fixture, &mut dice, takes).is_some() || !fixture.path("a.ndjson.cairn-import").exists()
+        {
             // Killed too late, or too early: again from the beginning.
             for name in fixture.files() {
                 if name != "a.ndjson" {

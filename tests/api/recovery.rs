@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cairndb::bson::doc;
 use cairndb::{Client, ClientBuilder, Durability, Error, ErrorKind, WriteConcern};
-use cairndb_tests::files::{TYPE_AT, change, contents, manifest, newest_log, records};
+use cairndb_tests::files::{TYPE_AT, change, contents, is_table, manifest, newest_log, records};
 use cairndb_tests::scratch::{Scratch, small, things};
 
 fn journaled() -> ClientBuilder {
@@ -202,6 +202,28 @@ fn writes_after_one_that_is_lost_are_set_aside() {
     assert!(client.verify().expect("a report").is_clean());
     client.close().expect("closed");
     assert_eq!(count(&killed.open()), 11);
+}
+
+/// What is set aside is cut off, and a folder that is refused after all must be what it was.
+#[test]
+fn a_log_is_not_cut_where_a_table_is_refused() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(unsynced());
+    insert(&client, 0..1);
+    client.flush().expect("a table");
+    client.sync().expect("synced");
+    insert(&client, 1..21);
+    let killed = scratch.killed();
+    let log = newest_log(&killed.path());
+    let offsets = records(&fs::read(killed.path().join(&log)).expect("the log"));
+    let last = offsets[offsets.len() - 2];
+    change(&killed.path(), &log, |bytes| bytes[last + TYPE_AT] = 5);
+    let copy = killed.killed();
+    let table = contents(&killed.path()).into_keys().find(|name| is_table(name)).expect("a table");
+    // The footer is at the end.
+    change(&killed.path(), &table, |bytes| *bytes.last_mut().expect("a footer") ^= 1);
+    refused(&killed, small(), &table);
+    assert!(copy.open().recovery_report().torn[0].set_aside.is_some(), "the log alone is cut");
 }
 
 /// One flipped bit turns the type of a record into one that RocksDB's reader returns to for ever.

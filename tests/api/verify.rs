@@ -163,8 +163,11 @@ fn a_damaged_table_is_named_with_the_collection_that_depends_on_it() {
         let offset = finding.offset.unwrap();
         assert!((offset..offset + 40_000).contains(&(at as u64)), "{finding:?}");
         assert!(finding.problem.contains("checksum") && !finding.key.is_empty(), "{finding:?}");
-        // Documents cannot be read to their end either, which is one more finding and no error.
-        assert!(client.verify().unwrap().findings.iter().any(|finding| finding.place == "database"));
+        // Documents cannot be read to their end either, which is one more finding and no error, and what was read counts.
+        let report = client.verify().unwrap();
+        assert!(report.findings.iter().any(|finding| finding.place == "database"));
+        assert_eq!((report.collections, report.indexes), (2, 1));
+        assert!((1..6_000).contains(&report.documents), "{report:?}");
         client.close().unwrap();
         change(&folder, &largest, |bytes| bytes[at] ^= 1);
     }

@@ -91,8 +91,6 @@ fn judge(image: &Image, records: &[Record]) -> Result<Verdict, String> {
                 Ok(Verdict::Refused)
             };
         }
-        // RocksDB was open, and a compaction met the damage before opening was over.
-        Err(error) if error.to_string().contains("Corruption: ") => return Ok(Verdict::Found),
         Err(error) => return Err(format!("the folder does not open: {error:?}")),
     };
     match read_all(&client) {

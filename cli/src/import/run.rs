@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use cairndb::bson::RawDocument;
+use formats::format::FileFormat;
 
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
@@ -40,6 +41,8 @@ pub(super) struct Importer<'a> {
     pub(super) counts: Counts,
     /// The name and the line of the last record.
     last: Option<(String, u64)>,
+    /// The line of the first record that was rejected.
+    first_reject: Option<u64>,
     /// Whether something was written that may not be on stable storage.
     is_unsynced: bool,
     /// Up to where records are settled.
@@ -75,6 +78,7 @@ impl<'a> Importer<'a> {
             rejects,
             counts: Counts::default(),
             last: None,
+            first_reject: None,
             is_unsynced: false,
             settled: Mark::default(),
             trail: None,
@@ -92,9 +96,9 @@ impl<'a> Importer<'a> {
         if self.counts.read > 0 {
             failure.message = format!("{}: {}", failure.message, self.counts.told());
         }
-        if let Some((_, line)) = &self.last {
-            failure.line = Some(*line);
-        }
+        // The line to look at: where it ended, or the first that was refused if it came to the end.
+        let refused = self.first_reject.filter(|_| failure.exit == Exit::Partly);
+        failure.line = failure.line.or(refused).or(self.last.as_ref().map(|(_, line)| *line));
         failure
     }
 
@@ -216,7 +220,8 @@ impl<'a> Importer<'a> {
     fn stopped(&self) -> Failure {
         let (name, line) = self.last.clone().unwrap_or_default();
         let rejected = self.counts.rejected;
-        Failure::new(Exit::Partly, format!("stopped at {name}, line {line}, after {rejected} rejects"))
+        let message = format!("stopped at {name}, line {line}, after {rejected} rejects");
+        Failure { line: Some(line), ..Failure::new(Exit::Partly, message) }
     }
 
     /// Opens every file and reads its header, before a store is made for them and before anything is dropped. Returns the
@@ -261,7 +266,9 @@ impl<'a> Importer<'a> {
         };
         let position = source.position;
         let mut feed = Feed::start(source.splitter, table.first, &recipe)?;
-        let before = self.counts.bytes;
+        let (before, read_before) = (self.counts.bytes, self.counts.read);
+        // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
+        let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
         while work.signals.received().is_none() {
             work.progress.set(before + position.load(Ordering::Relaxed));
@@ -271,6 +278,12 @@ impl<'a> Importer<'a> {
                 Next::End => {
                     let flow = self.commit(work, &batch.take(), Level::Durable)?;
                     self.counts.bytes = before + position.load(Ordering::Relaxed);
+                    if may_lack_rows && self.counts.read == read_before && self.counts.bytes > before {
+                        let name = &source.name;
+                        warn(&format!(
+                            "{name}: a header and no rows: --no-header and --fields import its first line"
+                        ));
+                    }
                     return Ok(flow);
                 }
             };
@@ -417,6 +430,7 @@ impl<'a> Importer<'a> {
             (None, Fate::Done) => return Ok(()),
         };
         self.counts.rejected += 1;
+        self.first_reject.get_or_insert(record.line);
         self.rejects.write(work.input, record, line.text(), &reason)
     }
 }

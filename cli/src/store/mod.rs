@@ -134,7 +134,8 @@ pub(crate) trait Documents {
 /// How a store is reached.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Access {
-    /// Bytes for the store's cache, if it is a folder.
+    /// Bytes for the store's cache, if it is a folder. For `shell` and `query` also what a script may take: 512 MiB if it is not
+    /// given.
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<usize>,
     /// Read the password of the URI's user from the first line of this file; the environment variable

@@ -157,27 +157,45 @@ pub(crate) fn verify(
         ..VerifyReport::default()
     };
     // The catalog first: its findings explain those that follow from them in records and entries.
-    catalog::audit(&subject, &mut report, &mut findings)?;
-    memory::audit(&subject, database, &mut findings)?;
+    let audited = catalog::audit(&subject, &mut report, &mut findings);
+    as_far_as_read(audited, &mut findings)?;
+    let audited = memory::audit(&subject, database, &mut findings);
+    as_far_as_read(audited, &mut findings)?;
     let mut found = records::Found { findings: &mut findings, orphans: &mut orphans };
-    let expected = records::audit(&subject, watch, &mut report, &mut found)?;
-    entries::audit(&subject, &expected, watch, &mut report, &mut findings)?;
-    order::audit(&subject, watch, &mut findings)?;
+    let audited = records::audit(&subject, watch, &mut report, &mut found);
+    // Only all records together say which entries there must be.
+    if let Some(expected) = as_far_as_read(audited, &mut findings)? {
+        let audited = entries::audit(&subject, &expected, watch, &mut report, &mut findings);
+        as_far_as_read(audited, &mut findings)?;
+    }
+    let audited = order::audit(&subject, watch, &mut findings);
+    as_far_as_read(audited, &mut findings)?;
     findings.report_into(&mut report);
     orphans.report_into(&mut report);
     Ok(report)
 }
 
-/// The report of an audit that damage, or a disk that gives not everything, has ended: this is its finding. Which file it is, is for [`verify_files`] to say.
+/// The report of an audit that damage, or a disk that gives not everything, has kept from its beginning: this is its finding. Which
+/// file it is, is for [`verify_files`] to say.
 pub(crate) fn damage_as_finding(error: Error) -> Result<VerifyReport> {
-    if !error.is_corruption() && !error.is_unreadable() {
-        return Err(error);
-    }
     let (mut findings, mut report) = (Findings::default(), VerifyReport::default());
-    let problem = format!("documents and entries could not be read to their end: {error}");
-    findings.add("database".to_owned(), None, &[], problem);
+    as_far_as_read(Err::<(), _>(error), &mut findings)?;
     findings.report_into(&mut report);
     Ok(report)
+}
+
+/// What a part of the audit found. Returns `None` if damage, or a disk that gives not everything, has ended it: then that is a
+/// finding, and the other parts go on.
+fn as_far_as_read<T>(audited: Result<T>, findings: &mut Findings) -> Result<Option<T>> {
+    match audited {
+        Ok(audited) => Ok(Some(audited)),
+        Err(error) if error.is_corruption() || error.is_unreadable() => {
+            let problem = format!("documents and entries could not be read to their end: {error}");
+            findings.add("database".to_owned(), None, &[], problem);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The place of a finding whose key belongs to no collection.

@@ -20,7 +20,7 @@ use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
 use crate::storage::preflight::{self, Passed, SyncedState};
-use crate::storage::refusal::refusal;
+use crate::storage::refusal::{met_while_opening, refusal, refuse_damaged_tables};
 use crate::storage::store::Store;
 use crate::storage::sync::Background;
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
@@ -186,7 +186,7 @@ impl Store {
         }
         let commits = Arc::new(commits);
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
-        commits.raise_witness(&database)?;
+        commits.raise_witness(&database).map_err(|error| met_while_opening(path, error))?;
         let background = Background::start(&database, &commits, options.durability)?;
         Ok(Self::assemble(database, commits, background, passed))
     }
@@ -253,6 +253,10 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     } else {
         preflight::inspect(path, &known)?
     };
+    if !passed.cuts.is_empty() {
+        // RocksDB would find them too, but only after the cut, and a folder that is refused stays as it was.
+        refuse_damaged_tables(path, &passed.tables)?;
+    }
     preflight::set_aside(path, &mut passed)?;
     let cache = tuning.cache();
     // A database without a readable witness gets a new id. Stamps with the old id no longer count then.

@@ -9,7 +9,7 @@ use std::path::Path;
 use rocksfile::names::FileName;
 use rocksfile::table::Table;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::checksums::tables_in;
 use crate::storage::raw_file::RawFile;
 use crate::storage::translate::{self, Failure};
@@ -28,6 +28,23 @@ pub(super) fn refusal(path: &Path, error: rocksdb::Error) -> Error {
         Some(kind) => Error::new(kind),
         None => translate::read(error),
     }
+}
+
+/// Fails if one of the tables is damaged in what RocksDB reads first of it.
+pub(super) fn refuse_damaged_tables(path: &Path, tables: &[u64]) -> Result<()> {
+    let damaged = tables.iter().find_map(|number| damage_of(path, *number));
+    damaged.map_or(Ok(()), |kind| Err(Error::new(kind)))
+}
+
+/// Translates an error of the first write, which is the engine's own. If a compaction has met damage by then, RocksDB refuses
+/// that write: nothing of the caller's is in doubt, and what it has to know is the damage.
+pub(super) fn met_while_opening(path: &Path, error: Error) -> Error {
+    let ErrorKind::CommitUnknown { message } = error.kind() else { return error };
+    if !message.starts_with("Corruption: ") {
+        return error;
+    }
+    let named = named_table(message).map(|number| Error::new(told_by_rocksdb(path, number, message)));
+    named.unwrap_or_else(|| Error::corruption("storage", &[], message.clone()))
 }
 
 /// The table that a message names, whatever folder is before the name and whatever sign after it.
@@ -62,6 +79,20 @@ fn told_by_rocksdb(folder: &Path, number: u64, message: &str) -> ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damage_that_a_compaction_met_is_not_a_commit_in_doubt() {
+        let met = |message: &str| {
+            let error = Error::new(ErrorKind::CommitUnknown { message: message.to_owned() });
+            met_while_opening(Path::new("/d"), error)
+        };
+        let damaged = met(
+            "Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000012.sst offset 9 size 8",
+        );
+        assert!(damaged.is_corruption() && damaged.to_string().contains("000012.sst"), "{damaged}");
+        assert!(met("Corruption: bad block").is_corruption());
+        assert!(met("IO error: While fdatasync: Input/output error").is_commit_unknown());
+    }
 
     #[test]
     fn a_table_is_named_and_the_manifest_is_not_blamed() {

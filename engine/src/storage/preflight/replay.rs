@@ -81,6 +81,7 @@ pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<P
         log_bytes: files.logs.iter().map(|log| log.bytes).sum(),
         torn: files.torn.clone(),
         cuts: files.cut.iter().cloned().collect(),
+        tables: files.manifest.tables().map(|table| table.number).collect(),
     };
     replay.leave_out(files, &mut passed);
     Ok(passed)

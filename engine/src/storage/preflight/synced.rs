@@ -38,6 +38,8 @@ pub(crate) struct Passed {
     /// Logs, the MANIFEST, and the offsets at which they must be cut before RocksDB reads them. Without the cut RocksDB
     /// would replay what follows the part that is left out, refuse it, or loop for ever.
     pub(crate) cuts: Vec<(PathBuf, u64)>,
+    /// The numbers of the tables that the MANIFEST names.
+    pub(crate) tables: Vec<u64>,
 }
 
 /// The error for a file of the database that does not hold what was written to it.
