@@ -327,7 +327,7 @@ impl CodeMeaning {
     /// MongoDB's name of the code.
     ///
     /// ```
-    /// assert_eq!(cairndb::CodeMeaning::ALL[0].name(), "BadValue");
+    /// assert_eq!(cairndb::CodeMeaning::ALL[0].name(), "InternalError");
     /// ```
     pub fn name(&self) -> std::borrow::Cow<'static, str> {
         Code::of(self.code).name()

@@ -144,6 +144,7 @@ impl<'a> Iterator for Fields<'a> {
         if start + 1 == bytes.len() {
             return None;
         }
+        // Only `bson` can make a value of this type.
         let read = element_at(bytes, start).filter(|element| element.kind != ElementType::DbPointer);
         let named = read.and_then(|element| Some((element, str::from_utf8(element.name).ok()?)));
         match named {

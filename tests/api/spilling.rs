@@ -319,11 +319,10 @@ fn the_disk_quota_holds_for_temporary_files() {
     assert!(refused.is_no_space(), "{refused}");
     let used = client.metrics().expect("open").storage.quota.expect("a quota").used_bytes;
     assert!(used > 2 * temporary && used <= quota, "{used}");
-    // What they have had is there for others at once.
+    // What they have had is no part of what is used any more. Whether documents fit then depends on the tables too: what is kept
+    // free for a compaction grows with those that it would merge.
     assert_eq!(waiting.count(), 2000);
-    for n in 1_000_000..1_000_500 {
-        things.insert_one(document(n)).run().expect("there is room again");
-    }
+    assert_eq!(client.metrics().expect("open").storage.temporary_bytes, 0);
 }
 
 #[test]

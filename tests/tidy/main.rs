@@ -166,7 +166,8 @@ fn the_house_stays_in_order() {
     eprintln!("files in a circle: {in_circles} of {}, in {} circles", circles::files(&tree), knots.len());
     eprintln!("tuples as parameters: {}", tuples.len());
     eprintln!("phrases to be said plainly: {}", phrases.len());
-    eprintln!("plain comments in 1,000 lines of code: {}", comments.per_mille());
+    let (commented, all) = (comments.part, comments.whole);
+    eprintln!("plain comments in 1,000 lines of code: {} ({commented} of {all})", comments.per_mille());
     eprintln!("public items with an example: {} of {}", examples.part, examples.whole);
     let lines = figures::lines(&tree);
     eprintln!("lines of code: {} shipped, {} of tests and fuzzing", lines.shipped, lines.tests);

@@ -123,6 +123,7 @@ impl Drop for Ahead {
 
 impl Documents for Ahead {
     fn advance(&mut self) -> Result<bool, Failure> {
+        // An empty queue at the end leaves it empty, and that is told below.
         if self.taken.as_slice().is_empty() {
             self.taken = self.queue.take(&self.token)?.into_iter();
         }

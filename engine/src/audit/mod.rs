@@ -168,6 +168,7 @@ pub(crate) fn verify(
         let audited = entries::audit(&subject, &expected, watch, &mut report, &mut findings);
         as_far_as_read(audited, &mut findings)?;
     }
+    // By itself: it needs no record but those of capped collections.
     let audited = order::audit(&subject, watch, &mut findings);
     as_far_as_read(audited, &mut findings)?;
     findings.report_into(&mut report);

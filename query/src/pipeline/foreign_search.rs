@@ -93,6 +93,7 @@ impl<'i, E: From<Error>> Results<'i, E> {
     pub(super) fn advance(&mut self, search: &mut ForeignSearch<'i, E>) -> Result<bool, E> {
         match self {
             Self::Index => match &mut search.index {
+                // It tests the value itself. A filter of what is found keeps searches from this variant.
                 FieldIndexState::Open(index) => index.advance(),
                 FieldIndexState::Unknown | FieldIndexState::Absent => Ok(false),
             },
@@ -118,6 +119,7 @@ impl<'i, E: From<Error>> Results<'i, E> {
             (Self::Stream { stream, .. }, _, _) => stream.current(),
             (Self::Index, FieldIndexState::Open(index), _) => index.current(),
             (Self::Table(next), _, Some(table)) => {
+                // Before the first step there is no current document.
                 let index = next.checked_sub(1).and_then(|at| search.found.get(at));
                 index.map_or(nothing(), |index| table.document(*index))
             }

@@ -67,6 +67,7 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
     /// Makes the current document of the input's and what was found for it.
     fn put(&mut self) -> Result<(), Fault> {
         let array = StoredValue::array(self.found.array.as_bytes());
+        // The array is lent, so it is written once: into the joined document.
         self.current = put(self.input.current(), &self.search.lookup().names, Some(array))?;
         check(&self.current)
     }
