@@ -66,6 +66,13 @@ impl Case {
         self.class == Class::Sync && is_by_flush && lived.said.contains("Writer has previous error")
     }
 
+    /// With delayed durability a write of the log that fails loses what was in its buffer, and a sync that comes before the failure
+    /// is noted finds the buffer empty: see the known limits in docs/reliability.md.
+    fn is_known_loss(lived: &Lived, fault: &str) -> bool {
+        let is_by_write = lived.state.met.as_ref().is_some_and(|met| met.contains("write .log"));
+        is_by_write && fault.starts_with("lost, though a sync after it was answered")
+    }
+
     /// Whether the fault was met, and how many operations were acknowledged.
     fn check(&self, seed: u64) -> Result<(bool, u64), String> {
         let mut choices = Choices::seeded(seed);
@@ -84,6 +91,9 @@ impl Case {
             Ok(_) => {}
             Err(fault) if self.is_known_refusal(&fault) => {
                 say(&format!("power: faults: refused as known: {self:?}"));
+            }
+            Err(fault) if !task.level.outlives_process() && Self::is_known_loss(&lived, &fault) => {
+                say(&format!("power: faults: lost as known: {self:?}"));
             }
             Err(fault) => return Err(fault),
         }
@@ -108,6 +118,13 @@ fn nothing_acknowledged_is_lost_when_the_disk_refuses() {
     let cases = number_from_environment("CAIRNDB_FAULTS", FAULTS_DEFAULT);
     let control = live(&Image::default(), &Task::small(&mut Choices::seeded(seed)), None);
     let counts = control.unwrap_or_else(|fault| panic!("without a fault: {fault}")).state.counts;
+    // To look at what one case does.
+    if let Ok(number) = std::env::var("CAIRNDB_CASE") {
+        let number = number.parse().expect("a number");
+        let case = Case::new(number, cases, counts);
+        say(&format!("power: faults: case {number}, {case:?}: {:?}", case.check(part(seed, number))));
+        return;
+    }
     let outcomes = on_lanes(cases, |number| {
         let case = Case::new(number, cases, counts);
         let outcome = case.check(part(seed, number));
