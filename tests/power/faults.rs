@@ -66,8 +66,8 @@ impl Case {
         self.class == Class::Sync && is_by_flush && lived.said.contains("Writer has previous error")
     }
 
-    /// With delayed durability a write of the log that fails loses what was in its buffer, and a sync that comes before the failure
-    /// is noted finds the buffer empty: see the known limits in docs/reliability.md.
+    /// With delayed durability a write of the log that fails can lose what a sync was answered for, for a reason that is not known
+    /// yet: see the known limits in docs/reliability.md.
     fn is_known_loss(lived: &Lived, fault: &str) -> bool {
         let is_by_write = lived.state.met.as_ref().is_some_and(|met| met.contains("write .log"));
         is_by_write && fault.starts_with("lost, though a sync after it was answered")
