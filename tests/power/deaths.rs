@@ -11,7 +11,6 @@ use crate::cuts::{operations_of, stop_at};
 use crate::disk::{Aftermath, Image};
 use crate::life::{Level, Task, live};
 use crate::mount::is_possible;
-use crate::oracle::Oracle;
 use crate::say;
 
 /// The process dies at one operation of so many.
@@ -53,6 +52,6 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
 /// Where the process died, unless its work was done before.
 fn die(task: &Task, at: u64) -> Result<Option<String>, String> {
     let lived = live(&Image::default(), task, Some(stop_at(at)))?;
-    lived.judge(&mut Oracle::new(task.level.outlives_process()), &Aftermath::Killed)?;
+    lived.judge(&mut task.oracle_of_process(), &Aftermath::Killed)?;
     Ok(lived.state.met)
 }

@@ -10,7 +10,6 @@ use cairndb_tests::race::on_lanes;
 use crate::disk::{Aftermath, Errno, Image};
 use crate::life::{Lived, Task, live};
 use crate::mount::{Act, Class, Plan, is_possible};
-use crate::oracle::Oracle;
 use crate::say;
 
 /// Each kind once.
@@ -66,13 +65,6 @@ impl Case {
         self.class == Class::Sync && is_by_flush && lived.said.contains("Writer has previous error")
     }
 
-    /// With delayed durability a write of the log that fails can lose what a sync was answered for, for a reason that is not known
-    /// yet: see the known limits in docs/reliability.md.
-    fn is_known_loss(lived: &Lived, fault: &str) -> bool {
-        let is_by_write = lived.state.met.as_ref().is_some_and(|met| met.contains("write .log"));
-        is_by_write && fault.starts_with("lost, though a sync after it was answered")
-    }
-
     /// Whether the fault was met, and how many operations were acknowledged.
     fn check(&self, seed: u64) -> Result<(bool, u64), String> {
         let mut choices = Choices::seeded(seed);
@@ -86,14 +78,11 @@ impl Case {
             (true, false) => Aftermath::Some { seed: choices.number() },
         };
         // Where only the process ends, every acknowledgement holds but those of what was in its memory.
-        let mut oracle = if self.cut { task.oracle() } else { Oracle::new(task.level.outlives_process()) };
+        let mut oracle = if self.cut { task.oracle() } else { task.oracle_of_process() };
         match lived.judge(&mut oracle, &aftermath) {
             Ok(_) => {}
             Err(fault) if self.is_known_refusal(&fault) => {
                 say(&format!("power: faults: refused as known: {self:?}"));
-            }
-            Err(fault) if !task.level.outlives_process() && Self::is_known_loss(&lived, &fault) => {
-                say(&format!("power: faults: lost as known: {self:?}"));
             }
             Err(fault) => return Err(fault),
         }

@@ -78,7 +78,18 @@ impl Task {
 
     /// An oracle for a disk whose power fails.
     pub(crate) fn oracle(&self) -> Oracle {
-        Oracle::new(self.level == Level::Journaled)
+        self.judging(self.level == Level::Journaled)
+    }
+
+    /// An oracle for a process that ends while its machine goes on.
+    pub(crate) fn oracle_of_process(&self) -> Oracle {
+        self.judging(self.level.outlives_process())
+    }
+
+    fn judging(&self, all_journaled: bool) -> Oracle {
+        let oracle = Oracle::new(all_journaled);
+        // A child opens the folder again when it was refused.
+        if self.level.outlives_process() { oracle } else { oracle.forgetting_at_opening() }
     }
 }
 

@@ -3,7 +3,8 @@
 //! The log of a database is one, so what survives is everything up to some point in it. Acknowledged operations that asked
 //! for no sync may be lost, but only from the end: an operation that was over before a surviving one began survived too.
 //! The order of the journal tells that, because it is written by one pipe. What was over before a sync was asked for, or a ticket
-//! taken, is durable once that was answered.
+//! taken, is durable once that was answered. A process that was refused opens the folder again: where what is acknowledged is in its
+//! memory, its first opening has ended as a process that dies, and what is done later tells nothing of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,6 +20,8 @@ pub(crate) const FINDINGS: &str = "verify found: ";
 /// A write of one document or of many at once.
 #[derive(Debug)]
 struct Operation {
+    /// In which opening of the folder, from 0.
+    opening: usize,
     begun: usize,
     done: Option<usize>,
     /// Whether its acknowledgement means stable storage.
@@ -52,6 +55,15 @@ impl History {
     }
 }
 
+/// What one opening of the folder has made durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Opening {
+    /// What was over before this record is on stable storage, because the folder was closed.
+    durable_before: usize,
+    /// The same, because a sync that was begun there has ended.
+    synced_before: usize,
+}
+
 #[derive(Default)]
 pub(crate) struct Oracle {
     /// Whether every acknowledgement means stable storage.
@@ -61,12 +73,12 @@ pub(crate) struct Oracle {
     operations: Vec<Operation>,
     /// Whether the plain index may be there, and whether it may be absent.
     plain_index: HashSet<bool>,
-    /// What was over before this record is on stable storage.
-    durable_before: usize,
+    /// Of each opening since the last audit.
+    openings: Vec<Opening>,
+    /// Whether what a sync has not covered may go with each opening, and not only with the power.
+    forgets_at_opening: bool,
     /// Where syncs were asked for that are not answered yet, by their numbers.
     syncs: HashMap<u64, usize>,
-    /// What was over before this record is on stable storage, because a sync that was begun there has ended.
-    synced_before: usize,
     /// Values of documents that no sync covers yet, and when each was told.
     unsynced_values: Vec<(usize, i64)>,
     /// Values that were handed out in all lives, by the field.
@@ -86,11 +98,16 @@ impl Oracle {
         Self { all_journaled, plain_index: HashSet::from([false]), ..Self::default() }
     }
 
+    /// The same for a store whose writes are acknowledged in the memory of the process.
+    pub(crate) fn forgetting_at_opening(self) -> Self {
+        Self { forgets_at_opening: true, ..self }
+    }
+
     /// Takes a record in; an error if it alone is proof of a fault.
     pub(crate) fn hear(&mut self, record: Record) -> Result<(), String> {
         self.heard += 1;
         match record {
-            Record::Opened => {}
+            Record::Opened => self.open(),
             Record::Begun { tag, version } => self.begin(tag..tag + 1, version),
             Record::ManyBegun { first, count } => self.begin(first..first + count, 1),
             Record::Done { tag, version } => return self.finish(tag, version),
@@ -98,6 +115,7 @@ impl Oracle {
             Record::IndexBegun { exists } => {
                 self.plain_index.insert(exists);
                 self.operations.push(Operation {
+                    opening: self.opening_number(),
                     begun: self.heard,
                     done: None,
                     is_journaled: true,
@@ -113,7 +131,7 @@ impl Oracle {
                 }
             }
             Record::Taken { course, value } => return self.take(course, value),
-            Record::Closed => self.durable_before = self.heard,
+            Record::Closed => self.opening().durable_before = self.heard,
             Record::SyncBegun { number } => {
                 self.syncs.insert(number, self.heard);
             }
@@ -125,6 +143,27 @@ impl Oracle {
         Ok(())
     }
 
+    fn open(&mut self) {
+        self.openings.push(Opening::default());
+        if self.forgets_at_opening {
+            // A sync that is answered later is one of the new opening.
+            self.syncs.clear();
+            self.unsynced_values.clear();
+        }
+    }
+
+    fn opening_number(&self) -> usize {
+        // A journal that names none is that of a single one.
+        self.openings.len().saturating_sub(1)
+    }
+
+    fn opening(&mut self) -> &mut Opening {
+        if self.openings.is_empty() {
+            self.openings.push(Opening::default());
+        }
+        self.openings.last_mut().expect("one was pushed")
+    }
+
     fn begin(&mut self, tags: std::ops::Range<u64>, version: u64) {
         let is_journaled = self.all_journaled || power::is_journaled(tags.start, version);
         let number = self.operations.len();
@@ -134,7 +173,8 @@ impl Oracle {
             writes.push((version, number));
             steps.push((tag, writes.len()));
         }
-        self.operations.push(Operation { begun: self.heard, done: None, is_journaled, steps });
+        let (opening, begun) = (self.opening_number(), self.heard);
+        self.operations.push(Operation { opening, begun, done: None, is_journaled, steps });
     }
 
     fn finish(&mut self, tag: u64, version: u64) -> Result<(), String> {
@@ -154,7 +194,8 @@ impl Oracle {
         let begun =
             self.syncs.remove(&number).ok_or_else(|| format!("sync {number} was done and not begun"))?;
         self.acknowledged += 1;
-        self.synced_before = self.synced_before.max(begun);
+        let opening = self.opening();
+        opening.synced_before = opening.synced_before.max(begun);
         let covered = self.unsynced_values.extract_if(.., |(told, _)| *told < begun);
         self.durable_values.extend(covered.map(|(_, value)| value));
         Ok(())
@@ -204,7 +245,8 @@ impl Oracle {
         let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
         self.histories = stored.into_iter().map(history).collect();
         self.operations.clear();
-        (self.heard, self.durable_before, self.synced_before) = (0, 0, 0);
+        self.heard = 0;
+        self.openings.clear();
         self.syncs.clear();
         self.unsynced_values.clear();
         Ok(())
@@ -228,19 +270,32 @@ impl Oracle {
         let is_sure = |(tag, step): &(u64, usize)| survived.get(tag).is_some_and(|(least, _)| least >= step);
         let is_possible =
             |(tag, step): &(u64, usize)| survived.get(tag).is_some_and(|(_, most)| most >= step);
-        let witnesses = self.operations.iter().filter(|operation| {
-            (operation.done.is_some() && operation.is_journaled) || operation.steps.iter().any(is_sure)
-        });
-        let front = witnesses.map(|operation| operation.begun).max().unwrap_or(0).max(self.durable_before);
+        // For each opening: before which record nothing may be missing, by what survived and by what a sync was answered for.
+        let mut bounds: Vec<(usize, usize)> =
+            self.openings.iter().map(|opening| (opening.durable_before, opening.synced_before)).collect();
+        bounds.resize(bounds.len().max(1), (0, 0));
+        for operation in &self.operations {
+            let is_durable = operation.done.is_some() && operation.is_journaled;
+            if (is_durable || operation.steps.iter().any(is_sure))
+                && let Some((front, _)) = bounds.get_mut(operation.opening)
+            {
+                *front = operation.begun.max(*front);
+            }
+        }
+        if !self.forgets_at_opening {
+            let all = bounds.iter().fold((0, 0), |all, one| (one.0.max(all.0), one.1.max(all.1)));
+            bounds.fill(all);
+        }
         for operation in &self.operations {
             let Some(done) = operation.done else { continue };
+            let (front, synced_before) = bounds.get(operation.opening).copied().unwrap_or_default();
             if operation.steps.iter().all(is_possible) {
                 continue;
             }
             if operation.is_journaled {
                 return Err(format!("lost, though it was acknowledged as durable: {operation:?}"));
             }
-            if done < self.synced_before {
+            if done < synced_before {
                 return Err(format!("lost, though a sync after it was answered: {operation:?}"));
             }
             if done < front {
@@ -310,7 +365,10 @@ mod tests {
     }
 
     fn judged(records: &[Record], stored: &[(u64, u64)]) -> Result<u64, String> {
-        let mut oracle = Oracle::new(false);
+        judged_by(Oracle::new(false), records, stored)
+    }
+
+    fn judged_by(mut oracle: Oracle, records: &[Record], stored: &[(u64, u64)]) -> Result<u64, String> {
         records.iter().try_for_each(|record| oracle.hear(*record))?;
         let survived = oracle.survived(&stored.iter().copied().collect())?;
         oracle.check_suffix(&survived)?;
@@ -349,6 +407,34 @@ mod tests {
         let [begun, done] = sync;
         assert_eq!(judged(&[&[begun], &inserted(first)[..], &[done]].concat(), &[]), Ok(1));
         assert!(judged(&[done], &[]).is_err());
+    }
+
+    /// The process was refused, and what was in its memory went with the first opening.
+    #[test]
+    fn what_was_in_memory_may_go_with_an_opening_and_what_was_synced_may_not() {
+        let (first, second, last) = (tag(false, 10), tag(false, 1000), tag(false, 2000));
+        let sync = |number| [Record::SyncBegun { number }, Record::SyncDone { number }];
+        let records = [
+            &[Record::Opened][..],
+            &inserted(first),
+            &sync(1),
+            &inserted(second),
+            &[Record::Opened],
+            &inserted(last),
+            &sync(2),
+        ];
+        let judged = |forgets_at_opening, stored: &[(u64, u64)]| {
+            judged_by(Oracle { forgets_at_opening, ..Oracle::new(false) }, &records.concat(), stored)
+        };
+        assert_eq!(judged(true, &[(first, 1), (last, 1)]), Ok(1));
+        assert!(
+            judged(false, &[(first, 1), (last, 1)]).is_err_and(|fault| fault.contains("a sync after it"))
+        );
+        for forgets in [true, false] {
+            assert_eq!(judged(forgets, &[(first, 1), (second, 1), (last, 1)]), Ok(0));
+            assert!(judged(forgets, &[(second, 1), (last, 1)]).is_err());
+            assert!(judged(forgets, &[(first, 1), (second, 1)]).is_err());
+        }
     }
 
     #[test]
