@@ -44,6 +44,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// What is below, for the engine's unit tests.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Returns a handle to a database, which need not exist yet.
     ///
     /// A name that is not allowed is reported by the first verb.

@@ -1,13 +1,21 @@
 //! What commits hold: counted here, because the public API shows only that they were done.
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use query::operation::OperationContext;
 
+use crate::auto_increment::AutoIncrement;
+use crate::client::Client;
+use crate::collection::Collection;
+use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::fixture::Fixture;
-use crate::options::IndexModel;
+use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
+use crate::storage::Family;
+use crate::storage::keys::{META_GAP, META_MARK};
+use crate::storage::scan::{CacheUse, Scan};
+use crate::storage::snapshot::Snapshot;
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::delete::{Done, delete_batch};
@@ -65,4 +73,88 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let done = delete_batch(target, &everything, &all).expect("deleted");
     assert_eq!(done, Done { looked_at: 6, deleted: 3 });
     assert_eq!(state.count.known(), Some(0));
+}
+
+/// Every key that the store has, with its value, but for how far its sequences are: those move with what is refused.
+fn key_space(client: &Client) -> Vec<(Family, Vec<u8>, Vec<u8>)> {
+    let database = client.shared().store.enter().expect("open");
+    let snapshot = Snapshot::take(&database);
+    let mut found = Vec::new();
+    for family in Family::ALL {
+        let mut scan = Scan::open(&snapshot, family, (Vec::new(), None), CacheUse::Bypass);
+        while scan.advance().expect("a step") {
+            let is_of_sequence = matches!(scan.key().first(), Some(&(META_MARK | META_GAP)));
+            if family != Family::Meta || !is_of_sequence {
+                found.push((family, scan.key().to_vec(), scan.value().to_vec()));
+            }
+        }
+    }
+    found
+}
+
+type Refused = Box<dyn Fn(&Collection<Document>) -> Result<()>>;
+
+/// Writes that are refused for what they ask.
+fn refused_writes() -> Vec<(&'static str, Refused)> {
+    fn insert(document: Document) -> Refused {
+        Box::new(move |things| things.insert_one(&document).run().map(|_| ()))
+    }
+    fn update(filter: Document, update: Document) -> Refused {
+        Box::new(move |things| {
+            things.update_many(filter.clone(), update.clone()).upsert(true).run().map(|_| ())
+        })
+    }
+    let deep = || (0..200).fold(Bson::Null, |inner, _| Bson::Document(doc! { "a": inner }));
+    vec![
+        ("an _id that is taken", insert(doc! { "_id": 1, "k": 9 })),
+        ("an _id that is taken, of another type", insert(doc! { "_id": 1.0, "k": 9 })),
+        ("a unique key that is taken", insert(doc! { "_id": 9, "k": 1.0, "m": 1 })),
+        ("one of several keys that is taken", insert(doc! { "_id": 9, "k": [7, 8, 3] })),
+        ("two fields of an index with arrays", insert(doc! { "_id": 9, "k": [4], "m": [5] })),
+        ("an _id that is an array", insert(doc! { "_id": [9] })),
+        ("too deep", insert(doc! { "_id": 9, "k": 9, "deep": deep() })),
+        ("too long", insert(doc! { "_id": 9, "k": 9, "pad": "x".repeat(16 << 20) })),
+        ("what the validator forbids", insert(doc! { "_id": 9, "k": 9, "bad": true })),
+        (
+            "a batch of nothing but refused ones",
+            Box::new(|things| {
+                let documents = [doc! { "_id": 1 }, doc! { "_id": 9, "k": 2 }, doc! { "bad": true }];
+                things.insert_many(documents).ordered(false).run().map(|_| ())
+            }),
+        ),
+        ("an update into a key that is taken", update(doc! { "_id": 1 }, doc! { "$set": { "k": [9, 2] } })),
+        ("an update that changes the _id", update(doc! { "_id": 1 }, doc! { "$set": { "_id": 5 } })),
+        (
+            "an update that cannot add",
+            update(doc! { "_id": 2 }, doc! { "$set": { "m": 1 }, "$inc": { "k": 1 } }),
+        ),
+        ("an upsert into a key that is taken", update(doc! { "_id": 9 }, doc! { "$set": { "k": 2 } })),
+        ("an upsert that the validator forbids", update(doc! { "_id": 9 }, doc! { "$set": { "bad": 1 } })),
+    ]
+}
+
+/// The public API shows what documents and indexes are; here nothing at all may be left, to the byte.
+#[test]
+fn refused_writes_leave_every_key_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::open(folder.path().join("db")).expect("made");
+    let database = client.database("test");
+    let field = AutoIncrement::builder().field("number").build();
+    let create = database.create_collection("things").validator(doc! { "bad": { "$exists": false } });
+    create.auto_increment(field).run().expect("made");
+    let things = database.collection::<Document>("things");
+    let unique = IndexOptions::builder().unique(true).build();
+    let by_k = IndexModel::builder().keys(doc! { "k": 1 }).options(unique).build();
+    let by_two = IndexModel::builder().keys(doc! { "k": 1, "m": 1 }).build();
+    things.create_indexes([by_k, by_two]).run().expect("made");
+    things.insert_many([doc! { "_id": 1, "k": 1 }, doc! { "_id": 2, "k": [2, 3] }]).run().expect("stored");
+    let before = key_space(&client);
+    assert_eq!(before.iter().filter(|(family, ..)| *family == Family::Records).count(), 2);
+    for (what, write) in refused_writes() {
+        let error = write(&things).expect_err(what);
+        assert!(key_space(&client) == before, "{what} left a trace: {error}");
+    }
+    // What is stored is seen.
+    things.insert_one(doc! { "_id": 3, "k": 9 }).run().expect("stored");
+    assert!(key_space(&client) != before);
 }
