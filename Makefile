@@ -149,12 +149,12 @@ campaign: ## Run the suites that choose at random in turns, with ever new seeds,
 	@$(SETUP) && bash .ci/campaign.sh $(MINUTES)
 
 # The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
-interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario, and more.
+interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario (SEED replays them), and more.
 	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" \
-	    $(if $(SCHEDULES),CAIRNDB_SCHEDULES=$(SCHEDULES)) && \
+	    $(if $(SCHEDULES),CAIRNDB_SCHEDULES=$(SCHEDULES)) $(if $(SEED),CAIRNDB_SEED=$(SEED)) && \
 	    cargo test --release --locked -p cairndb-sequence --lib interleavings && \
-	    cargo test --release --locked -p cairndb-sequence --test interleavings && \
-	    cargo test --release --locked -p cairndb --test interleavings
+	    cargo test --release --locked -p cairndb-sequence --test interleavings -- --nocapture && \
+	    cargo test --release --locked -p cairndb --test interleavings -- --nocapture
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
 in-memory: ## Run the suites on databases in memory.

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 minutes=$1
-suites=(power crash histories indexes model)
+suites=(power crash histories indexes model interleavings)
 unset CAIRNDB_SEED
 # About five minutes of each suite on two cores.
 export CAIRNDB_CUTS=3000 CAIRNDB_FAULTS=1200 CAIRNDB_DEATHS_EACH=2 CAIRNDB_KILLS=1000
@@ -13,8 +13,22 @@ export CAIRNDB_HISTORIES=500 CAIRNDB_INDEX_RUNS=250 CAIRNDB_MODEL_RUNS=1000
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
+# The interleavings are a build of their own.
+build() {
+    cargo test --release --locked -q -p cairndb-tests --no-run --test power --test crash --test histories --test indexes --test model
+    make -s interleavings SCHEDULES=1
+}
+
+run() {
+    if [ "$1" = interleavings ]; then
+        make -s interleavings SCHEDULES=4000
+    else
+        cargo test --release --locked -q -p cairndb-tests --test "$1" -- --nocapture
+    fi
+}
+
 # What a suite tells of its work, among all that it and the harness say.
-told() { grep -oE '(power|crash|numbered|torn|expiring|replacing|uploading|damage|histories|indexes|model): .*|skipped: .*'; }
+told() { grep -oE '(power|crash|numbered|torn|expiring|replacing|uploading|damage|histories|indexes|model|interleavings): .*|skipped: .*'; }
 
 # Lines that differ in nothing but their numbers become one with the sums. Times, seeds and where deaths fell are left out.
 add_up() {
@@ -39,14 +53,14 @@ add_up() {
 }
 
 # Building is not part of the time.
-cargo test --release --locked -q -p cairndb-tests --no-run ${suites[@]/#/--test }
+build >/dev/null
 began=$SECONDS
 runs=0
 while [ $((SECONDS - began)) -lt $((minutes * 60)) ]; do
     suite=${suites[$((runs % ${#suites[@]}))]}
     printf 'campaign: %s, %d s after the beginning\n' "$suite" $((SECONDS - began))
     start=$(($(wc -l <"$said") + 1))
-    if ! cargo test --release --locked -q -p cairndb-tests --test "$suite" -- --nocapture >>"$said" 2>&1; then
+    if ! run "$suite" >>"$said" 2>&1; then
         tail -n +"$start" "$said" >&2
         printf 'campaign: %s failed, after %d runs of suites that passed\n' "$suite" "$runs" >&2
         exit 1

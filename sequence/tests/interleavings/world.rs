@@ -2,6 +2,7 @@
 //! schedules are run.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,12 +17,15 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread::{spawn, yield_now};
 use shuttle::{Config, Runner};
 
-/// Schedules for each scenario.
-const RANDOM: usize = 6_000;
-const PCT: usize = 6_000;
+/// How many schedules of each kind a scenario gets, unless the variable says otherwise.
+const SCHEDULES: usize = 6_000;
+const SCHEDULES_VARIABLE: &str = "CAIRNDB_SCHEDULES";
+/// What a run begins with; any number unless the variable says which.
+const SEED_VARIABLE: &str = "CAIRNDB_SEED";
 /// How many threads PCT lets overtake.
 const PCT_DEPTH: usize = 3;
-const SEED: u64 = 4711;
+/// What the schedules for a planted defect begin with.
+const PLANTED_SEED: u64 = 4711;
 
 /// What went wrong in one schedule. Empty if all properties held.
 pub(crate) type Findings = Vec<String>;
@@ -37,7 +41,14 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// No schedule finds anything. A panic makes the checker print the schedule.
+/// The number in an environment variable.
+fn given(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.trim().parse().unwrap_or_else(|error| panic!("{variable}={text:?}: {error}")))
+}
+
+/// No schedule finds anything. The seed, which the harness prints where a test fails, tries the same ones again; a panic makes the
+/// checker print the one schedule.
 #[track_caller]
 pub(crate) fn holds(scenario: fn() -> Findings) {
     fn run(scheduler: impl Scheduler + 'static, scenario: fn() -> Findings) {
@@ -46,8 +57,12 @@ pub(crate) fn holds(scenario: fn() -> Findings) {
             assert!(findings.is_empty(), "{findings:?}");
         });
     }
-    run(RandomScheduler::new(RANDOM), scenario);
-    run(PctScheduler::new(PCT_DEPTH, PCT), scenario);
+    let given_schedules = given(SCHEDULES_VARIABLE).and_then(|given| usize::try_from(given).ok());
+    let schedules = given_schedules.unwrap_or(SCHEDULES);
+    let seed = given(SEED_VARIABLE).unwrap_or_else(|| RandomState::new().hash_one(schedules) >> 16);
+    println!("interleavings: {schedules} orders of each kind; {SEED_VARIABLE}={seed}");
+    run(RandomScheduler::new_from_seed(seed, schedules), scenario);
+    run(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), scenario);
 }
 
 /// Some schedule finds the planted defect; the same ones are tried every time.
@@ -62,8 +77,8 @@ pub(crate) fn finds(scenario: fn() -> Findings) {
         });
     }
     let found = Arc::new(AtomicBool::new(false));
-    run(RandomScheduler::new_from_seed(SEED, RANDOM), scenario, &found);
-    run(PctScheduler::new_from_seed(SEED, PCT_DEPTH, PCT), scenario, &found);
+    run(RandomScheduler::new_from_seed(PLANTED_SEED, SCHEDULES), scenario, &found);
+    run(PctScheduler::new_from_seed(PLANTED_SEED, PCT_DEPTH, SCHEDULES), scenario, &found);
     assert!(found.load(Ordering::Relaxed), "no schedule finds the planted defect");
 }
 
