@@ -6,7 +6,7 @@ use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, pa
 use cairndb_tests::race::on_lanes;
 
 use crate::disk::{Aftermath, Image};
-use crate::life::{Task, live};
+use crate::life::{Level, Task, live};
 use crate::mount::{Act, Plan, is_possible};
 use crate::say;
 
@@ -50,6 +50,12 @@ pub(crate) fn operations_of(task: &Task) -> u64 {
     lived.state.changes
 }
 
+/// The same at the level that has the most.
+pub(crate) fn operations_at_most(task: &Task) -> u64 {
+    let operations = Level::ALL.map(|level| operations_of(&Task { level, ..*task }));
+    operations.into_iter().max().unwrap_or(0)
+}
+
 /// Cuts the power in several lives of one folder.
 pub(crate) fn cut_lives(seed: u64, lives: u64, like: impl Fn(Task) -> Task) -> Result<Tally, String> {
     let mut choices = Choices::seeded(seed);
@@ -73,9 +79,9 @@ pub(crate) fn cut_lives(seed: u64, lives: u64, like: impl Fn(Task) -> Task) -> R
     Ok(Tally { cuts, acknowledged: oracle.acknowledged, lost: oracle.lost })
 }
 
-fn cut_once(seed: u64, at: u64, is_random: bool) -> Result<Tally, String> {
+fn cut_once(seed: u64, level: Level, at: u64, is_random: bool) -> Result<Tally, String> {
     let mut choices = Choices::seeded(seed);
-    let task = Task::small(&mut choices);
+    let task = Task { level, ..Task::small(&mut choices) };
     let lived = live(&Image::default(), &task, Some(stop_at(at)))?;
     let aftermath = if is_random { Aftermath::Some { seed: choices.number() } } else { Aftermath::Synced };
     let mut oracle = task.oracle();
@@ -90,19 +96,22 @@ fn nothing_durable_is_lost_wherever_the_power_is_cut() {
         return;
     }
     let (seed, started) = (seed(), Instant::now());
-    let operations = operations_of(&Task::small(&mut Choices::seeded(seed)));
-    // Each operation twice: what was not synced is gone, or some of it is there.
-    let cases = 2 * operations;
+    let like = Task::small(&mut Choices::seeded(seed));
+    let operations = operations_at_most(&like);
+    // Each operation at each level, twice: what was not synced is gone, or some of it is there.
+    let levels = Level::ALL.len() as u64;
+    let cases = 2 * levels * operations;
     let cuts = number_from_environment("CAIRNDB_CUTS", CUTS_DEFAULT).min(cases);
     let tallies = on_lanes(cuts, |number| {
         let case = number * cases / cuts.max(1);
-        let (at, is_random) = (1 + case / 2, case % 2 == 1);
+        let (at, is_random) = (1 + case / (2 * levels), case % 2 == 1);
+        let level = Level::of(case / 2);
         // Every cut has a workload of its own.
-        cut_once(part(seed, case), at, is_random).unwrap_or_else(|fault| {
-            panic!("{SEED_VARIABLE}={seed}, cut at {at}, random: {is_random}: {fault}")
+        cut_once(part(seed, case), level, at, is_random).unwrap_or_else(|fault| {
+            panic!("{SEED_VARIABLE}={seed}, cut at {at}, {level:?}, random: {is_random}: {fault}")
         })
     });
-    tell("cuts", &tallies, operations, (seed, started));
+    tell("cuts", &tallies, cases, (seed, started));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::time::Instant;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, part, seed};
 use cairndb_tests::race::on_lanes;
 
-use crate::cuts::{operations_of, stop_at};
+use crate::cuts::{operations_at_most, stop_at};
 use crate::disk::{Aftermath, Image};
 use crate::life::{Level, Task, live};
 use crate::mount::is_possible;
 use crate::say;
 
-/// The process dies at one operation of so many.
-const EACH_DEFAULT: u64 = 4;
+/// The process dies at one operation of so many, at each level.
+const EACH_DEFAULT: u64 = 16;
 
 #[test]
 fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
@@ -23,13 +23,11 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
     }
     let (seed, started) = (seed(), Instant::now());
     let each = number_from_environment("CAIRNDB_DEATHS_EACH", EACH_DEFAULT).max(1);
-    let task = Task { level: Level::Buffered, ..Task::small(&mut Choices::seeded(mix(seed))) };
-    let operations = operations_of(&task);
-    let deaths = on_lanes(operations.div_ceil(each), |number| {
-        let at = 1 + number * each + part(seed, number) % each;
-        // In turns: all that ask for no sync.
-        let levels = [Level::Buffered, Level::HandedOver, Level::Delayed];
-        let level = *levels.iter().cycle().nth(usize::try_from(number % 3).expect("small")).expect("a cycle");
+    let task = Task::small(&mut Choices::seeded(mix(seed)));
+    let (operations, levels) = (operations_at_most(&task), Level::ALL.len() as u64);
+    let deaths = on_lanes(operations.div_ceil(each) * levels, |number| {
+        let (step, level) = (number / levels, Level::of(number));
+        let at = 1 + step * each + part(seed, step) % each;
         let died = die(&Task { level, ..task }, at);
         died.unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, death at {at}, {level:?}: {fault}"))
     });
@@ -42,7 +40,7 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
     places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let places: Vec<String> = places.into_iter().map(|(place, count)| format!("{place} {count}")).collect();
     say(&format!(
-        "power: deaths: {total} at {operations} operations in {:.0} s: {}; {SEED_VARIABLE}={seed}",
+        "power: deaths: {total} at {levels} levels of {operations} operations in {:.0} s: {}; {SEED_VARIABLE}={seed}",
         started.elapsed().as_secs_f64(),
         places.join(", ")
     ));

@@ -32,7 +32,18 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    const ALL: [Self; 4] = [Self::Delayed, Self::HandedOver, Self::Buffered, Self::Journaled];
+    pub(crate) const ALL: [Self; 4] = [Self::Delayed, Self::HandedOver, Self::Buffered, Self::Journaled];
+
+    /// All levels come round in turn.
+    pub(crate) fn of(number: u64) -> Self {
+        let [delayed, handed_over, buffered, journaled] = Self::ALL;
+        match number % 4 {
+            0 => delayed,
+            1 => handed_over,
+            2 => buffered,
+            _ => journaled,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {

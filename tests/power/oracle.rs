@@ -98,7 +98,7 @@ impl Oracle {
         Self { all_journaled, plain_index: HashSet::from([false]), ..Self::default() }
     }
 
-    /// The same for a store whose writes are acknowledged in the memory of the process.
+    /// Judges a store whose writes are acknowledged in the memory of the process.
     pub(crate) fn forgetting_at_opening(self) -> Self {
         Self { forgets_at_opening: true, ..self }
     }
