@@ -172,10 +172,11 @@ compare: compare-build ## Run the same work through CairnDB and its rivals, and 
 	    cp "$$target-polodb/release/compare-polodb" "$$target/release/" && \
 	    "$$target/release/compare" --out ../../docs
 
-# All runners of the comparison but PoloDB's, whose own RocksDB takes half an hour: CI builds these.
+# All runners of the comparison but PoloDB's, whose own RocksDB takes half an hour: CI builds these, and runs what they have of tests.
 compare-build:
-	@$(SETUP) && cd benches/compare && \
-	    cargo build --release --locked --workspace --target-dir "$$CAIRNDB_CACHE/compare-target"
+	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
+	    cargo build --release --locked --workspace --target-dir "$$target" && \
+	    cargo test --release --locked -q -p workload -p compare-driver --target-dir "$$target"
 
 # Meant to be run once a week, and after every change of rocksdb/: nearly an hour on two cores.
 rocksdb-check: ## Build RocksDB the crate's own way, compare the symbols with ours, and run every test on it.

@@ -4,17 +4,22 @@
 //! unsynced ones are CairnDB's default, where a background sync follows within 100 ms. In delayed ones the log is
 //! handed to the operating system every 5 ms.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bson::oid::ObjectId;
-use bson::{RawDocumentBuf, doc};
+use bson::{Document, RawDocumentBuf, doc};
 use cairndb::{Client, Collection, Cursor, IndexModel};
-use workload::{DocumentStore, Durability, IndexedStore, Kind, Order, Read, Result, Seen, Store, Wanted};
+use workload::{
+    City, DocumentStore, Durability, IndexedStore, Kind, Order, Parcel, PipelineStore, Read, Result, Seen,
+    Store, Wanted,
+};
 
 struct Cairn {
     documents: Collection<RawDocumentBuf>,
+    parcels: Collection<RawDocumentBuf>,
     // Last, because fields are dropped in order: the collection lets go of the database first.
     _client: Client,
 }
@@ -40,8 +45,9 @@ impl Store for Cairn {
             Durability::Delayed => DELAYED,
         };
         let client = Client::builder().durability(durability).open(folder)?;
-        let documents = client.database("compare").collection("documents");
-        Ok(Self { documents, _client: client })
+        let database = client.database("compare");
+        let (documents, parcels) = (database.collection("documents"), database.collection("parcels"));
+        Ok(Self { documents, parcels, _client: client })
     }
 
     fn prepare(order: &Order) -> Result<RawDocumentBuf> {
@@ -107,6 +113,42 @@ impl IndexedStore for Cairn {
     }
 }
 
+impl PipelineStore for Cairn {
+    fn group(&self) -> Result<BTreeMap<String, City>> {
+        let city =
+            doc! { "_id": "$customer.city", "orders": { "$sum": 1_i64 }, "numbers": { "$sum": "$number" } };
+        let mut cities = BTreeMap::new();
+        for found in self.documents.aggregate([doc! { "$group": city }]).run()? {
+            let found: Document = found?;
+            let city = City { orders: found.get_i64("orders")?, numbers: found.get_i64("numbers")? };
+            cities.insert(found.get_str("_id")?.to_owned(), city);
+        }
+        Ok(cities)
+    }
+
+    fn insert_parcels(&mut self, parcels: &[Parcel]) -> Result<()> {
+        let documents = parcels.iter().map(bson::serialize_to_raw_document_buf);
+        self.parcels.insert_many(documents.collect::<std::result::Result<Vec<_>, _>>()?).run()?;
+        Ok(())
+    }
+
+    fn index_parcels(&mut self) -> Result<()> {
+        self.parcels.create_index(IndexModel::builder().keys(doc! { "order": 1 }).build()).run()?;
+        Ok(())
+    }
+
+    fn join(&self, end: i64, seen: &mut Seen) -> Result<()> {
+        let lookup =
+            doc! { "from": "parcels", "localField": "number", "foreignField": "order", "as": "parcel" };
+        let pipeline = [
+            doc! { "$match": { "number": { "$lt": end } } },
+            doc! { "$lookup": lookup },
+            doc! { "$unwind": "$parcel" },
+        ];
+        show(self.documents.aggregate(pipeline).with_type::<RawDocumentBuf>().run()?, seen)
+    }
+}
+
 fn show(found: Cursor<RawDocumentBuf>, seen: &mut Seen) -> Result<()> {
     for document in found {
         seen.bytes(document?.as_bytes());
@@ -115,5 +157,5 @@ fn show(found: Cursor<RawDocumentBuf>, seen: &mut Seen) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    workload::run_documents::<Cairn>()
+    workload::run_pipelines::<Cairn>()
 }

@@ -119,6 +119,7 @@ fn documents(plan: &Plan, out: &Path) -> Result<String, Box<dyn Error>> {
         text += &report::table(level, &plan.stores, &figures);
     }
     text += &report::table_of_index(&plan.stores, &figures);
+    text += &report::table_of_pipelines(&plan.stores, &figures);
     Ok(text)
 }
 

@@ -15,6 +15,8 @@ pub(crate) const FIGURES: [&str; 6] =
 /// The figures of an index, of stores that look into their documents.
 pub(crate) const INDEXED: [&str; 5] =
     ["create_index", "find_by_index", "range_by_index", "sort_by_index", "covered"];
+/// The figures of what is worked out of many documents, of stores that group and join.
+pub(crate) const PIPELINES: [&str; 2] = ["group", "join"];
 
 /// When a write counts as done. Stores are compared within a level only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

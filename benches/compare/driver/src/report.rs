@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-use crate::measure::{FIGURES, Figures, INDEXED, Level, STORES};
+use crate::measure::{FIGURES, Figures, INDEXED, Level, PIPELINES, STORES};
 
 /// One line on the machine and the versions.
 pub(crate) fn machine(versions: &[String]) -> String {
@@ -62,15 +62,25 @@ pub(crate) fn table(level: Level, stores: &[&str], figures: &Figures) -> String 
     rows_of(heading, &FIGURES, rows, figures)
 }
 
-/// The table of the reads by an index, a row for each store and level at which it was measured.
+/// The table of the reads by an index.
 pub(crate) fn table_of_index(stores: &[&str], figures: &Figures) -> String {
+    table_of("By an index on one field (documents a second, median round)", &INDEXED, stores, figures)
+}
+
+/// The table of what is worked out of many documents.
+pub(crate) fn table_of_pipelines(stores: &[&str], figures: &Figures) -> String {
+    table_of("Worked out of all orders (orders a second, median round)", &PIPELINES, stores, figures)
+}
+
+/// A table with a row for each store and level at which any of the columns was measured.
+fn table_of(heading: &str, columns: &[&str], stores: &[&str], figures: &Figures) -> String {
     let rows: Vec<(String, &str, Level)> = stores
         .iter()
         .flat_map(|store| Level::ALL.map(|level| (format!("{store}, {}", level.name()), *store, level)))
-        .filter(|(_, store, level)| INDEXED.iter().any(|name| figures.median(*level, store, name).is_some()))
+        .filter(|(_, store, level)| columns.iter().any(|name| figures.median(*level, store, name).is_some()))
         .collect();
     let rows = rows.iter().map(|(name, store, level)| (name.as_str(), *store, *level));
-    rows_of("By an index on one field (documents a second, median round)", &INDEXED, rows, figures)
+    rows_of(heading, columns, rows, figures)
 }
 
 fn rows_of<'a>(
@@ -95,9 +105,9 @@ fn rows_of<'a>(
 pub(crate) fn csv(figures: &Figures) -> String {
     let mut text = "level,store,figure,round,operations_per_second\n".to_owned();
     for level in Level::ALL {
-        for (store, figure) in
-            STORES.iter().flat_map(|store| FIGURES.iter().chain(&INDEXED).map(move |figure| (store, figure)))
-        {
+        for (store, figure) in STORES.iter().flat_map(|store| {
+            FIGURES.iter().chain(&INDEXED).chain(&PIPELINES).map(move |figure| (store, figure))
+        }) {
             for (round, rate) in figures.rounds(level, store, figure).into_iter().flatten().enumerate() {
                 let _ = writeln!(text, "{},{store},{figure},{},{rate:.1}", level.name(), round + 1);
             }

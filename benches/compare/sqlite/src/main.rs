@@ -4,11 +4,15 @@
 //!
 //! `synchronous=FULL` syncs the WAL at every commit, `OFF` never.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use rusqlite::{Connection, Params};
-use workload::{DocumentStore, Durability, IndexedStore, Kind, Order, Read, Result, Seen, Store, Wanted};
+use workload::{
+    City, DocumentStore, Durability, IndexedStore, Kind, Order, Parcel, PipelineStore, Read, Result, Seen,
+    Store, Wanted,
+};
 
 const INSERT: &str = "INSERT INTO documents (body) VALUES (?1)";
 const FIND: &str = "SELECT body FROM documents \
@@ -23,6 +27,16 @@ const ONE: &str = "SELECT body FROM documents WHERE number = ?1";
 const RANGE: &str = "SELECT body FROM documents WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
 const LAST: &str = "SELECT body FROM documents ORDER BY number DESC LIMIT ?1";
 const NUMBERS: &str = "SELECT number FROM documents WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
+
+const GROUP: &str =
+    "SELECT json_extract(body, '$.customer.city'), count(*), sum(number) FROM documents GROUP BY 1";
+const PARCELS: &str = "CREATE TABLE IF NOT EXISTS parcels (id INTEGER PRIMARY KEY, body TEXT NOT NULL)";
+const INSERT_PARCEL: &str = "INSERT INTO parcels (body) VALUES (?1)";
+const INDEX_PARCELS: &str = "\
+    ALTER TABLE parcels ADD COLUMN number INTEGER GENERATED ALWAYS AS (json_extract(body, '$.order')) VIRTUAL; \
+    CREATE INDEX parcels_by_number ON parcels (number)";
+const JOIN: &str = "SELECT documents.body, parcels.body FROM documents \
+    JOIN parcels ON parcels.number = documents.number WHERE documents.number < ?1";
 
 struct Sqlite {
     connection: Connection,
@@ -126,6 +140,39 @@ impl IndexedStore for Sqlite {
     }
 }
 
+impl PipelineStore for Sqlite {
+    fn group(&self) -> Result<BTreeMap<String, City>> {
+        let mut select = self.connection.prepare_cached(GROUP)?;
+        let cities = select
+            .query_map((), |row| Ok((row.get(0)?, City { orders: row.get(1)?, numbers: row.get(2)? })))?;
+        Ok(cities.collect::<std::result::Result<_, _>>()?)
+    }
+
+    fn insert_parcels(&mut self, parcels: &[Parcel]) -> Result<()> {
+        self.connection.execute(PARCELS, ())?;
+        let transaction = self.connection.transaction()?;
+        for parcel in parcels {
+            transaction.prepare_cached(INSERT_PARCEL)?.execute([serde_json::to_string(parcel)?])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn index_parcels(&mut self) -> Result<()> {
+        Ok(self.connection.execute_batch(INDEX_PARCELS)?)
+    }
+
+    fn join(&self, end: i64, seen: &mut Seen) -> Result<()> {
+        let mut select = self.connection.prepare_cached(JOIN)?;
+        let mut rows = select.query([end])?;
+        while let Some(row) = rows.next()? {
+            let ends =
+                [row.get_ref(0)?.as_bytes()?, row.get_ref(1)?.as_bytes()?].map(|body| body.last().copied());
+            seen.bytes(&ends.map(Option::unwrap_or_default));
+        }
+        Ok(())
+    }
+}
+
 fn main() -> ExitCode {
-    workload::run_documents::<Sqlite>()
+    workload::run_pipelines::<Sqlite>()
 }

@@ -11,6 +11,7 @@ mod durability;
 pub mod indexed;
 pub mod numbers;
 pub mod order;
+pub mod pipeline;
 mod random;
 mod store;
 
@@ -21,6 +22,7 @@ use std::time::Instant;
 pub use durability::{Durability, Result};
 pub use indexed::{IndexedStore, Kind, Read};
 pub use order::{Order, Wanted};
+pub use pipeline::{City, Parcel, PipelineStore};
 use random::Random;
 pub use store::{DocumentStore, Seen, Store};
 use store::{expect_seen, report};
@@ -60,20 +62,33 @@ impl Request {
 /// A runner's `main`: does the work that the command line asks for, and prints one line a figure,
 /// `name operations_per_second`.
 ///
-/// The command line is `FOLDER synced|unsynced ONES BATCHES READS FINDS UPDATES INDEXED`; the last three are for stores
-/// that look into their documents.
+/// The command line is `FOLDER synced|unsynced|delayed ONES BATCHES READS FINDS UPDATES INDEXED`; the last three are for stores
+/// that look into their documents: groups are made as often as filtered scans, and as many orders are joined as are read by an index.
 pub fn run<S: Store>() -> ExitCode {
     end(request().and_then(|request| perform::<S>(&request).map(|_| ())))
 }
 
 /// The workload of a store that looks into its documents.
 pub fn run_documents<S: IndexedStore>() -> ExitCode {
+    end(request().and_then(|request| perform_documents::<S>(&request).map(|_| ())))
+}
+
+/// The workload of a store that groups and joins documents too.
+pub fn run_pipelines<S: PipelineStore>() -> ExitCode {
     end(request().and_then(|request| {
-        let (mut store, ids) = perform::<S>(&request)?;
-        scan_filter(&store, ids.len() as u64, request.finds)?;
-        update_inc(&mut store, &ids, request.updates)?;
-        indexed::perform(&mut store, ids.len() as u64, request.indexed)
+        let (mut store, stored) = perform_documents::<S>(&request)?;
+        pipeline::perform(&mut store, stored, request.finds, request.indexed)
     }))
+}
+
+/// Does what a store can that looks into its documents; the store, and how many it holds.
+fn perform_documents<S: IndexedStore>(request: &Request) -> Result<(S, u64)> {
+    let (mut store, ids) = perform::<S>(request)?;
+    let stored = ids.len() as u64;
+    scan_filter(&store, stored, request.finds)?;
+    update_inc(&mut store, &ids, request.updates)?;
+    indexed::perform(&mut store, stored, request.indexed)?;
+    Ok((store, stored))
 }
 
 fn request() -> Result<Request> {
@@ -201,7 +216,10 @@ mod tests {
     fn a_wrong_command_line_names_the_argument() {
         let message = |line: &str| parse(line).err().unwrap().to_string();
         assert_eq!(message("folder"), "argument DURABILITY is missing");
-        assert_eq!(message("folder maybe 1 1 1"), "durability 'maybe' is neither synced nor unsynced");
+        assert_eq!(
+            message("folder maybe 1 1 1"),
+            "durability 'maybe' is neither synced, unsynced nor delayed"
+        );
         assert_eq!(message("folder synced 1 x 1"), "BATCHES 'x' is not a number");
     }
 }
