@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use query::operation::{Interruption, OperationContext};
+
 #[cfg(not(shuttle))]
 pub(crate) use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 #[cfg(not(shuttle))]
@@ -60,6 +62,26 @@ pub(crate) fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<Mu
             sleep(patience);
         }
         held
+    }
+}
+
+/// How long a wait goes on without a look at whether the operation that waits must end.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Locks, unless the operation must end before the lock is free.
+#[cold]
+pub(crate) fn lock_for<'a, T>(
+    operation: &OperationContext,
+    mutex: &'a Mutex<T>,
+) -> Result<MutexGuard<'a, T>, Interruption> {
+    if operation.is_unlimited() {
+        return Ok(mutex.lock());
+    }
+    loop {
+        if let Some(held) = try_lock_for(mutex, LOOK_INTERVAL) {
+            return Ok(held);
+        }
+        operation.look()?;
     }
 }
 

@@ -4,6 +4,9 @@
 //! `tests/interleavings`.
 
 #[cfg(not(shuttle))]
+use std::time::Duration;
+
+#[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(not(shuttle))]
@@ -25,14 +28,27 @@ const YIELDS: usize = 64;
 #[cfg(not(shuttle))]
 #[inline]
 pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    yielding(mutex).unwrap_or_else(|| mutex.lock())
+}
+
+/// Waits likewise, but no longer than `patience`.
+#[cfg(not(shuttle))]
+#[inline]
+pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
+    yielding(mutex).or_else(|| mutex.try_lock_for(patience))
+}
+
+#[cfg(not(shuttle))]
+#[inline]
+fn yielding<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     // Yielding rather than spinning: with fewer processors than writers, the holder must get to run.
     for _ in 0..YIELDS {
         if let Some(guard) = mutex.try_lock() {
-            return guard;
+            return Some(guard);
         }
         std::thread::yield_now();
     }
-    mutex.lock()
+    None
 }
 
 #[cfg(shuttle)]
@@ -59,6 +75,13 @@ impl<T> Mutex<T> {
 #[cfg(shuttle)]
 pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
+}
+
+/// Time means nothing to the checker: it waits until the lock is free.
+#[cfg(shuttle)]
+#[expect(clippy::unnecessary_wraps, reason = "the real one may give up")]
+pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+    Some(mutex.lock())
 }
 
 /// A cell for values in [`PerThread`]. The checker requires values that threads can share, but only one

@@ -14,6 +14,7 @@ use std::task::Waker;
 use bson::{Bson, Document, doc};
 use bytes::{Buf, BufMut};
 use query::code::Code;
+use query::operation::OperationContext;
 
 use crate::codes::refused;
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::storage::handles::Storage;
 use crate::storage::keys::OrderId;
 use crate::storage::write::Batch;
 use crate::storage::{Database, Family};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
+use crate::sync::{self, AtomicBool, AtomicU64, Mutex, MutexGuard};
 
 /// The names of the options, as in MongoDB's descriptions of collections.
 pub(crate) const CAPPED: &str = "capped";
@@ -250,10 +251,12 @@ impl InsertionOrder {
         }
     }
 
-    /// Waits for the turn of a write. The caller holds no latch.
-    pub(crate) fn turn(&self, database: &Database) -> Result<OrderTurn<'_>> {
-        // No timeout: a turn is as long as one commit.
-        let mut held = self.state.lock();
+    /// Waits for the turn of a write, unless the operation must end before. The caller holds no latch.
+    pub(crate) fn turn(&self, database: &Database, operation: &OperationContext) -> Result<OrderTurn<'_>> {
+        let mut held = match self.state.try_lock() {
+            Some(held) => held,
+            None => sync::lock_for(operation, &self.state)?,
+        };
         // Read once in the life of the store, and again after a commit whose outcome is not known.
         let state = match *held {
             Some(state) => state,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use query::operation::OperationContext;
 use sequence::allocator::Changing;
 use sequence::attributes::{Attributes, Options};
 use sequence::auto_increment::{FieldOptions, OnTruncate, check_name};
@@ -228,7 +229,10 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
     // Waited for before anything else is held. What follows removes the state of the order too, so it is written again.
-    let mut turn = collection.order().map(|order| order.turn(storage.database)).transpose()?;
+    let mut turn = collection
+        .order()
+        .map(|order| order.turn(storage.database, &OperationContext::default()))
+        .transpose()?;
     if let Some(turn) = &mut turn {
         batch.delete_range(Family::Entries, &turn.id().prefix(), &turn.id().end());
         let next = turn.state.next;

@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam::utils::CachePadded;
+use query::operation::{Interruption, OperationContext};
 
 use crate::metrics::timing::Timing;
 use crate::sync::{self, Mutex, MutexGuard};
@@ -81,20 +82,29 @@ impl Latches {
         Self { stripes, waits: Timing::default() }
     }
 
-    /// Waits for the latch of one key.
+    /// Waits for the latch of one key. Fails if the operation must end before.
     #[inline]
-    pub(crate) fn lock_one(&self, key: &[u8]) -> Latched<'_> {
-        let first = self.stripes.get(stripe_of(key)).map(|stripe| self.lock_stripe(stripe));
-        Latched { _first: first, _others: Vec::new() }
+    pub(crate) fn lock_one(
+        &self,
+        key: &[u8],
+        operation: &OperationContext,
+    ) -> Result<Latched<'_>, Interruption> {
+        let first = self.stripes.get(stripe_of(key)).map(|stripe| self.lock_stripe(stripe, operation));
+        Ok(Latched { _first: first.transpose()?, _others: Vec::new() })
     }
 
-    /// Waits for all latches of the set.
-    pub(crate) fn lock(&self, set: &LatchSet) -> Latched<'_> {
+    /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
+    pub(crate) fn lock(
+        &self,
+        set: &LatchSet,
+        operation: &OperationContext,
+    ) -> Result<Latched<'_>, Interruption> {
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let mut others = Vec::with_capacity(set.len());
-        let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
-        others.extend(stripes.map(|stripe| self.lock_stripe(stripe)));
-        Latched { _first: None, _others: others }
+        for stripe in set.stripes().filter_map(|stripe| self.stripes.get(stripe)) {
+            others.push(self.lock_stripe(stripe, operation)?);
+        }
+        Ok(Latched { _first: None, _others: others })
     }
 
     /// Waits for all latches. While they are held, no write is between its commit and the update of memory that follows.
@@ -106,7 +116,7 @@ impl Latches {
         loop {
             match self.try_lock_all(patience) {
                 Ok(latched) => return latched,
-                Err(busy) => drop(self.lock_stripe(busy)),
+                Err(busy) => drop(self.timed(|| busy.lock())),
             }
             // Where many commits wait for syncs, each of a few milliseconds, one is always under way.
             patience = (2 * patience).min(PATIENCE_MAX);
@@ -128,17 +138,24 @@ impl Latches {
     }
 
     #[inline]
-    fn lock_stripe<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+    fn lock_stripe<'a>(
+        &self,
+        stripe: &'a Mutex<()>,
+        operation: &OperationContext,
+    ) -> Result<MutexGuard<'a, ()>, Interruption> {
         // Nearly always free, and then no clock is read.
-        stripe.try_lock().unwrap_or_else(|| self.wait_for(stripe))
+        match stripe.try_lock() {
+            Some(held) => Ok(held),
+            None => self.timed(|| sync::lock_for(operation, stripe)),
+        }
     }
 
     #[cold]
-    fn wait_for<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+    fn timed<T>(&self, wait: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
-        let held = stripe.lock();
+        let waited = wait();
         self.waits.record_since(begin);
-        held
+        waited
     }
 }
 
@@ -172,6 +189,8 @@ fn product_of(key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use query::operation::Allowance;
 
     use super::*;
 
@@ -219,7 +238,7 @@ mod tests {
         set.add(b"same");
         set.add(b"same");
         assert_eq!(set.stripes().count(), 1);
-        drop(Latches::new().lock(&set));
+        drop(Latches::new().lock(&set, &OperationContext::default()));
     }
 
     #[test]
@@ -243,7 +262,7 @@ mod tests {
             for key in keys {
                 set.add(key);
             }
-            drop(latches.lock(&set));
+            drop(latches.lock(&set, &OperationContext::default()));
         }
     }
 
@@ -258,9 +277,27 @@ mod tests {
         });
     }
 
+    /// A write waited for the latch of one that waited for room or for a sync, whatever its own limit of time was.
+    #[test]
+    fn an_operation_whose_time_is_over_waits_no_longer() {
+        let latches = Latches::new();
+        let _held = latches.lock_one(b"key", &OperationContext::default());
+        let time = Some(Duration::from_millis(1));
+        let operation = OperationContext::new(Allowance { time, ..Allowance::default() });
+        assert!(latches.lock_one(b"key", &operation).is_err());
+        let mut set = LatchSet::default();
+        for key in [&b"key"[..], b"a", b"b", b"c"] {
+            set.add(key);
+        }
+        assert!(latches.lock(&set, &operation).is_err());
+        // None of the set is held any more.
+        let free = latches.stripes.iter().filter(|stripe| stripe.try_lock().is_some()).count();
+        assert_eq!(free, STRIPES - 1);
+    }
+
     fn count_under_latch(latches: &Latches, counter: &AtomicU32) {
         for _ in 0..1000 {
-            let _held = latches.lock_one(b"key");
+            let _held = latches.lock_one(b"key", &OperationContext::default());
             let seen = counter.load(Ordering::Relaxed);
             counter.store(seen + 1, Ordering::Relaxed);
         }

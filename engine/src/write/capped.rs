@@ -30,7 +30,7 @@ use crate::write::{COMMIT_BYTES_MAX, Target, duplicate};
 /// be held.
 #[inline]
 pub(super) fn turn(target: Target<'_>) -> Result<Option<OrderTurn<'_>>> {
-    target.collection.order().map(|order| order.turn(target.database)).transpose()
+    target.collection.order().map(|order| order.turn(target.database, target.operation)).transpose()
 }
 
 /// Stores one document.
@@ -42,7 +42,8 @@ pub(super) fn commit_one(
     holds: &mut SequenceHolds<'_>,
 ) -> Result<()> {
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched = target.store.latches.lock(&latches_of(target, std::slice::from_ref(candidate)));
+    let _latched =
+        target.store.latches.lock(&latches_of(target, std::slice::from_ref(candidate)), target.operation)?;
     if let Some(refusal) = insertion.take(candidate)? {
         return Err(Error::write(refusal));
     }
@@ -61,7 +62,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     let Call { candidates, order, holds } = call;
     // The turn is held already, and latches come after it: no writer waits for a turn with a latch in its hand.
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched = target.store.latches.lock(&latches_of(target, candidates));
+    let _latched = target.store.latches.lock(&latches_of(target, candidates), target.operation)?;
     let mut accepted: Vec<&Candidate<'_>> = Vec::with_capacity(candidates.len());
     // Those before this one are committed.
     let mut committed = 0;
@@ -102,7 +103,7 @@ pub(crate) fn trim(target: Target<'_>) -> Result<()> {
     // Every commit holds a latch, by which an audit sees it as a whole.
     latches.add(&turn.id().state_key());
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched = target.store.latches.lock(&latches);
+    let _latched = target.store.latches.lock(&latches, target.operation)?;
     loop {
         let OrderState { documents, bytes, .. } = insertion.turn.state;
         if documents == 0 || !insertion.limits.are_exceeded(documents, bytes) {

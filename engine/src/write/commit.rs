@@ -41,9 +41,9 @@ pub(super) fn commit_one(
         let mut latches = LatchSet::default();
         latches.add(record_key);
         add_unique_latches(&mut latches, target, &drawn.entries);
-        target.store.latches.lock(&latches)
+        target.store.latches.lock(&latches, target.operation)?
     } else {
-        target.store.latches.lock_one(record_key)
+        target.store.latches.lock_one(record_key, target.operation)?
     };
     // Under the latches from here on. The `_id` first: a document that collides on several indexes is refused by that
     // of `_id`.
@@ -83,7 +83,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         add_unique_latches(&mut latches, target, &candidate.drawn.entries);
         bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
     }
-    let _latched = target.store.latches.lock(&latches);
+    let _latched = target.store.latches.lock(&latches, target.operation)?;
     let mut batch = Batch::with_capacity(target.database, bytes);
     let mut staged = StagedKeys::default();
     let absence = prove_all_absent(target, candidates);

@@ -85,7 +85,7 @@ fn delete_found<R>(
     let mut ahead = None;
     loop {
         let mut turn = capped::turn(target)?;
-        let latched = target.store.latches.lock_one(key);
+        let latched = target.store.latches.lock_one(key, target.operation)?;
         // Read again under the latch: since the walk another writer may have removed or changed it.
         let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
         let known = ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current);
@@ -131,7 +131,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     for key in found {
         latches.add(key);
     }
-    let held = target.store.latches.lock(&latches);
+    let held = target.store.latches.lock(&latches, target.operation)?;
     let slice = target.operation.slice(BATCH_STEPS_UNDER_LATCH);
     let mut batch = Batch::new(target.database);
     let (mut looked_at, mut deleted, mut last) = (0, 0, None);

@@ -140,8 +140,8 @@ fn update_found(
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
         let early = reads_early.then(|| target.database.record(key)).transpose()?;
         let latched = match &held {
-            None => target.store.latches.lock_one(key),
-            Some(latches) => target.store.latches.lock(latches),
+            None => target.store.latches.lock_one(key, target.operation)?,
+            Some(latches) => target.store.latches.lock(latches, target.operation)?,
         };
         let current = match early {
             None => target.database.record(key)?,

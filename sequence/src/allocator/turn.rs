@@ -5,6 +5,7 @@
 //! its documents, and publishes it afterwards. If it gives up before, the sequence is as it was.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
@@ -15,7 +16,7 @@ use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Mark, Sizes, State};
 use crate::store::{Cause, Gap, Store};
-use crate::sync::{MutexGuard, lock_brief};
+use crate::sync::{MutexGuard, lock_brief, try_lock_brief_for};
 
 /// The right to number the next documents. Other writers wait until it is dropped.
 ///
@@ -79,6 +80,25 @@ impl Sequence {
     /// ```
     pub fn turn(&self) -> Turn<'_> {
         Turn { sequence: self, _turn: lock_brief(&self.turns) }
+    }
+
+    /// Waits for the turn no longer than `patience`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let turn = sequence.turn();
+    /// assert!(sequence.turn_within(Duration::from_millis(1)).is_none());
+    /// drop(turn);
+    /// assert!(sequence.turn_within(Duration::ZERO).is_some());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
+    pub fn turn_within(&self, patience: Duration) -> Option<Turn<'_>> {
+        Some(Turn { sequence: self, _turn: try_lock_brief_for(&self.turns, patience)? })
     }
 }
 

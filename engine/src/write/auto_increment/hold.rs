@@ -1,7 +1,7 @@
 //! One insert's hold on the sequence of one field, whatever the sequence's contract is.
 
 use bson::Document;
-use sequence::allocator::Turn;
+use sequence::allocator::{Sequence, Turn};
 use sequence::attributes::Contract;
 use sequence::in_flight::Pass;
 use sequence::run::Run;
@@ -13,8 +13,22 @@ use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
 use crate::error::Result;
 use crate::storage::write::Batch;
+use crate::sync::LOOK_INTERVAL;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
+
+/// Waits for the turn of a sequence, unless the operation must end before.
+fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<Turn<'a>> {
+    if target.operation.is_unlimited() {
+        return Ok(sequence.turn());
+    }
+    loop {
+        if let Some(turn) = sequence.turn_within(LOOK_INTERVAL) {
+            return Ok(turn);
+        }
+        target.operation.look()?;
+    }
+}
 
 /// One insert's hold on the sequence of one field.
 pub(super) struct SequenceHold<'a> {
@@ -45,9 +59,9 @@ impl<'a> SequenceHold<'a> {
                 let pass = sequence.enter(&slot);
                 ByContract::Fast { slot, _pass: pass }
             }
-            Contract::Ordered => ByContract::Ordered { turn: sequence.turn() },
+            Contract::Ordered => ByContract::Ordered { turn: turn(target, sequence)? },
             Contract::Gapless => {
-                let turn = sequence.turn();
+                let turn = turn(target, sequence)?;
                 let state = Box::new(Gapless::begin(&turn)?);
                 ByContract::Gapless { turn, state }
             }
