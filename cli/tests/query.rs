@@ -31,6 +31,20 @@ fn orders() -> Vec<Document> {
     ]
 }
 
+/// The pipeline of a database took four of the options, and one that writes was not run unless its answer was read.
+#[test]
+fn a_pipeline_of_a_database_has_all_options_and_writes_at_once() {
+    on_both(&orders(), |fixture| {
+        let documents = r#"{$documents: [{s: "b"}, {s: "A"}, {s: "a"}]}, {$sort: {s: 1}}"#;
+        let sorted = format!("db.aggregate([{documents}], {{collation: {{locale: 'en'}}}}).map((one) => ({{s: one.s}}))");
+        check(fixture, &[&sorted], "{\"s\":\"a\"}\n{\"s\":\"A\"}\n{\"s\":\"b\"}\n");
+        let script = "db.createCollection('strict', {validator: {n: {$type: 'int'}}});
+            db.aggregate([{$documents: [{_id: 1, n: 'x'}]}, {$merge: 'strict'}], {bypassDocumentValidation: true});
+            db.strict.find()";
+        check(fixture, &[script], "{\"_id\":1,\"n\":\"x\"}\n");
+    });
+}
+
 #[test]
 fn documents_of_a_cursor_are_lines() {
     on_both(&orders(), |fixture| {

@@ -57,6 +57,20 @@
         return reply;
     }
 
+    // The pipeline of a collection by its name, or of a database (`of` is 1).
+    function aggregate(database, of, given) {
+        let [stages, options] = Array.isArray(given[0]) ? given : [given, {}];
+        options = hintOf(options) ?? {};
+        const command = { aggregate: of, pipeline: stages, cursor: pick(options, ["batchSize"]), ...pick(options, AGGREGATE) };
+        if (options.cursor) Object.assign(command.cursor, options.cursor);
+        const cursor = new cairn.AggregationCursor(database, command);
+        if (options.explain) return cursor.explain(options.explain === true ? "queryPlanner" : options.explain);
+        // A pipeline that writes is not left to a reader that never comes.
+        const last = stages[stages.length - 1];
+        if (isDocument(last) && ("$out" in last || "$merge" in last)) cursor.hasNext();
+        return cursor;
+    }
+
     class Collection {
         constructor(database, name) {
             cairn.hide(this, "_database", database);
@@ -98,18 +112,7 @@
             return this.find(filter, projection, options).limit(-1).tryNext();
         }
 
-        aggregate(...given) {
-            let [stages, options] = Array.isArray(given[0]) ? given : [given, {}];
-            options = hintOf(options) ?? {};
-            const command = { aggregate: this._name, pipeline: stages, cursor: pick(options, ["batchSize"]), ...pick(options, AGGREGATE) };
-            if (options.cursor) Object.assign(command.cursor, options.cursor);
-            const cursor = new cairn.AggregationCursor(this._database._name, command);
-            if (options.explain) return cursor.explain(options.explain === true ? "queryPlanner" : options.explain);
-            // A pipeline that writes is not left to a reader that never comes.
-            const last = stages[stages.length - 1];
-            if (isDocument(last) && ("$out" in last || "$merge" in last)) cursor.hasNext();
-            return cursor;
-        }
+        aggregate(...given) { return aggregate(this._database._name, this._name, given); }
 
         count(filter, options) {
             return run(this._database._name, { count: this._name, query: filter ?? {}, ...pick(hintOf(options), COUNT) }).n;
@@ -464,5 +467,5 @@
         });
     };
 
-    Object.assign(cairn, { Collection, Explainable, bulkError, noCounts, check, needDocument, needUpdate, needReplacement, hintOf, UPDATE, WRITE });
+    Object.assign(cairn, { Collection, aggregate, Explainable, bulkError, noCounts, check, needDocument, needUpdate, needReplacement, hintOf, UPDATE, WRITE });
 })

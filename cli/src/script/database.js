@@ -63,11 +63,7 @@
             return run("admin", cairn.needDocument("adminCommand", "command", typeof command === "string" ? { [command]: 1 } : command));
         }
 
-        aggregate(...given) {
-            const [stages, options] = Array.isArray(given[0]) ? given : [given, {}];
-            const cursor = new cairn.AggregationCursor(this._name, { aggregate: 1, pipeline: stages, cursor: {}, ...cairn.pick(options, ["allowDiskUse", "comment", "let", "maxTimeMS"]) });
-            return options?.explain ? cursor.explain() : cursor;
-        }
+        aggregate(...given) { return cairn.aggregate(this._name, 1, given); }
 
         getCollectionInfos(filter = {}, options) {
             const found = cairn.all(this._name, { listCollections: 1, filter, ...cairn.pick(options, ["nameOnly", "authorizedCollections"]) });
