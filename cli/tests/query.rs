@@ -36,7 +36,9 @@ fn orders() -> Vec<Document> {
 fn a_pipeline_of_a_database_has_all_options_and_writes_at_once() {
     on_both(&orders(), |fixture| {
         let documents = r#"{$documents: [{s: "b"}, {s: "A"}, {s: "a"}]}, {$sort: {s: 1}}"#;
-        let sorted = format!("db.aggregate([{documents}], {{collation: {{locale: 'en'}}}}).map((one) => ({{s: one.s}}))");
+        let sorted = format!(
+            "db.aggregate([{documents}], {{collation: {{locale: 'en'}}}}).map((one) => ({{s: one.s}}))"
+        );
         check(fixture, &[&sorted], "{\"s\":\"a\"}\n{\"s\":\"A\"}\n{\"s\":\"b\"}\n");
         let script = "db.createCollection('strict', {validator: {n: {$type: 'int'}}});
             db.aggregate([{$documents: [{_id: 1, n: 'x'}]}, {$merge: 'strict'}], {bypassDocumentValidation: true});

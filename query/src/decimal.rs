@@ -41,7 +41,7 @@ pub(crate) fn nan() -> Decimal128 {
     Decimal128::from_bytes(NAN.to_le_bytes())
 }
 
-fn infinity(negative: bool) -> Decimal128 {
+pub(crate) fn infinity(negative: bool) -> Decimal128 {
     let sign = if negative { SIGN } else { 0 };
     Decimal128::from_bytes((INFINITY | sign).to_le_bytes())
 }
@@ -52,6 +52,28 @@ pub(crate) fn is_nan(value: Decimal128) -> bool {
 
 pub(crate) fn is_zero(value: Decimal128) -> bool {
     matches!(unpack(value), Decimal::Finite { coefficient: 0, .. })
+}
+
+/// Whether it has the sign of negative numbers, which zeros and infinities have too.
+pub(crate) fn is_negative(value: Decimal128) -> bool {
+    u128::from_le_bytes(value.bytes()) & SIGN != 0
+}
+
+/// The number with as few digits as it has, and without an exponent where it is whole and has room for its zeros.
+pub(crate) fn shortest(value: Decimal128) -> Decimal128 {
+    let Decimal::Finite { negative, mut coefficient, mut exponent } = unpack(value) else { return value };
+    if coefficient == 0 {
+        return finish(negative, Limbs { high: 0, low: 0 }, 0);
+    }
+    while coefficient % 10 == 0 {
+        (coefficient, exponent) = (coefficient / 10, exponent + 1);
+    }
+    let scale = u32::try_from(exponent).ok().and_then(|zeros| 10_u128.checked_pow(zeros));
+    if let Some(whole) = scale.and_then(|scale| coefficient.checked_mul(scale)).filter(|whole| *whole < LIMB)
+    {
+        (coefficient, exponent) = (whole, 0);
+    }
+    finish(negative, Limbs { high: 0, low: coefficient }, exponent)
 }
 
 pub(crate) fn is_finite(value: Decimal128) -> bool {

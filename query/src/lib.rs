@@ -37,6 +37,7 @@
 pub mod code;
 mod code_rows;
 mod decimal;
+mod decimal_functions;
 pub mod distinct;
 pub mod error;
 pub mod expression;

@@ -1,9 +1,10 @@
-//! Powers, roots and logarithms of doubles and integers. Decimals are refused: computed as doubles they would lose
-//! more than half of their digits.
+//! Powers, roots and logarithms. Those of decimals have 34 digits.
 
-use bson::RawBsonRef;
+use bson::{Decimal128, RawBsonRef};
 
 use crate::code::Code;
+use crate::decimal;
+use crate::decimal_functions;
 use crate::expression::arithmetic::{self, one_number};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Evaluate, Node};
@@ -31,57 +32,82 @@ pub(super) fn parse_sigmoid(
 }
 
 pub(super) fn exp<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.exp()))
+    of_number(arguments, |value| Ok(value.exp()), |value| Ok(decimal_functions::exp(value)))
 }
 
 pub(super) fn ln<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| positive(arguments, Code::LN_NOT_POSITIVE, value).map(f64::ln))
+    let positive = Positive { arguments, code: Code::LN_NOT_POSITIVE };
+    of_number(
+        arguments,
+        |value| positive.double(value).map(f64::ln),
+        |value| positive.decimal(value).map(decimal_functions::ln),
+    )
 }
 
 pub(super) fn log10<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| positive(arguments, Code::LOG10_NOT_POSITIVE, value).map(f64::log10))
+    let positive = Positive { arguments, code: Code::LOG10_NOT_POSITIVE };
+    of_number(
+        arguments,
+        |value| positive.double(value).map(f64::log10),
+        |value| positive.decimal(value).map(decimal_functions::log10),
+    )
 }
 
 pub(super) fn sqrt<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| {
-        if value < 0.0 {
-            return Err(refuse(arguments, Code::SQRT_NEGATIVE, "the argument", "0 or more", value));
-        }
-        Ok(value.sqrt())
-    })
+    let negative = |found: String| refuse(arguments, Code::SQRT_NEGATIVE, "the argument", "0 or more", found);
+    of_number(
+        arguments,
+        |value| if value < 0.0 { Err(negative(format!("{value:?}"))) } else { Ok(value.sqrt()) },
+        |value| {
+            let is_negative =
+                decimal::is_negative(value) && !decimal::is_zero(value) && !decimal::is_nan(value);
+            if is_negative { Err(negative(value.to_string())) } else { Ok(decimal_functions::sqrt(value)) }
+        },
+    )
 }
 
 pub(super) fn log<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some((value, base)) = two(arguments, (Code::LOG_VALUE_TYPE, Code::LOG_BASE_TYPE))? else {
         return Ok(Value::NULL);
     };
-    let (Some(value), Some(base)) = (double(value), double(base)) else {
-        return Err(arguments.unsupported("a decimal"));
-    };
-    let value = positive(arguments, Code::LOG_VALUE_NOT_POSITIVE, value)?;
-    #[expect(clippy::float_cmp, reason = "only the base 1 itself has no logarithm")]
-    if base <= 0.0 || base == 1.0 {
-        return Err(refuse(arguments, Code::LOG_BASE_VALUE, "the base", "above 0 and not 1", base));
+    let positive = Positive { arguments, code: Code::LOG_VALUE_NOT_POSITIVE };
+    let wrong_base =
+        |found: String| Err(refuse(arguments, Code::LOG_BASE_VALUE, "the base", "above 0 and not 1", found));
+    if let (Some(value), Some(base)) = (double(value), double(base)) {
+        let value = positive.double(value)?;
+        #[expect(clippy::float_cmp, reason = "only the base 1 itself has no logarithm")]
+        if base <= 0.0 || base == 1.0 {
+            return wrong_base(format!("{base:?}"));
+        }
+        return Ok(Value::double(value.ln() / base.ln()));
     }
-    Ok(Value::double(value.ln() / base.ln()))
+    let (value, base) = (positive.decimal(value.to_decimal())?, base.to_decimal());
+    let is_one = decimal::is_zero(decimal::subtract(base, decimal::from_integer(1)));
+    if !decimal::is_nan(base) && (!is_positive(base) || is_one) {
+        return wrong_base(base.to_string());
+    }
+    charge(arguments, value)?;
+    Ok(Value::decimal(decimal_functions::log(value, base)))
 }
 
 pub(super) fn pow<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some((base, exponent)) = two(arguments, (Code::POW_BASE_TYPE, Code::POW_EXPONENT_TYPE))? else {
         return Ok(Value::NULL);
     };
-    let (Some(double_base), Some(double_exponent)) = (double(base), double(exponent)) else {
-        return Err(arguments.unsupported("a decimal"));
+    let divides_by_zero = |found: String| {
+        Err(refuse(arguments, Code::POW_ZERO_TO_NEGATIVE, "the exponent of 0", "0 or more", found))
     };
-    // This would be a division by zero.
+    let (Some(double_base), Some(double_exponent)) = (double(base), double(exponent)) else {
+        let (base, exponent) = (base.to_decimal(), exponent.to_decimal());
+        let is_above_zero = decimal::is_zero(exponent) || is_positive(exponent) || decimal::is_nan(exponent);
+        if decimal::is_zero(base) && !is_above_zero {
+            return divides_by_zero(exponent.to_string());
+        }
+        charge(arguments, base)?;
+        return Ok(Value::decimal(decimal_functions::pow(base, exponent)));
+    };
     if double_base == 0.0 && double_exponent < 0.0 {
-        return Err(refuse(
-            arguments,
-            Code::POW_ZERO_TO_NEGATIVE,
-            "the exponent of 0",
-            "0 or more",
-            double_exponent,
-        ));
+        return divides_by_zero(format!("{double_exponent:?}"));
     }
     // Powers of integers are computed exactly where 64 bits hold them. Of two int32 the result may be an
     // int32.
@@ -118,16 +144,25 @@ fn power(base: i64, exponent: i64) -> Option<i64> {
     }
 }
 
-/// Applies a function of doubles to the only argument.
-pub(super) fn of_double<'d>(
+/// Applies the function to the only argument that is for its kind of number.
+pub(super) fn of_number<'d>(
     arguments: &Arguments<'_, 'd>,
-    function: impl FnOnce(f64) -> Result<f64, Error>,
+    of_double: impl FnOnce(f64) -> Result<f64, Error>,
+    of_decimal: impl FnOnce(Decimal128) -> Result<Decimal128, Error>,
 ) -> Result<Value<'d>, Error> {
-    let Some(number) = one_number(arguments)? else { return Ok(Value::NULL) };
-    match double(number) {
-        Some(value) => function(value).map(Value::double),
-        None => Err(arguments.unsupported("a decimal")),
+    match one_number(arguments)? {
+        None => Ok(Value::NULL),
+        Some(Numeric::Decimal(value)) => {
+            charge(arguments, value)?;
+            of_decimal(value).map(Value::decimal)
+        }
+        Some(number) => of_double(number.to_double()).map(Value::double),
     }
+}
+
+/// A function of a decimal takes as long as hundreds of steps.
+pub(super) fn charge(arguments: &Arguments<'_, '_>, value: Decimal128) -> Result<(), Error> {
+    Ok(arguments.operation().steps(decimal_functions::steps(value))?)
 }
 
 /// A number as a double, unless it is a decimal.
@@ -147,11 +182,30 @@ fn two(arguments: &Arguments<'_, '_>, codes: (Code, Code)) -> Result<Option<(Num
     Ok(Some((first, number(codes.1, "the second argument", &second)?)))
 }
 
-fn positive(arguments: &Arguments<'_, '_>, code: Code, value: f64) -> Result<f64, Error> {
-    if value <= 0.0 {
-        return Err(refuse(arguments, code, "the argument", "above 0", value));
+/// That an argument is above 0, and the code of those that are not. NaN passes.
+struct Positive<'a, 'e, 'd> {
+    arguments: &'a Arguments<'e, 'd>,
+    code: Code,
+}
+
+impl Positive<'_, '_, '_> {
+    fn double(&self, value: f64) -> Result<f64, Error> {
+        if value <= 0.0 { Err(self.refuse(format!("{value:?}"))) } else { Ok(value) }
     }
-    Ok(value)
+
+    fn decimal(&self, value: Decimal128) -> Result<Decimal128, Error> {
+        let is_allowed = decimal::is_nan(value) || is_positive(value);
+        if is_allowed { Ok(value) } else { Err(self.refuse(value.to_string())) }
+    }
+
+    fn refuse(&self, found: String) -> Error {
+        refuse(self.arguments, self.code, "the argument", "above 0", found)
+    }
+}
+
+/// Whether a decimal that is no NaN is above 0.
+fn is_positive(value: Decimal128) -> bool {
+    !decimal::is_zero(value) && !decimal::is_negative(value)
 }
 
 fn refuse(
@@ -159,9 +213,9 @@ fn refuse(
     code: Code,
     argument: &'static str,
     expected: &'static str,
-    found: f64,
+    found: String,
 ) -> Error {
-    arguments.fault(code, Fault::WrongValue { argument, expected, found: format!("{found:?}") })
+    arguments.fault(code, Fault::WrongValue { argument, expected, found })
 }
 
 #[cfg(test)]
@@ -222,11 +276,25 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_refused_by_name() {
-        for operator in ["$exp", "$ln", "$log10", "$sqrt"] {
-            check_error(bson!({ operator: (decimal("2")) }), 238);
-        }
-        check_error(bson!({ "$pow": [(decimal("2")), 2] }), 238);
-        check_error(bson!({ "$log": [2, (decimal("2"))] }), 238);
+    fn powers_and_logarithms_of_decimals_have_34_digits() {
+        check(bson!({ "$sqrt": (decimal("2")) }), decimal("1.414213562373095048801688724209698"));
+        check(bson!({ "$exp": (decimal("1")) }), decimal("2.718281828459045235360287471352662"));
+        check(bson!({ "$ln": (decimal("1E-6176")) }), decimal("-14220.76553433122614449511522413063"));
+        check(bson!({ "$log10": (decimal("1E-6176")) }), decimal("-6176"));
+        check(bson!({ "$log": [(decimal("8")), 2] }), decimal("3"));
+        check(bson!({ "$log": [8, (decimal("2"))] }), decimal("3"));
+        check(bson!({ "$pow": [(decimal("2")), 10] }), decimal("1024"));
+        check(bson!({ "$pow": [2, (decimal("-1"))] }), decimal("0.5"));
+        check(bson!({ "$pow": [(decimal("0")), 0] }), decimal("1"));
+        check(bson!({ "$sigmoid": (decimal("0")) }), decimal("0.5"));
+        check(bson!({ "$sqrt": (decimal("-0")) }), decimal("0"));
+        check(bson!({ "$ln": (decimal("NaN")) }), decimal("NaN"));
+        check_error(bson!({ "$sqrt": (decimal("-1E-6176")) }), 28_714);
+        check_error(bson!({ "$ln": (decimal("0")) }), 28_766);
+        check_error(bson!({ "$log10": (decimal("-1")) }), 28_761);
+        check_error(bson!({ "$log": [(decimal("0")), 2] }), 28_758);
+        check_error(bson!({ "$log": [8, (decimal("1.0"))] }), 28_759);
+        check_error(bson!({ "$pow": [(decimal("0")), -1] }), 28_764);
+        check_error(bson!({ "$pow": [0, (decimal("-1E-6176"))] }), 28_764);
     }
 }

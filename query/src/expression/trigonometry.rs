@@ -1,13 +1,14 @@
-//! Trigonometric and hyperbolic functions, in radians. Most refuse decimals, because they compute with doubles.
+//! Trigonometric and hyperbolic functions, in radians. Those of decimals have 34 digits.
 
 use bson::Decimal128;
 
 use crate::code::Code;
 use crate::decimal;
+use crate::decimal_functions;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
-use crate::expression::power::of_double;
+use crate::expression::power::{charge, of_number};
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 
@@ -26,56 +27,56 @@ const RADIANS_PER_DEGREE: &str = "0.01745329251994329576923690768488613";
 const DEGREES_PER_RADIAN: &str = "57.29577951308232087679815481410517";
 
 pub(super) fn sin<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &FINITE, f64::sin)
+    within(arguments, &FINITE, (f64::sin, decimal_functions::sin))
 }
 
 pub(super) fn cos<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &FINITE, f64::cos)
+    within(arguments, &FINITE, (f64::cos, decimal_functions::cos))
 }
 
 pub(super) fn tan<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &FINITE, f64::tan)
+    within(arguments, &FINITE, (f64::tan, decimal_functions::tan))
 }
 
 pub(super) fn asin<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &UNIT, f64::asin)
+    within(arguments, &UNIT, (f64::asin, decimal_functions::asin))
 }
 
 pub(super) fn acos<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &UNIT, f64::acos)
+    within(arguments, &UNIT, (f64::acos, decimal_functions::acos))
 }
 
 pub(super) fn atan<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.atan()))
+    everywhere(arguments, (f64::atan, decimal_functions::atan))
 }
 
 pub(super) fn sinh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.sinh()))
+    everywhere(arguments, (f64::sinh, decimal_functions::sinh))
 }
 
 pub(super) fn cosh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.cosh()))
+    everywhere(arguments, (f64::cosh, decimal_functions::cosh))
 }
 
 pub(super) fn tanh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.tanh()))
+    everywhere(arguments, (f64::tanh, decimal_functions::tanh))
 }
 
 pub(super) fn asinh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| Ok(value.asinh()))
+    everywhere(arguments, (f64::asinh, decimal_functions::asinh))
 }
 
 pub(super) fn acosh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &FROM_ONE, f64::acosh)
+    within(arguments, &FROM_ONE, (f64::acosh, decimal_functions::acosh))
 }
 
 pub(super) fn atanh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    within(arguments, &UNIT, f64::atanh)
+    within(arguments, &UNIT, (f64::atanh, decimal_functions::atanh))
 }
 
 pub(super) fn atan2<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     // Both arguments are evaluated in their order, each with its own number for a wrong type.
-    let mut numbers = [0.0; 2];
+    let mut numbers = [Numeric::Int32(0); 2];
     for (at, (slot, code)) in
         numbers.iter_mut().zip([Code::ATAN2_FIRST_TYPE, Code::ATAN2_SECOND_TYPE]).enumerate()
     {
@@ -85,12 +86,15 @@ pub(super) fn atan2<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         }
         *slot = match Numeric::of(value.or_null()) {
             None => return Err(arguments.wrong_type(code, "an argument", "a number", &value)),
-            Some(Numeric::Decimal(_)) => return Err(arguments.unsupported("a decimal")),
-            Some(number) => number.to_double(),
+            Some(number) => number,
         };
     }
     let [y, x] = numbers;
-    Ok(Value::double(y.atan2(x)))
+    if numbers.iter().any(|number| matches!(number, Numeric::Decimal(_))) {
+        charge(arguments, y.to_decimal())?;
+        return Ok(Value::decimal(decimal_functions::atan2(y.to_decimal(), x.to_decimal())));
+    }
+    Ok(Value::double(y.to_double().atan2(x.to_double())))
 }
 
 pub(super) fn degrees_to_radians<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -117,23 +121,34 @@ fn scaled<'d>(
     })
 }
 
+/// A function of doubles, and the same of decimals.
+type Functions = (fn(f64) -> f64, fn(Decimal128) -> Decimal128);
+
+fn everywhere<'d>(arguments: &Arguments<'_, 'd>, functions: Functions) -> Result<Value<'d>, Error> {
+    of_number(arguments, |value| Ok(functions.0(value)), |value| Ok(functions.1(value)))
+}
+
 fn within<'d>(
     arguments: &Arguments<'_, 'd>,
     domain: &Domain,
-    function: fn(f64) -> f64,
+    functions: Functions,
 ) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| {
-        // NaN is outside of every domain, and gives NaN instead of an error.
-        if value.is_nan() || (domain.holds)(value) {
-            return Ok(function(value));
-        }
-        let fault = Fault::WrongValue {
-            argument: "the argument",
-            expected: domain.text,
-            found: format!("{value:?}"),
-        };
-        Err(arguments.fault(Code::TRIGONOMETRY_OUT_OF_RANGE, fault))
-    })
+    let outside = |found: String| {
+        let fault = Fault::WrongValue { argument: "the argument", expected: domain.text, found };
+        arguments.fault(Code::TRIGONOMETRY_OUT_OF_RANGE, fault)
+    };
+    // NaN is outside of every domain, and gives NaN instead of an error.
+    let of_double = |value: f64| {
+        let is_allowed = value.is_nan() || (domain.holds)(value);
+        if is_allowed { Ok(functions.0(value)) } else { Err(outside(format!("{value:?}"))) }
+    };
+    // A decimal may be outside by less than a double can tell; then the function gives NaN.
+    let of_decimal = |value: Decimal128| {
+        let result = functions.1(value);
+        let is_allowed = (domain.holds)(decimal::to_double(value)) && !decimal::is_nan(result);
+        if is_allowed || decimal::is_nan(value) { Ok(result) } else { Err(outside(value.to_string())) }
+    };
+    of_number(arguments, of_double, of_decimal)
 }
 
 #[cfg(test)]
@@ -163,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_decimals_have_34_digits() {
+        check(bson!({ "$sin": (decimal("1")) }), decimal("0.841470984807896506652502321630299"));
+        check(bson!({ "$atan2": [(decimal("1")), -1] }), decimal("2.356194490192344928846982537459627"));
+        check(bson!({ "$atan2": [1, (decimal("1"))] }), decimal("0.7853981633974483096156608458198757"));
+        check(bson!({ "$tanh": (decimal("Infinity")) }), decimal("1"));
+        check(bson!({ "$acosh": (decimal("1")) }), decimal("0"));
+        check(bson!({ "$sin": (decimal("NaN")) }), decimal("NaN"));
+        check(bson!({ "$atanh": (decimal("-1")) }), decimal("-Infinity"));
+    }
+
+    #[test]
     fn angles_are_converted() {
         check(bson!({ "$degreesToRadians": 180 }), bson!(std::f64::consts::PI));
         check(bson!({ "$radiansToDegrees": (std::f64::consts::PI) }), bson!(180.0));
@@ -181,7 +207,9 @@ mod tests {
         check_error(bson!({ "$acosh": 0.9 }), 50_989);
         check_error(bson!({ "$atanh": -2 }), 50_989);
         check_error(bson!({ "$cos": "x" }), 28_765);
-        check_error(bson!({ "$cos": (decimal("1")) }), 238);
+        check_error(bson!({ "$cos": (decimal("-Infinity")) }), 50_989);
+        check_error(bson!({ "$acos": (decimal("1.000000000000000000000000000000001")) }), 50_989);
+        check_error(bson!({ "$acosh": (decimal("0.9999999999999999999999999999999999")) }), 50_989);
         check_error(bson!({ "$atan2": ["x", 1] }), 51_044);
         check_error(bson!({ "$atan2": [1, "x"] }), 51_045);
     }
