@@ -74,6 +74,7 @@ pub(crate) fn lock_for<'a, T>(
     operation: &OperationContext,
     mutex: &'a Mutex<T>,
 ) -> Result<MutexGuard<'a, T>, Interruption> {
+    // Nothing can end it, so it need not wake up to look.
     if operation.is_unlimited() {
         return Ok(mutex.lock());
     }

@@ -34,6 +34,7 @@ pub(crate) fn steps(value: Decimal128) -> u64 {
 fn bits_of_whole(value: Decimal128) -> usize {
     let text = value.to_string();
     let (mantissa, exponent) = text.split_once(['E', 'e']).unwrap_or((&text, "0"));
+    // A sign counts as a digit, which does no harm.
     let digits = mantissa.split('.').next().unwrap_or_default().len();
     let exponent = exponent.parse::<isize>().unwrap_or(0);
     // A digit has 3.33 bits.
@@ -48,6 +49,7 @@ fn read(value: Decimal128, bits: usize, constants: &mut Consts) -> BigFloat {
 /// Rounds to 34 digits. Zeros at the end of a fraction say nothing.
 fn write(number: &BigFloat, constants: &mut Consts) -> Decimal128 {
     let Ok(text) = number.format(Radix::Dec, ROUNDING, constants) else { return decimal::nan() };
+    // It has 57 digits, and reading rounds them once.
     match decimal::parse(&text) {
         Some(value) => decimal::shortest(value),
         // Beyond the range.
@@ -101,6 +103,7 @@ pub(crate) fn log10(value: Decimal128) -> Decimal128 {
 /// The logarithm of a number to a base that is above 0 and not 1.
 pub(crate) fn log(value: Decimal128, base: Decimal128) -> Decimal128 {
     of(value, |number, constants| {
+        // Both with all bits: a quotient of two that are rounded would be wrong in its last digits.
         let dividend = number.ln(READ_BITS, ROUNDING, constants);
         let divisor = read(base, READ_BITS, constants).ln(READ_BITS, ROUNDING, constants);
         dividend.div(&divisor, BITS, ROUNDING)
@@ -110,6 +113,7 @@ pub(crate) fn log(value: Decimal128, base: Decimal128) -> Decimal128 {
 /// The power. Of a number below zero it is NaN unless the exponent is whole.
 pub(crate) fn pow(base: Decimal128, exponent: Decimal128) -> Decimal128 {
     of(base, |number, constants| {
+        // An exponent of 34 digits takes as many from the result.
         let exponent = read(exponent, READ_BITS, constants);
         number.pow(&exponent, BITS, ROUNDING, constants)
     })
@@ -193,15 +197,18 @@ pub(crate) fn atan2(y: Decimal128, x: Decimal128) -> Decimal128 {
     };
     compute(|constants| {
         let acute = if is_far_up && is_far_aside {
+            // Of two infinities only the directions count.
             quarter(1, constants)
         } else if is_far_up || (decimal::is_zero(x) && !decimal::is_zero(y)) {
             quarter(2, constants)
         } else if is_far_aside || decimal::is_zero(y) {
+            // On the axis, or as good as.
             BigFloat::from_u8(0, READ_BITS)
         } else {
             let [y, x] = [y, x].map(|side| read(decimal::absolute(side), READ_BITS, constants));
             y.div(&x, READ_BITS, ROUNDING).atan(READ_BITS, ROUNDING, constants)
         };
+        // Mirrored by the signs.
         let angle = if is_left { quarter(4, constants).sub(&acute, READ_BITS, ROUNDING) } else { acute };
         if is_below { angle.neg() } else { angle }
     })

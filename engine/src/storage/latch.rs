@@ -102,6 +102,7 @@ impl Latches {
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let mut others = Vec::with_capacity(set.len());
         for stripe in set.stripes().filter_map(|stripe| self.stripes.get(stripe)) {
+            // If one is not to be had, those before it are let go.
             others.push(self.lock_stripe(stripe, operation)?);
         }
         Ok(Latched { _first: None, _others: others })

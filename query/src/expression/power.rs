@@ -81,7 +81,9 @@ pub(super) fn log<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         }
         return Ok(Value::double(value.ln() / base.ln()));
     }
+    // One decimal makes both decimals, as in arithmetic.
     let (value, base) = (positive.decimal(value.to_decimal())?, base.to_decimal());
+    // As a double, a base close to 1 would be 1.
     let is_one = decimal::is_zero(decimal::subtract(base, decimal::from_integer(1)));
     if !decimal::is_nan(base) && (!is_positive(base) || is_one) {
         return wrong_base(base.to_string());

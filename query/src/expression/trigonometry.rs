@@ -90,6 +90,7 @@ pub(super) fn atan2<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         };
     }
     let [y, x] = numbers;
+    // One decimal makes both decimals, as in arithmetic.
     if numbers.iter().any(|number| matches!(number, Numeric::Decimal(_))) {
         charge(arguments, y.to_decimal())?;
         return Ok(Value::decimal(decimal_functions::atan2(y.to_decimal(), x.to_decimal())));

@@ -19,6 +19,7 @@ use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
 /// Waits for the turn of a sequence, unless the operation must end before.
 fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<Turn<'a>> {
+    // Nothing can end it, so it need not wake up to look.
     if target.operation.is_unlimited() {
         return Ok(sequence.turn());
     }
