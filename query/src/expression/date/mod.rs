@@ -4,6 +4,8 @@
 
 mod calendar;
 mod format;
+mod notation;
+mod parts;
 mod read;
 pub(crate) mod shift;
 mod zone;
