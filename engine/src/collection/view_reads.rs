@@ -5,13 +5,14 @@
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
+use query::sort::Sort;
 
 use crate::codes::refused;
 use crate::collection::aggregate::Aggregate;
 use crate::collection::handle::Collection;
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::options::{AggregateOptions, CountOptions, DistinctOptions, FindOptions};
+use crate::options::{AggregateOptions, CountOptions, DistinctOptions, FindOptions, Hint};
 
 /// The field that the count of a view is in.
 const COUNT: &str = "n";
@@ -38,7 +39,9 @@ impl AsPipeline {
         }
         let mut stages = vec![doc! { "$match": filter.clone() }];
         // In this order, as a search applies them.
-        if let Some(sort) = options.sort.as_ref().filter(|sort| !sort.is_empty()) {
+        let sort = options.sort.as_ref().filter(|sort| !sort.is_empty());
+        let natural = sort.map(natural).transpose()?.flatten();
+        if let (Some(sort), None) = (sort, &natural) {
             stages.push(doc! { "$sort": sort.clone() });
         }
         stages.extend(skip_and_limit(options.skip, limit));
@@ -50,7 +53,8 @@ impl AsPipeline {
         let options = AggregateOptions {
             allow_disk_use: options.allow_disk_use,
             collation: options.collation.clone(),
-            hint: options.hint.clone(),
+            // The order of storage is that of the collection below the view. It wins over another hint, as in a search.
+            hint: natural.or_else(|| options.hint.clone()),
             let_vars: options.let_vars.clone(),
             max_time: options.max_time,
             ..AggregateOptions::default()
@@ -110,6 +114,16 @@ impl AsPipeline {
         }
         Ok(())
     }
+}
+
+/// The hint that a sort by `$natural` is, because the results of a stage have no order of storage. Returns `None` for a sort by
+/// fields, which is checked with its stage.
+fn natural(sort: &Document) -> Result<Option<Hint>> {
+    if !sort.contains_key("$natural") {
+        return Ok(None);
+    }
+    Sort::parse(&RawDocumentBuf::try_from(sort)?)?;
+    Ok(Some(Hint::Keys(sort.clone())))
 }
 
 /// The stages for a skip and a limit. A stage of neither is refused as 0, and stands for nothing.
