@@ -8,7 +8,6 @@
 )]
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::code_rows::{Row, ascend, codes};
 
@@ -37,13 +36,7 @@ impl Code {
         Self(number)
     }
 
-    /// The number, as replies have it in `code`.
-    ///
-    /// ```
-    /// use cairndb_query::code::Code;
-    ///
-    /// assert_eq!(Code::FAILED_TO_PARSE.number(), 9);
-    /// ```
+    /// The number, as replies have it in `code`. The example of the type asks for it.
     pub const fn number(self) -> i32 {
         self.0
     }
@@ -59,18 +52,6 @@ impl Code {
         let row = TABLE.binary_search_by_key(&self.0, |row| row.number).ok().and_then(|at| TABLE.get(at));
         let name = row.and_then(|row| row.name);
         name.map_or_else(|| Cow::Owned(format!("Location{}", self.0)), Cow::Borrowed)
-    }
-}
-
-impl fmt::Debug for Code {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}", self.0, self.name())
-    }
-}
-
-impl PartialEq<i32> for Code {
-    fn eq(&self, number: &i32) -> bool {
-        self.0 == *number
     }
 }
 
@@ -488,6 +469,7 @@ codes! {
     TRIM_CHARS_TYPE = 50700;
     CURSOR_OF_ANOTHER_SESSION = 50738;
     SUBSTR_BYTES_START_NEGATIVE = 50752;
+    PLAN_CACHE_OF_NOTHING = 50933;
     TRIGONOMETRY_OUT_OF_RANGE = 50989;
     VALUE_BELOW_MINIMUM = 51024;
     OUT_EXECUTED_BY_EXPLAIN = 51029;
@@ -526,6 +508,7 @@ codes! {
     MERGE_ON_TYPE = 51186;
     MERGE_ON_EMPTY = 51187;
     MERGE_WHEN_MATCHED_TYPE = 51191;
+    UPDATE_CONSTANTS_WITHOUT_PIPELINE = 51198;
     MERGE_LET_WITHOUT_PIPELINE = 51199;
     POSITIONAL_WITHOUT_POSITION = 51246;
     POSITIONAL_MISMATCH = 51247;
@@ -575,6 +558,12 @@ codes! {
     SET_FIELD_FIELD_TYPE = 4161107;
     SET_FIELD_FIELD_IS_PATH = 4161108;
     SET_FIELD_INPUT_MISSING = 4161109;
+    CONVERT_SUBTYPE_FRACTION = 4341106;
+    CONVERT_SUBTYPE_VALUE = 4341107;
+    CONVERT_SUBTYPE_TYPE = 4341108;
+    CONVERT_FORMAT_TYPE = 4341114;
+    CONVERT_FORMAT_MISSING = 4341115;
+    CONVERT_FORMAT_VALUE = 4341125;
     BUCKET_AUTO_GROUP_KEY = 4544714;
     API_VERSION_MISSING = 4886600;
     LET_VARIABLE_NOT_CONSTANT = 4890500;
@@ -664,6 +653,11 @@ codes! {
     DENSIFY_TOO_MANY = 5897900;
     DENSIFY_BOUND_KIND = 5946800;
     DENSIFY_BOUNDS_NAME = 5946802;
+    CLUSTERED_NOT_UNIQUE = 5979700;
+    CLUSTERED_TYPE = 5979702;
+    CLUSTERED_LEGACY = 5979703;
+    CLUSTERED_VERSION = 5979704;
+    CLUSTERED_DROP = 5979800;
     DATE_SUBTRACT_AMOUNT_TOO_LARGE = 6045000;
     LINEAR_FILL_REPEATED = 6050106;
     FILL_OUTPUT_FIELD = 6050200;
@@ -672,6 +666,9 @@ codes! {
     FILL_OUTPUT_EMPTY = 6050203;
     FILL_PARTITION_TWICE = 6050204;
     DENSIFY_UNIT_VALUES = 6053600;
+    CLUSTERED_INDEX_IMPLICIT = 6100900;
+    CLUSTERED_CAPPED = 6127800;
+    CLUSTERED_INDEX_OF_OTHERS = 6243700;
     WINDOW_OUTPUT_COLLISION = 6307900;
     DENSIFY_STEP_NOT_WHOLE = 6586400;
     PERCENTILE_GROUP_NOT_OBJECT = 7429703;
@@ -685,6 +682,8 @@ codes! {
     PERCENTILE_P_TYPE = 7750302;
     PERCENTILE_P_VALUE = 7750303;
     WINDOW_RANGE_DESCENDING = 8947401;
+    CONVERT_BYTE_ORDER_TYPE = 9130001;
+    CONVERT_BYTE_ORDER_VALUE = 9130002;
     SIMILARITY_VECTOR_TYPE = 10413200;
     SIMILARITY_SIZES = 10413202;
     SIMILARITY_FIRST_ELEMENT = 10413203;

@@ -24,7 +24,7 @@ pub(crate) const fn ascend(rows: &[Row]) -> bool {
     true
 }
 
-/// Makes a constant and a row of each line.
+/// Makes a constant and a row of each line, and what codes are printed and compared by.
 macro_rules! codes {
     ($($constant:ident = $number:literal $(, $name:literal)?;)+) => {
         impl Code {
@@ -32,6 +32,18 @@ macro_rules! codes {
                 #[doc = concat!("MongoDB's code ", stringify!($number) $(, ", `", $name, "`")?, ".")]
                 pub const $constant: Self = Self($number);
             )+
+        }
+
+        impl std::fmt::Debug for Code {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(formatter, "{} {}", self.0, self.name())
+            }
+        }
+
+        impl PartialEq<i32> for Code {
+            fn eq(&self, number: &i32) -> bool {
+                self.0 == *number
+            }
         }
 
         const TABLE: &[Row] = &[$(Row { number: $number, name: codes!(@name $($name)?) }),+];

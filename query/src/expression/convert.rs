@@ -1,11 +1,12 @@
 //! Types and conversions: `$convert`, its short forms such as `$toInt`, `$type` and `$isNumber`.
 
 use bson::oid::ObjectId;
-use bson::spec::ElementType;
-use bson::{RawBsonRef, Timestamp};
+use bson::spec::BinarySubtype;
+use bson::{RawBinaryRef, RawBsonRef, Timestamp};
 
 use crate::code::Code;
 use crate::decimal::{self, Rounding};
+use crate::expression::binary::{self, ByteOrder, Format};
 use crate::expression::date::{format_utc, parse_text};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
@@ -23,9 +24,20 @@ pub(super) const CONVERT: Signature = Signature {
     missing: &[Code::FAILED_TO_PARSE],
 };
 
+/// How binary data is written.
+#[derive(Clone, Copy, Debug)]
+struct Notation {
+    /// As a text. Absent if it was not said.
+    format: Option<Format>,
+    /// As a number.
+    order: ByteOrder,
+}
+
 /// A type that `to` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetType {
+    /// Binary data of a subtype.
+    Binary(BinarySubtype),
     Bool,
     Date,
     Decimal,
@@ -105,12 +117,9 @@ pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
 }
 
 pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    // Options of conversions to and from binary data, which are not supported: ignoring one would give
-    // another result.
-    for (place, name) in [(4, "a format"), (5, "a byte order"), (6, "a base")] {
-        if arguments.is_given(place) {
-            return Err(arguments.unsupported(name));
-        }
+    // Ignoring it would give another result.
+    if arguments.is_given(6) {
+        return Err(arguments.unsupported("a base"));
     }
     let input = arguments.value(0)?;
     let target = target(arguments, &arguments.value(1)?)?;
@@ -120,7 +129,11 @@ pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
     let Some(target) = target else { return Ok(Value::NULL) };
-    match converted(arguments, &input, target) {
+    let format = arguments.given(4)?.map_or(Ok(None), |given| binary::format(arguments, &given))?;
+    let order = arguments
+        .given(5)?
+        .map_or(Ok(ByteOrder::default()), |given| binary::byte_order(arguments, &given))?;
+    match converted(arguments, &input, target, Notation { format, order }) {
         // `onError` catches values that cannot be converted, and no fault of the expression itself.
         Err(error) if error.is_conversion() && arguments.is_given(2) => arguments.value(2),
         result => result,
@@ -129,14 +142,23 @@ pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 
 fn only<'d>(arguments: &Arguments<'_, 'd>, target: TargetType) -> Result<Value<'d>, Error> {
     let input = arguments.value(0)?;
-    if input.is_nullish() { Ok(Value::NULL) } else { converted(arguments, &input, target) }
+    if input.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    // As in MongoDB, the short forms write binary data as it suits it.
+    converted(arguments, &input, target, Notation { format: Some(Format::Auto), order: ByteOrder::default() })
 }
 
 /// The type that `to` names, alone or as `{type: …}`. Returns `None` for null.
 fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<TargetType>, Error> {
-    let named = match to.or_null().as_document() {
-        Some(document) => Value::found(field(document, "type")),
-        None => to.clone(),
+    let (named, subtype) = match to.or_null().as_document() {
+        Some(document) => (Value::found(field(document, "type")), Value::found(field(document, "subtype"))),
+        None => (to.clone(), Value::Missing),
+    };
+    let binary = || {
+        let subtype =
+            if subtype.is_nullish() { BinarySubtype::Generic } else { binary::subtype(arguments, &subtype)? };
+        Ok(Some(TargetType::Binary(subtype)))
     };
     if named.is_nullish() {
         return Ok(None);
@@ -144,7 +166,7 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
     let value = named.or_null();
     if let Some(name) = value.as_str() {
         if name == BINARY.0 {
-            return Err(arguments.unsupported("a conversion to binData"));
+            return binary();
         }
         let found = TYPES.get(name).map(|(_, target)| *target);
         let unknown = || arguments.wrong_value(Code::BAD_VALUE, "to", "the name of a type", &named);
@@ -156,7 +178,7 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
     }
     let number = integer(value);
     if number == Some(BINARY.1) {
-        return Err(arguments.unsupported("a conversion to binData"));
+        return binary();
     }
     let found = TYPES.entries().iter().find(|(_, (known, _))| Some(*known) == number);
     let unknown = || arguments.wrong_value(Code::FAILED_TO_PARSE, "to", "the number of a type", &named);
@@ -168,20 +190,58 @@ fn converted<'d>(
     arguments: &Arguments<'_, 'd>,
     input: &Value<'d>,
     target: TargetType,
+    notation: Notation,
 ) -> Result<Value<'d>, Error> {
     let value = input.or_null();
-    // Every value is true or false, binary data included, so this conversion comes before its refusal.
-    if target == TargetType::Bool {
-        return Ok(Value::boolean(is_true(value)));
+    let Notation { format, order } = notation;
+    // No fault of the value, so `onError` does not catch it.
+    let is_text_of_bytes = matches!(
+        (value, target),
+        (RawBsonRef::String(_), TargetType::Binary(_)) | (RawBsonRef::Binary(_), TargetType::String)
+    );
+    if is_text_of_bytes && format.is_none() {
+        let expected = "given for a conversion between a string and binary data";
+        return Err(arguments.wrong_value(Code::CONVERT_FORMAT_MISSING, "format", expected, &Value::NULL));
     }
-    if value.element_type() == ElementType::Binary {
-        return Err(arguments.unsupported("a conversion of binData"));
-    }
+    let format = format.unwrap_or(Format::Auto);
     let failed = |reason| {
         let fault = Fault::Conversion { found: input.describe(), target: target.name(), reason };
         arguments.fault(Code::CONVERSION_FAILURE, fault)
     };
-    let result = match target {
+    let result = match (value, target) {
+        (RawBsonRef::Binary(binary), target) => of_binary(binary, target, format, order),
+        (RawBsonRef::String(text), TargetType::Binary(subtype)) => binary::from_text(text, format, subtype),
+        (number, TargetType::Binary(subtype)) => binary::from_number(number, order, subtype),
+        (value, target) => plain(value, target),
+    };
+    result.map_err(failed)
+}
+
+/// Converts binary data.
+fn of_binary<'d>(
+    binary: RawBinaryRef<'_>,
+    target: TargetType,
+    format: Format,
+    order: ByteOrder,
+) -> Result<Value<'d>, &'static str> {
+    match target {
+        TargetType::Binary(subtype) => binary::same(binary, subtype),
+        TargetType::Bool => Ok(Value::boolean(true)),
+        TargetType::Double => binary::to_double(binary.bytes, order).map(Value::double),
+        TargetType::Int => binary::to_integer(binary.bytes, order, 4)
+            .and_then(|number| i32::try_from(number).map(Value::int).map_err(|_| "it overflows")),
+        TargetType::Long => binary::to_integer(binary.bytes, order, 8).map(Value::long),
+        TargetType::String => binary::to_text(binary, format),
+        TargetType::Date | TargetType::Decimal | TargetType::ObjectId | TargetType::Other(_) => {
+            Err(UNSUPPORTED)
+        }
+    }
+}
+
+/// Converts what is no binary data to something else than it.
+fn plain<'d>(value: RawBsonRef<'_>, target: TargetType) -> Result<Value<'d>, &'static str> {
+    match target {
+        TargetType::Bool => Ok(Value::boolean(is_true(value))),
         TargetType::Date => as_date(value),
         TargetType::Decimal => as_decimal(value),
         TargetType::Double => as_double(value),
@@ -194,9 +254,8 @@ fn converted<'d>(
         TargetType::Long => as_long(value).map(Value::long),
         TargetType::ObjectId => as_object_id(value),
         TargetType::String => as_text(value),
-        TargetType::Bool | TargetType::Other(_) => Err(UNSUPPORTED),
-    };
-    result.map_err(failed)
+        TargetType::Binary(_) | TargetType::Other(_) => Err(UNSUPPORTED),
+    }
 }
 
 const UNSUPPORTED: &str = "there is no such conversion";
@@ -204,6 +263,7 @@ const UNSUPPORTED: &str = "there is no such conversion";
 impl TargetType {
     fn name(self) -> &'static str {
         match self {
+            Self::Binary(_) => "binData",
             Self::Bool => "bool",
             Self::Date => "date",
             Self::Decimal => "decimal",
@@ -471,6 +531,99 @@ mod tests {
     }
 
     #[test]
+    fn binary_data_is_written_and_read_in_formats() {
+        let uuid = "00112233-4455-6677-8899-aabbccddeeff";
+        let bytes = |subtype: u8, bytes: &[u8]| {
+            Bson::Binary(bson::Binary { subtype: BinarySubtype::from(subtype), bytes: bytes.to_vec() })
+        };
+        let of = |input: Bson, to: Bson, format: &str| bson!({ "$convert": { "input": input, "to": to, "format": format } });
+        let as_uuid = bytes(4, &(0..16).map(|byte| byte * 17).collect::<Vec<u8>>());
+        for (format, text, data) in [
+            ("base64", "+/8=", &[0xfb, 0xff][..]),
+            ("base64url", "-_8", &[0xfb, 0xff][..]),
+            ("hex", "FBFF", &[0xfb, 0xff][..]),
+            ("utf8", "é", "é".as_bytes()),
+            ("base64", "", &[][..]),
+        ] {
+            check(of(bson!(text), bson!("binData"), format), bytes(0, data));
+            check(of(bytes(0, data), bson!("string"), format), bson!(text));
+        }
+        check(of(bson!("-_8="), bson!(5), "base64url"), bytes(0, &[0xfb, 0xff]));
+        check(of(bson!("fbFf"), bson!({ "type": "binData", "subtype": 5 }), "hex"), bytes(5, &[0xfb, 0xff]));
+        check(of(bson!(uuid), bson!({ "type": "binData", "subtype": 4.0 }), "uuid"), as_uuid.clone());
+        check(of(as_uuid.clone(), bson!("string"), "uuid"), bson!(uuid));
+        check(of(as_uuid.clone(), bson!("string"), "auto"), bson!(uuid));
+        check(of(bytes(4, &[1]), bson!("string"), "auto"), bson!("AQ=="));
+        check(bson!({ "$toString": (as_uuid.clone()) }), bson!(uuid));
+        check(bson!({ "$toString": (bytes(0, &[1])) }), bson!("AQ=="));
+        let same = bson!({ "$convert": { "input": as_uuid, "to": { "type": "binData", "subtype": 4 } } });
+        check(same, bytes(4, &(0..16).map(|byte| byte * 17).collect::<Vec<u8>>()));
+        for (input, to, format) in [
+            (bson!("x"), bson!("binData"), "base64"),
+            (bson!("+/8"), bson!("binData"), "base64"),
+            (bson!("+/8="), bson!("binData"), "base64url"),
+            (bson!("f"), bson!("binData"), "hex"),
+            (bson!("fg"), bson!("binData"), "hex"),
+            (bson!("a"), bson!("binData"), "auto"),
+            (bson!(uuid), bson!("binData"), "uuid"),
+            (bson!("00"), bson!({ "type": "binData", "subtype": 4 }), "hex"),
+            (bson!("0011"), bson!({ "type": "binData", "subtype": 4 }), "uuid"),
+            (bytes(0, &[0xff]), bson!("string"), "utf8"),
+            (bytes(0, &[1]), bson!("string"), "uuid"),
+            (bytes(0, &[1]), bson!({ "type": "binData", "subtype": 5 }), "hex"),
+            (bytes(0, &[1]), bson!("date"), "hex"),
+            (decimal("1"), bson!("binData"), "hex"),
+            (bson!(true), bson!("binData"), "hex"),
+        ] {
+            check_error(of(input.clone(), to.clone(), format), 241);
+            let caught =
+                bson!({ "$convert": { "input": input, "to": to, "format": format, "onError": "caught" } });
+            check(caught, bson!("caught"));
+        }
+        let plain = |input: Bson, to: Bson| bson!({ "$convert": { "input": input, "to": to, "onError": 0 } });
+        check_error(plain(bson!("a"), bson!("binData")), 4_341_115);
+        check_error(plain(bytes(0, &[1]), bson!("string")), 4_341_115);
+        check_error(of(bson!("a"), bson!("binData"), "base32"), 4_341_125);
+        check_error(bson!({ "$convert": { "input": "a", "to": "binData", "format": 1 } }), 4_341_114);
+        check_error(of(bson!("a"), bson!({ "type": "binData", "subtype": 1.5 }), "hex"), 4_341_106);
+        check_error(of(bson!("a"), bson!({ "type": "binData", "subtype": 10 }), "hex"), 4_341_107);
+        check_error(of(bson!("a"), bson!({ "type": "binData", "subtype": "x" }), "hex"), 4_341_108);
+    }
+
+    #[test]
+    fn binary_data_is_read_and_written_as_numbers() {
+        let of = |input: Bson, to: &str, order: &str| bson!({ "$convert": { "input": input, "to": to, "byteOrder": order } });
+        check(of(bson!(258), "binData", "big"), binary(&[0, 0, 1, 2]));
+        check(of(bson!(258), "binData", "little"), binary(&[2, 1, 0, 0]));
+        check(of(bson!(-2_i64), "binData", "big"), binary(&[255, 255, 255, 255, 255, 255, 255, 254]));
+        check(of(bson!(1.0), "binData", "big"), binary(&[0x3f, 0xf0, 0, 0, 0, 0, 0, 0]));
+        for (bytes, number) in [(&[254][..], -2), (&[1, 2], 258), (&[0, 0, 1, 2], 258)] {
+            check(of(binary(bytes), "int", "big"), bson!(number));
+            check(of(binary(bytes), "long", "big"), bson!(i64::from(number)));
+        }
+        check(of(binary(&[0, 0, 0, 0, 0, 0, 0, 128]), "long", "little"), bson!(i64::MIN));
+        check(of(binary(&[0x3f, 0x80, 0, 0]), "double", "big"), bson!(1.0));
+        check(of(binary(&[0, 0, 0, 0, 0, 0, 0xf0, 0x3f]), "double", "little"), bson!(1.0));
+        // Without an order the lowest byte comes first, in the short forms too.
+        check(bson!({ "$toInt": (binary(&[2, 1])) }), bson!(258));
+        check(bson!({ "$convert": { "input": 1, "to": "binData" } }), binary(&[1, 0, 0, 0]));
+        check(bson!({ "$convert": { "input": (binary(&[2, 1])), "to": "bool" } }), bson!(true));
+        for (bytes, to) in [
+            (&[][..], "int"),
+            (&[1, 2, 3], "int"),
+            (&[1, 2, 3, 4, 5, 6, 7, 8], "int"),
+            (&[1, 2, 3, 4, 5, 6, 7, 8, 9], "long"),
+            (&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "long"),
+            (&[1, 2], "double"),
+            (&[1, 2, 3, 4], "decimal"),
+        ] {
+            check_error(of(binary(bytes), to, "big"), 241);
+        }
+        check_error(of(bson!(1), "binData", "middle"), 9_130_002);
+        check_error(bson!({ "$convert": { "input": 1, "to": "binData", "byteOrder": 1 } }), 9_130_001);
+    }
+
+    #[test]
     fn convert_has_answers_for_null_and_errors() {
         let to = |input: Bson, to: Bson| bson!({ "$convert": { "input": input, "to": to } });
         check(to(bson!("7"), bson!("int")), bson!(7));
@@ -486,9 +639,7 @@ mod tests {
         check_error(to(bson!(1), bson!("integer")), 2);
         check_error(to(bson!(1), bson!(true)), 9);
         check_error(to(bson!(1), bson!(99)), 9);
-        check_error(to(bson!(1), bson!("binData")), 238);
-        check_error(to(binary(&[1]), bson!("string")), 238);
-        check_error(bson!({ "$convert": { "input": 1, "to": "int", "format": "hex" } }), 238);
+        check_error(bson!({ "$convert": { "input": 1, "to": "string", "base": 2 } }), 238);
         check_error(bson!({ "$convert": 1 }), 9);
         check_error(bson!({ "$convert": { "input": 1 } }), 9);
         check_error(bson!({ "$convert": { "to": 1, "x": 1 } }), 9);

@@ -53,7 +53,7 @@ pub(super) fn to_uuid<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 }
 
 /// The bytes of a UUID that is written in groups of 8, 4, 4, 4 and 12 digits.
-fn parse_uuid(text: &str) -> Option<Vec<u8>> {
+pub(super) fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     // The lengths are looked at before the digits: they tell a UUID from any other text.
     let groups: Vec<&str> = text.split('-').collect();
     if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {

@@ -12,6 +12,7 @@ pub(crate) mod accumulate;
 mod arguments;
 mod arithmetic;
 mod array;
+mod binary;
 mod bind;
 mod bits;
 #[cfg(test)]
