@@ -111,6 +111,99 @@ fn stages_hand_on_what_is_known_of_their_documents() {
 }
 
 #[test]
+fn a_sort_tells_what_documents_were_sorted_by() {
+    let client = small().in_memory(true).open("").expect("made");
+    let things = things(&client);
+    let key = doc! { "s": { "$meta": "sortKey" }, "_id": 1 };
+    let find = |sort: Document| {
+        let found = things.find(doc! {}).sort(sort).projection(key.clone()).run().expect("a cursor");
+        found.collect::<Result<Vec<_>, _>>().expect("documents")
+    };
+    let first = |shown: Vec<Document>| shown.into_iter().next().expect("a document");
+    // By an index, and in memory. Of an array the element counts that it is sorted by.
+    assert_eq!(first(find(doc! { "b": -1 })), doc! { "_id": 0, "s": [5] });
+    assert_eq!(first(find(doc! { "a": 1 })), doc! { "_id": 0, "s": [0] });
+    assert_eq!(first(find(doc! { "a": -1, "b": 1 })), doc! { "_id": 5, "s": [7, 0] });
+    assert_eq!(first(find(doc! { "none": 1, "_id": -1 })), doc! { "_id": 5, "s": [Bson::Null, 5] });
+    let unsorted = things.find(doc! {}).projection(key.clone()).run().map(drop);
+    let error = unsorted.expect_err("there is no sort");
+    assert_eq!(error.code(), Some(2), "{error}");
+
+    let results = |stages: Vec<Document>| {
+        let results = things.aggregate(stages).run().expect("a pipeline");
+        results.collect::<Result<Vec<_>, _>>().expect("documents")
+    };
+    let show = doc! { "$project": { "s": { "$meta": "sortKey" }, "r": { "$meta": "recordId" } } };
+    let by = |fields: Document| doc! { "$sort": fields };
+    // A sort that the search takes over, one after a stage, and one after the other: the last one counts.
+    let expected = [doc! { "_id": 5, "s": [0], "r": 5 }, doc! { "_id": 4, "s": [1], "r": 4 }];
+    let limit = doc! { "$limit": 2 };
+    assert_eq!(results(vec![by(doc! { "b": 1 }), limit.clone(), show.clone()]), expected);
+    let set = doc! { "$set": { "c": "$b" } };
+    assert_eq!(results(vec![set.clone(), by(doc! { "c": 1 }), limit.clone(), show.clone()]), expected);
+    let twice = vec![by(doc! { "b": -1 }), set.clone(), by(doc! { "c": 1 }), limit.clone(), show.clone()];
+    assert_eq!(results(twice), expected);
+    // The key of the index is known beyond a sort in memory.
+    let select = doc! { "$match": { "a": 1 } };
+    let both = vec![select, set, by(doc! { "c": 1 }), doc! { "$project": both() }];
+    assert_eq!(results(both), [doc! { "k": { "a": 1 }, "r": 4 }, doc! { "k": { "a": 1 }, "r": 1 }]);
+    // Without a sort it is missing, and so it is after a stage that makes one document of several.
+    assert_eq!(
+        results(vec![limit.clone(), show.clone()]),
+        [doc! { "_id": 0, "r": 0 }, doc! { "_id": 1, "r": 1 }]
+    );
+    let group = doc! { "$group": { "_id": "$b" } };
+    let grouped = vec![by(doc! { "b": 1 }), group, doc! { "$limit": 1 }, show];
+    assert_eq!(results(grouped), [doc! { "_id": 0 }]);
+}
+
+#[test]
+fn a_sort_beyond_memory_keeps_what_is_known_of_its_documents() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::builder().stage_memory(64 << 10).open(folder.path().join("db")).expect("a database");
+    let large = client.database("app").collection::<Document>("large");
+    let text = "x".repeat(1 << 10);
+    large
+        .insert_many((0..500).map(|id| doc! { "_id": id, "n": id * 7 % 500, "text": &text }))
+        .run()
+        .expect("stored");
+    let show = doc! { "s": { "$meta": "sortKey" }, "r": { "$meta": "recordId" } };
+    let stages = [
+        doc! { "$set": { "m": { "$add": ["$n", 1] } } },
+        doc! { "$sort": { "m": -1 } },
+        doc! { "$project": show },
+    ];
+    let mut expected = 500;
+    for shown in large.aggregate(stages).run().expect("a pipeline") {
+        let shown = shown.expect("a document");
+        assert_eq!(shown.get_array("s").expect("a key"), &vec![Bson::Int32(expected)]);
+        assert_eq!(shown.get_i32("r").expect("an id") * 7 % 500, expected - 1);
+        expected -= 1;
+    }
+    assert_eq!(expected, 0);
+}
+
+#[test]
+fn a_sample_tells_its_random_numbers() {
+    let client = small().in_memory(true).open("").expect("made");
+    let things = things(&client);
+    for size in [3, 6, 9] {
+        let show = doc! { "v": { "$meta": "randVal" }, "r": { "$meta": "recordId" } };
+        let stages = [doc! { "$sample": { "size": size } }, doc! { "$project": show }];
+        let mut last = 1.0;
+        let mut count = 0;
+        for shown in things.aggregate(stages).run().expect("a pipeline") {
+            let shown = shown.expect("a document");
+            let number = shown.get_f64("v").expect("a number");
+            assert!((0.0..=last).contains(&number), "{number} after {last}");
+            assert_eq!(shown.get("r"), shown.get("_id"));
+            (last, count) = (number, count + 1);
+        }
+        assert_eq!(count, size.min(6));
+    }
+}
+
+#[test]
 fn a_cursor_that_rests_still_knows_its_document() {
     let client = small().in_memory(true).open("").expect("made");
     let things = things(&client);

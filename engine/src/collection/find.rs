@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
 use query::code::Code;
-use query::expression::reads_metadata;
+use query::expression::{reads_metadata, reads_sort_key};
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
@@ -427,6 +427,10 @@ fn search<T>(
         if order.has_range() || is_tailable(options) { Selector::parse_planned } else { Selector::parse };
     let selector = parse(filter, options.let_vars.as_ref(), operation, collation)?;
     let projection = options.projection.as_ref().map(RawDocumentBuf::try_from).transpose()?;
+    let sorts = options.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    if !sorts && projection.as_deref().is_some_and(reads_sort_key) {
+        return Err(refused(Code::BAD_VALUE, "cannot use sortKey $meta projection without a sort"));
+    }
     let extras = RowExtras {
         keys: options.return_key.unwrap_or(false),
         record_ids: options.show_record_id.unwrap_or(false),

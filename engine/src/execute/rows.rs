@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bson::raw::cstr;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use index::path::FieldPath;
 use query::expression::{Metadata, Variables};
@@ -82,6 +81,8 @@ pub(crate) struct Rows {
     shape: Option<ProjectedRow>,
     /// Whether the metadata of rows can be asked for.
     has_metadata: bool,
+    /// What the values of the sort are told by, if metadata can be asked for.
+    sort: Option<Sort>,
     given: u64,
     report: Option<WorkReport>,
     operation: OperationContext,
@@ -134,7 +135,8 @@ impl Rows {
     }
 
     fn with(source: RowSource, search: Search) -> Self {
-        let Search { selector, skip, limit, projection, extras, .. } = search;
+        let Search { selector, order, skip, limit, projection, extras, .. } = search;
+        let sort = order.sort().filter(|_| extras.metadata).cloned();
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
         let projection = projection.filter(|projection| !projection.is_empty());
@@ -148,7 +150,7 @@ impl Rows {
             is_done: false,
         });
         let has_metadata = extras.metadata;
-        Self { source, skip, remaining: limit, shape, has_metadata, given: 0, report: None, operation }
+        Self { source, skip, remaining: limit, shape, has_metadata, sort, given: 0, report: None, operation }
     }
 
     /// The rows of a search whose documents a walk finds. The walk may be exchanged for another one.
@@ -168,8 +170,18 @@ impl Rows {
     pub(super) fn of(matches: Matches) -> Self {
         let operation = matches.operation().clone();
         let source = RowSource::Walk(Box::new(matches));
-        let (shape, has_metadata) = (None, false);
-        Self { source, skip: 0, remaining: None, shape, has_metadata, given: 0, report: None, operation }
+        let (shape, has_metadata, sort) = (None, false, None);
+        Self {
+            source,
+            skip: 0,
+            remaining: None,
+            shape,
+            has_metadata,
+            sort,
+            given: 0,
+            report: None,
+            operation,
+        }
     }
 
     /// Makes the rows report their work when they are dropped.
@@ -215,7 +227,7 @@ impl Rows {
                 return Ok(true);
             }
             if self.has_metadata {
-                shape.variables.set_metadata(self.source.metadata()?);
+                shape.variables.set_metadata(self.source.metadata(self.sort.as_ref())?);
             }
             shape.shown = match &self.source {
                 RowSource::Walk(matches) if shape.extras.keys => key_row(matches, shape.extras)?,
@@ -229,7 +241,7 @@ impl Rows {
 
     /// The metadata of the current row, which must not have rested. Returns `None` if the search was not asked to know it.
     pub(super) fn metadata(&self) -> Result<Option<Metadata>> {
-        if self.has_metadata { self.source.metadata() } else { Ok(None) }
+        if self.has_metadata { self.source.metadata(self.sort.as_ref()) } else { Ok(None) }
     }
 
     /// The operation that the search belongs to.
@@ -380,23 +392,20 @@ impl RowSource {
     }
 
     /// The metadata of the current row. A sort has kept it only if it was asked to.
-    fn metadata(&self) -> Result<Option<Metadata>> {
-        match self {
-            Self::Nothing => Ok(None),
-            Self::Walk(matches) => metadata_of(matches).map(Some),
+    fn metadata(&self, sort: Option<&Sort>) -> Result<Option<Metadata>> {
+        let metadata = match self {
+            Self::Nothing => None,
+            Self::Walk(matches) => Some(metadata_of(matches)?),
             Self::Sorted { current, .. } => {
-                let kept = RawDocument::from_bytes(apart(current).1)?;
-                let index_key = kept.get_document(INDEX_KEY).ok().map(RawDocument::to_owned);
-                let record_id = kept.get(RECORD_ID)?.map(RawBson::from);
-                Ok(Some(Metadata { index_key, record_id }))
+                Some(Metadata::restore(RawDocument::from_bytes(apart(current).1)?))
             }
-        }
+        };
+        let (Some(metadata), Some(sort)) = (&metadata, sort) else { return Ok(metadata) };
+        // Of an index the entry has them too, but not always whole.
+        let sort_key = sort.values(RawDocument::from_bytes(self.bytes())?)?;
+        Ok(Some(Metadata { sort_key, ..metadata.clone() }))
     }
 }
-
-/// The fields of the metadata that a sort keeps after each document.
-const INDEX_KEY: &str = "indexKey";
-const RECORD_ID: &str = "recordId";
 
 /// A document and what a sort keeps after it.
 fn apart(sorted: &[u8]) -> (&[u8], &[u8]) {
@@ -412,19 +421,13 @@ fn metadata_of(matches: &Matches) -> Result<Metadata> {
     // Documents are stored by their `_id`, and have no other number.
     let record_id = matches.document()?.get(ID_FIELD)?.map(RawBson::from);
     // The key is empty where all documents are read: then it was found by none.
-    Ok(Metadata { index_key: Some(index_key).filter(|key| !key.is_empty()), record_id })
+    let index_key = Some(index_key).filter(|key| !key.is_empty());
+    Ok(Metadata { index_key, record_id, ..Metadata::default() })
 }
 
 /// A row that is sorted, with what is told of it afterwards.
 fn with_metadata(row: &RawDocument, matches: &Matches) -> Result<Box<[u8]>> {
-    let Metadata { index_key, record_id } = metadata_of(matches)?;
-    let mut kept = RawDocumentBuf::new();
-    if let Some(index_key) = index_key {
-        kept.append(cstr!("indexKey"), index_key);
-    }
-    if let Some(record_id) = record_id {
-        kept.append(cstr!("recordId"), record_id);
-    }
+    let kept = metadata_of(matches)?.stored();
     Ok([row.as_bytes(), kept.as_bytes()].concat().into())
 }
 

@@ -55,7 +55,7 @@ mod variables;
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 pub use self::fields::ComputedFields;
-pub use self::meta::{Metadata, reads_metadata};
+pub use self::meta::{Metadata, reads_metadata, reads_sort_key};
 pub use self::variables::Variables;
 use index::path::FieldPath;
 

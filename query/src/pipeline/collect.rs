@@ -4,12 +4,21 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::expression::Metadata;
 use crate::operation::OperationContext;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::stream::{StageInput, Step, Stream};
 
 /// A stage that takes all documents first and then gives its results. The calls come in the order of the methods.
 pub(super) trait Collector {
+    /// Whether it keeps what is known of documents besides their fields.
+    fn keeps_metadata(&self) -> bool {
+        false
+    }
+
+    /// Takes what is known of the document that is pushed next, if it keeps that.
+    fn tell(&mut self, _metadata: Option<Metadata>) {}
+
     /// Takes a document.
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault>;
 
@@ -18,6 +27,11 @@ pub(super) trait Collector {
 
     /// The next result. Returns `None` after the last.
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault>;
+
+    /// What is known of the result that was given last.
+    fn metadata(&self) -> Option<Metadata> {
+        None
+    }
 }
 
 /// The stream of a collector's results.
@@ -51,6 +65,9 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
                     // Counted here for all collectors: each reads every document in full.
                     let counted = self.operation.pass(document.as_bytes().len());
                     counted.map_err(|reason| at(reason.into()))?;
+                    if self.collector.keeps_metadata() {
+                        self.collector.tell(input.metadata());
+                    }
                     self.collector.push(document).map_err(&at)?;
                 }
                 // The documents so far stay in the collector.
@@ -75,6 +92,10 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
 
     fn current(&self) -> &RawDocument {
         &self.current
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.collector.metadata()
     }
 
     fn rest(&mut self) {

@@ -165,7 +165,7 @@ where
         }
         Stage::BucketAuto(stage) => Box::new(BucketingAuto::new(stage, variables)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
-        Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
+        Stage::Sample(size) => Box::new(Sampling::new(size, &variables)),
         Stage::Facet(pipelines) => {
             let aside = Aside::default();
             // The pipelines have errors of this crate, and the collections that they read those of the caller.

@@ -5,12 +5,12 @@ use std::vec::IntoIter;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::code::Code;
-use crate::operation::OperationContext;
+use crate::expression::{Metadata, Variables};
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
-use crate::random::random_below;
+use crate::random::{random, random_below};
 use crate::value::{describe, integer};
 
 const STAGE: &str = "$sample";
@@ -34,34 +34,74 @@ pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
 pub(super) struct Sampling {
     size: usize,
     seen: u64,
-    kept: Vec<RawDocumentBuf>,
+    kept: Vec<Drawn>,
     memory: StageMemory,
-    results: IntoIter<RawDocumentBuf>,
+    results: IntoIter<Drawn>,
+    /// The random numbers of the results, the lowest one first. Empty if no stage asks.
+    numbers: Vec<f64>,
+    keeps_metadata: bool,
+    /// What is known of the document that is pushed next, and of the one that was given last.
+    metadata: Option<Metadata>,
+}
+
+/// A document, with what is known of it besides its fields as a document. Absent if no stage asks.
+struct Drawn {
+    document: RawDocumentBuf,
+    metadata: Option<RawDocumentBuf>,
 }
 
 impl Sampling {
-    pub(super) fn new(size: usize, operation: &OperationContext) -> Self {
-        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, operation);
-        Self { size, seen: 0, kept: Vec::new(), memory, results: Vec::new().into_iter() }
+    pub(super) fn new(size: usize, variables: &Variables) -> Self {
+        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, variables.operation());
+        let (kept, results) = (Vec::new(), Vec::new().into_iter());
+        let keeps_metadata = variables.has_metadata();
+        Self { size, seen: 0, kept, memory, results, numbers: Vec::new(), keeps_metadata, metadata: None }
+    }
+
+    fn drawn(&self, document: &RawDocument) -> Drawn {
+        Drawn { document: document.to_owned(), metadata: self.metadata.as_ref().map(Metadata::stored) }
     }
 }
 
+/// Random numbers in ascending order. Results are given from the highest on, as in MongoDB, which sorts by such numbers.
+fn ascending_numbers(count: usize) -> Vec<f64> {
+    let mut numbers: Vec<f64> = std::iter::repeat_with(random).take(count).collect();
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers
+}
+
+/// The bytes of a document and of what is known of it.
+fn length(drawn: &Drawn) -> usize {
+    drawn.document.as_bytes().len() + drawn.metadata.as_ref().map_or(0, |metadata| metadata.as_bytes().len())
+}
+
 impl Collector for Sampling {
+    fn keeps_metadata(&self) -> bool {
+        self.keeps_metadata
+    }
+
+    fn tell(&mut self, metadata: Option<Metadata>) {
+        self.metadata = metadata;
+    }
+
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
         self.seen += 1;
         // A size above the number of documents keeps them all, and never draws a number.
         if self.kept.len() < self.size {
-            self.memory.grow(document.as_bytes().len() + size_of::<RawDocumentBuf>())?;
-            self.kept.push(document.to_owned());
+            let drawn = self.drawn(document);
+            self.memory.grow(length(&drawn) + size_of::<Drawn>())?;
+            self.kept.push(drawn);
             return Ok(());
         }
         // The number is below the size with the probability size / seen, which keeps all documents equally likely.
         let index = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
-        if let Some(slot) = self.kept.get_mut(index) {
+        if index < self.kept.len() {
+            let drawn = self.drawn(document);
+            let Some(slot) = self.kept.get_mut(index) else { return Ok(()) };
             // Given back first: near the limit a replacement by a smaller document must not fail.
-            self.memory.shrink(slot.as_bytes().len());
-            self.memory.grow(document.as_bytes().len())?;
-            *slot = document.to_owned();
+            self.memory.shrink(length(slot));
+            self.memory.grow(length(&drawn))?;
+            *slot = drawn;
         }
         Ok(())
     }
@@ -73,10 +113,20 @@ impl Collector for Sampling {
             self.kept.swap(last, other);
         }
         self.results = std::mem::take(&mut self.kept).into_iter();
+        self.numbers = if self.keeps_metadata { ascending_numbers(self.results.len()) } else { Vec::new() };
         Ok(())
     }
 
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        Ok(self.results.next())
+        let Some(Drawn { document, metadata }) = self.results.next() else { return Ok(None) };
+        self.metadata = self.numbers.pop().map(|number| {
+            let metadata = metadata.as_deref().map(Metadata::restore).unwrap_or_default();
+            Metadata { rand_val: Some(number), ..metadata }
+        });
+        Ok(Some(document))
+    }
+
+    fn metadata(&self) -> Option<Metadata> {
+        self.metadata.clone()
     }
 }

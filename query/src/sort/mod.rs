@@ -13,9 +13,10 @@ pub mod error;
 mod key;
 pub mod spilling;
 
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::Collation;
-use index::key::Direction;
+use index::extract::{ExtractedKeys, extract};
+use index::key::{Direction, decode};
 use index::path::FieldPath;
 use index::spec::{IndexSpec, SpecOptions};
 
@@ -234,6 +235,36 @@ impl Sort {
         let mut encoder = KeyEncoder::default();
         encoder.encode(&self.order, document)?;
         Ok(SortKey(encoder.into_key()))
+    }
+
+    /// The values that a document is sorted by, in the order of the fields: of an array its lowest or highest element, null for
+    /// a field that is missing. Texts are their sort keys if the sort has a collation. Returns `None` for a sort without fields.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    ///
+    /// let sort = Sort::parse(&rawdoc! { "a": -1, "b": 1 })?;
+    /// let values = sort.values(&rawdoc! { "a": [1, 3.5] })?.expect("it has fields");
+    /// assert_eq!(rawdoc! { "key": values }, rawdoc! { "key": [3.5, null] });
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If two fields of the sort go through different arrays of the document.
+    pub fn values(&self, document: &RawDocument) -> Result<Option<RawArrayBuf>, Error> {
+        let Order::Fields { fields, spec: Some(spec) } = &self.order else { return Ok(None) };
+        let mut keys = ExtractedKeys::default();
+        extract(spec, document, &mut keys)?;
+        let Some((mut key, mut types)) = keys.iter().next() else { return Ok(None) };
+        let mut values = RawArrayBuf::new();
+        for field in fields {
+            // It was encoded a moment ago, so that it can be decoded.
+            let value = decode(&mut key, field.direction(), &mut types).ok();
+            let Some(value) = value.and_then(|value| RawBson::try_from(value).ok()) else { return Ok(None) };
+            values.push(value);
+        }
+        Ok(Some(values))
     }
 }
 
