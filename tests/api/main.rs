@@ -78,6 +78,7 @@ mod time_limits;
 mod tutorials;
 mod union;
 mod update;
+mod update_constants;
 mod update_races;
 mod validators;
 mod verify;

@@ -1,9 +1,11 @@
 //! `update_one` and `update_many`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, RawBson};
 use query::code::Code;
+use query::expression::Variables;
 
 use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
@@ -72,7 +74,7 @@ impl<T> Collection<T> {
 
     fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
         let options = UpdateOptions::default();
-        Update { collection: self, filter, modifications, extent, options, now: None }
+        Update { collection: self, filter, modifications, extent, options, now: None, constants: None }
     }
 }
 
@@ -100,6 +102,8 @@ pub struct Update<'a, T> {
     options: UpdateOptions,
     /// The time of the command that this is a part of.
     now: Option<DateTime>,
+    /// Values of variables that only the pipeline sees, as a statement of the command has them.
+    constants: Option<Document>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +186,13 @@ impl<T> Update<'_, T> {
         self
     }
 
+    /// Sets the values of variables for the pipeline: `c` of a statement. They are values and no expressions, and a variable of
+    /// `let` with the same name is hidden.
+    pub(crate) fn constants(mut self, constants: Option<Document>) -> Self {
+        self.constants = constants;
+        self
+    }
+
     /// Changes the documents.
     ///
     /// ```
@@ -244,7 +255,8 @@ impl<T> Update<'_, T> {
         let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
         let array_filters = options.array_filters.as_deref();
         // The selector comes first, because the update's expressions use its variables.
-        let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
+        let variables = with_constants(selector.variables(), self.constants.as_ref())?;
+        let change = Change::of_update(&self.modifications, array_filters, &variables)?;
         let order =
             Order::collated(options.sort.as_ref(), options.hint.as_ref(), selector.variables().collation())?;
         Ok(ParsedChange { selector, change, order })
@@ -255,6 +267,16 @@ impl<T> Update<'_, T> {
         let (hint, concern) = (hint.as_ref(), write_concern.as_ref());
         ChangeOptions { upsert: *upsert, hint, concern, bypass: *bypass_document_validation, preview: None }
     }
+}
+
+/// The variables of a call with those of a statement.
+fn with_constants<'v>(variables: &'v Variables, constants: Option<&Document>) -> Result<Cow<'v, Variables>> {
+    let Some(constants) = constants else { return Ok(Cow::Borrowed(variables)) };
+    let mut variables = variables.clone();
+    for (name, value) in constants {
+        variables = variables.with(name, Some(RawBson::try_from(value.clone())?))?;
+    }
+    Ok(Cow::Owned(variables))
 }
 
 /// Changes what matches. Returns `None` if no document matched.

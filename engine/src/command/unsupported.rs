@@ -72,11 +72,7 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     },
     UnsupportedOptions {
         places: &["updates"],
-        options: &[
-            option("c", "`let` gives a pipeline its constants"),
-            option("sampleId", SHARDING),
-            option("upsertSupplied", "internal to MongoDB"),
-        ],
+        options: &[option("sampleId", SHARDING), option("upsertSupplied", "internal to MongoDB")],
     },
     UnsupportedOptions { places: &["deletes"], options: &[option("sampleId", SHARDING)] },
     UnsupportedOptions {

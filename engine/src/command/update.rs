@@ -19,7 +19,7 @@ use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteCo
 use crate::results::{UpdateResult, number};
 
 const KNOWN: [&str; 4] = ["bypassDocumentValidation", "let", "ordered", "updates"];
-const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
+const STATEMENT: [&str; 9] = ["arrayFilters", "c", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
 /// What all statements of the command share.
 struct Shared<'a> {
@@ -141,6 +141,11 @@ impl<'a> Statement<'a> {
         let is_multi = statement.boolean("multi")?.unwrap_or(false);
         // A document without operators is a replacement, which is another verb with other options.
         let modifications = modifications(statement, "u")?;
+        let constants = statement.document("c")?.cloned();
+        if constants.is_some() && matches!(modifications, UpdateModifications::Document(_)) {
+            let message = "Constant values may only be specified for pipeline updates";
+            return Err(refused(Code::UPDATE_CONSTANTS_WITHOUT_PIPELINE, message));
+        }
         if let UpdateModifications::Document(replacement) = &modifications {
             let raw = RawDocumentBuf::try_from(replacement)?;
             if is_replacement(&raw)? {
@@ -162,7 +167,7 @@ impl<'a> Statement<'a> {
             collection.update_one(filter, modifications)
         };
         let update = update.with_options(update_options(statement, shared)?);
-        Ok(Self::Update(update.at(shared.now)))
+        Ok(Self::Update(update.at(shared.now).constants(constants)))
     }
 }
 
