@@ -368,16 +368,16 @@ pub use crate::namespace::{Namespace, SystemCollection};
 #[doc(hidden)]
 pub use crate::options::PlantedFault;
 pub use crate::options::{
-    Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, CollationAlternate, CollationCaseFirst,
-    CollationMaxVariable, CollationStrength, Compression, CountOptions, CursorType, DeleteManyModel,
-    DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions, DistinctOptions,
-    Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions,
-    GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
-    GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder, IndexOptions,
-    IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder, InsertOneOptions,
-    ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument, UpdateManyModel,
-    UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder, UpdateOptions,
-    ValidationAction, ValidationLevel, WriteConcern, WriteModel,
+    Acknowledgment, AggregateOptions, BulkWriteOptions, ClusteredIndex, Collation, CollationAlternate,
+    CollationCaseFirst, CollationMaxVariable, CollationStrength, Compression, CountOptions, CursorType,
+    DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
+    DistinctOptions, Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
+    FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions,
+    GridFsFindOneOptions, GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder,
+    IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder,
+    InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument,
+    UpdateManyModel, UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder,
+    UpdateOptions, ValidationAction, ValidationLevel, WriteConcern, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
 pub use crate::progress::{

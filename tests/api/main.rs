@@ -11,6 +11,7 @@ mod cancellation;
 mod capped;
 mod clock;
 mod close;
+mod clustered;
 mod collated_indexes;
 mod collation;
 mod collections;

@@ -66,6 +66,9 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     if entry.capped != definition.capped {
         problems.push("the stored limits of the capped collection are not those in memory".to_owned());
     }
+    if entry.clustered != definition.clustered {
+        problems.push("the stored declaration of a clustered collection is not that in memory".to_owned());
+    }
     if !entry.validation.is_same(definition.validation.as_deref().unwrap_or(&Validation::default())) {
         problems.push("the stored validator is not the one in memory".to_owned());
     }

@@ -107,6 +107,7 @@ impl Subject {
                     capped,
                     validation: _,
                     collation: _,
+                    clustered: _,
                 })) => {
                     let counted = counts.get(&id).copied().flatten();
                     let audited = Audited { id: collection, namespace, indexes, fields, capped, counted };

@@ -14,6 +14,7 @@ use query::operation::OperationContext;
 use sequence::auto_increment::FieldOptions;
 
 use crate::catalog::capped::{Capped, CappedLimits, OrderState};
+use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
@@ -48,6 +49,8 @@ pub(crate) struct NewCollection {
     pub(crate) capped: Option<CappedLimits>,
     /// How it compares texts by default.
     pub(crate) collation: Collation,
+    /// Present for one that is declared to be clustered.
+    pub(crate) clustered: Option<Clustered>,
 }
 
 /// The result of creating a collection.
@@ -80,7 +83,7 @@ impl Catalog {
         let validation = Validation::default().changed(namespace, &new.validation, &collation)?;
         let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
         let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
-        let empty = empty.with_collation(collation);
+        let empty = empty.with_collation(collation).with_clustered(new.clustered.clone());
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let fields = parse_fields(&new.fields, &empty.fields)?;

@@ -17,6 +17,7 @@ use index::collation::Collation;
 
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::capped::{Capped, InsertionOrder};
+use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
@@ -60,6 +61,8 @@ pub(crate) struct Definition {
     pub(crate) capped: Option<Capped>,
     /// How operations and new indexes compare texts unless they say it themselves.
     pub(crate) collation: Collation,
+    /// Present if the collection was declared to be clustered.
+    pub(crate) clustered: Option<Clustered>,
 }
 
 /// What was announced to the readers of a collection.
@@ -145,7 +148,8 @@ impl CollectionState {
     /// Makes the collection a capped one for readers and writers. The caller holds the gate exclusively and has committed the
     /// order and the entry.
     pub(crate) fn become_capped(&self, held: &mut Definition, capped: Capped) {
-        self.publish(held, held.with_capped(Some(capped)));
+        // It is in the order of its inserts from now on.
+        self.publish(held, held.with_capped(Some(capped)).with_clustered(None));
         // A collection is converted once: later conversions change its limits.
         let _ = self.order.set(Arc::new(InsertionOrder::new(capped.order)));
     }
@@ -289,7 +293,7 @@ impl Definition {
     /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
         let (indexes, collation) = (indexes.into(), Collation::simple());
-        Self { indexes, fields: Arc::default(), validation: None, capped: None, collation }
+        Self { indexes, fields: Arc::default(), validation: None, capped: None, collation, clustered: None }
     }
 
     /// The same definition with other indexes.
@@ -310,6 +314,11 @@ impl Definition {
     /// The same definition with other limits.
     pub(crate) fn with_capped(&self, capped: Option<Capped>) -> Self {
         Self { capped, ..self.clone() }
+    }
+
+    /// The same definition with or without a declaration that it is clustered.
+    pub(crate) fn with_clustered(&self, clustered: Option<Clustered>) -> Self {
+        Self { clustered, ..self.clone() }
     }
 
     /// Whether another collection, or one that does not exist, checks the same documents in the same way.

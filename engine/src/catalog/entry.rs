@@ -11,7 +11,7 @@
 //! A capped collection has `cappedIndexes` in place of `indexes`, whether or not its documents are validated, and
 //! `capped: { size: int64, max?: int64, order: int64 }`.
 //!
-//! Any other collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
+//! One that was declared to be clustered has `clusteredIndex: { name: string }`. Any other collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
 //! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
 //! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
 //!
@@ -34,6 +34,7 @@ use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
 use crate::catalog::capped::{CAPPED, Capped};
+use crate::catalog::clustered::{CLUSTERED_INDEX, Clustered};
 use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
@@ -59,10 +60,11 @@ const COLLATED_INDEXES: &str = "collatedIndexes";
 const COLLATION_RULES: &str = "collationRules";
 
 /// All fields of a collection's entry.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
+    CLUSTERED_INDEX,
     COLLATED_INDEXES,
     COLLATION,
     COLLATION_RULES,
@@ -107,10 +109,11 @@ pub(crate) struct CollectionEntry {
     pub(crate) validation: Validation,
     pub(crate) capped: Option<Capped>,
     pub(crate) collation: Collation,
+    pub(crate) clustered: Option<Clustered>,
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation, capped, collation } = definition;
+    let Definition { indexes, fields, validation, capped, collation, clustered } = definition;
     let is_collated =
         !collation.is_simple() || indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
@@ -134,6 +137,9 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     }
     if let Some(capped) = capped {
         entry.insert(CAPPED, capped.encode());
+    }
+    if let Some(clustered) = clustered {
+        entry.insert(CLUSTERED_INDEX, clustered.encode());
     }
     stored(namespace, &entry)
 }
@@ -235,6 +241,7 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         fields: fields.collect::<Result<_>>()?,
         validation: Validation::decode(&entry, &collation).map_err(problem)?,
         capped: entry.get(CAPPED).map(Capped::decode).transpose().map_err(problem)?,
+        clustered: entry.get(CLUSTERED_INDEX).map(Clustered::decode).transpose().map_err(problem)?,
         namespace: namespace.clone(),
         collation,
     }))

@@ -173,7 +173,8 @@ fn bind(
         .with_fields(AutoFields::new(fields))
         .with_validation(entry.validation)
         .with_capped(entry.capped)
-        .with_collation(entry.collation);
+        .with_collation(entry.collation)
+        .with_clustered(entry.clustered);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

@@ -9,6 +9,7 @@ mod aside;
 pub(crate) mod builds;
 pub(crate) mod capped;
 pub(crate) mod change;
+pub(crate) mod clustered;
 pub(crate) mod collection;
 pub(crate) mod entry;
 pub(crate) mod fields;

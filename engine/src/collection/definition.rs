@@ -18,8 +18,9 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
-use crate::options::Collation;
+use crate::options::{ClusteredIndex, Collation};
 use crate::shared::Shared;
+use crate::write::index_definition::clustered;
 
 /// What `create` makes.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub(crate) struct Declaration {
     pub(crate) pipeline: Option<Vec<Document>>,
     /// How the collection or the view compares texts by default.
     pub(crate) collation: Option<Collation>,
+    /// Whether it is declared to be clustered.
+    pub(crate) clustered: Option<ClusteredIndex>,
 }
 
 /// What is to become of a collection or a view.
@@ -78,16 +81,24 @@ pub(crate) fn create(shared: &Shared, namespace: Namespace, new: &Declaration) -
 }
 
 fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
-    let Declaration { collection: new, capped, view_on, pipeline, collation } = new;
+    let Declaration { collection: new, capped, view_on, pipeline, collation, clustered: index } = new;
     let collation = Collation::rules(collation.as_ref())?;
-    let new = &NewCollection { capped: capped.limits()?, collation: collation.clone(), ..new.clone() };
+    let clustered = index.as_ref().map(clustered).transpose()?;
+    let capped = capped.limits()?;
+    if clustered.is_some() && capped.is_some() {
+        let message = "a clustered collection cannot be capped: that one is in the order of its inserts";
+        return Err(refused(Code::CLUSTERED_CAPPED, message).in_namespace(namespace));
+    }
+    let new = &NewCollection { capped, collation: collation.clone(), clustered, ..new.clone() };
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
     if let Some(on) = view_on {
         // A view stores nothing, so there is nothing that could be numbered or validated.
-        if !new.fields.is_empty() || !new.validation.is_empty() || new.capped.is_some() {
-            let message = "a view has neither a validator nor auto-increment fields, and is not capped";
+        let is_plain = new.capped.is_none() && new.clustered.is_none();
+        if !new.fields.is_empty() || !new.validation.is_empty() || !is_plain {
+            let message =
+                "a view has neither a validator nor auto-increment fields, and is not capped or clustered";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
         let pipeline = pipeline.clone().unwrap_or_default();
@@ -115,7 +126,8 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     let present = definition.validation.as_deref().cloned().unwrap_or_default();
     // Rounded sizes are compared: what was asked for may be another number.
     let limits = definition.capped.map(|capped| capped.limits);
-    let is_alike = limits == new.capped && collation == definition.collation;
+    let is_alike =
+        limits == new.capped && collation == definition.collation && new.clustered == definition.clustered;
     if is_alike && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }

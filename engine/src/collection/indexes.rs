@@ -9,6 +9,7 @@ use query::operation::OperationContext;
 
 use crate::catalog::builds::BuildEnd;
 use crate::catalog::change;
+use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::handle::Collection;
@@ -156,8 +157,23 @@ impl<T> Collection<T> {
         self.read(|_, state| {
             let others = state.indexes();
             // The records are the index on `_id`, so the state does not list it. MongoDB lists it first.
-            Ok(iter::once(Listed::of_id()).chain(others.iter().map(Listed::of)).collect())
+            Ok(iter::once(Listed::of_id(state.definition().clustered.as_ref()))
+                .chain(others.iter().map(Listed::of))
+                .collect())
         })
+    }
+
+    /// The name of the index on `_id` of a collection that was declared to be clustered, if the model asks for this one. Fails if
+    /// there is none.
+    fn clustered_name(&self, model: &IndexModel) -> Result<Option<String>> {
+        if model.options.as_ref().and_then(|options| options.clustered) != Some(true) {
+            return Ok(None);
+        }
+        let (catalog, namespace) = (&self.shared().catalog, self.valid_namespace()?);
+        catalog.refuse_view(namespace)?;
+        let present = catalog.find(namespace).map(|state| state.definition().clustered);
+        let name = index_definition::check_clustered(model, present.as_ref());
+        name.map(|name| Some(name.to_string())).map_err(|error| error.in_namespace(namespace))
     }
 
     /// Builds an index and returns its name. An index that exists is not built again.
@@ -171,6 +187,10 @@ impl<T> Collection<T> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.valid_namespace()?;
+        // It is never built: only a collection that was declared so has it.
+        if let Some(name) = self.clustered_name(model)? {
+            return Ok(name);
+        }
         // Before the collection is made: a bad definition must not leave an empty one.
         index_definition::parse(model, &self.rules(None)?)?;
         loop {
@@ -360,7 +380,10 @@ impl<T> CreateIndexes<'_, T> {
         }
         // A build can take long, so all definitions are checked before the first.
         let default = self.collection.rules(None)?;
-        let check = |model| index_definition::parse(model, &default).map(|_: Option<IndexDefinition>| ());
+        let check = |model| match self.collection.clustered_name(model)? {
+            Some(_) => Ok(()),
+            None => index_definition::parse(model, &default).map(|_: Option<IndexDefinition>| ()),
+        };
         self.models.iter().try_for_each(check)?;
         let operation = self.collection.begin_plain(self.max_time);
         // Lazy, so the first build that fails ends the call. Indexes that were built before it stay.
@@ -406,6 +429,10 @@ impl<T> DropIndex<'_, T> {
         // It cannot be taken away: the records are this index. The code is MongoDB's.
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
+        }
+        let clustered = shared.catalog.find(namespace).and_then(|state| state.definition().clustered);
+        if clustered.is_some_and(|index| self.name.as_deref() == Some(&*index.name)) {
+            return Err(Error::command(Code::CLUSTERED_DROP, "It is illegal to drop the clusteredIndex"));
         }
         // Before the builds: a call that is over already ends none.
         operation.look()?;
@@ -476,7 +503,11 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    fn of_id() -> Self {
+    fn of_id(clustered: Option<&Clustered>) -> Self {
+        if let Some(clustered) = clustered {
+            let (name, description) = (clustered.name.to_string(), clustered.describe_index());
+            return Self { name, keys: doc! { "_id": 1 }, description };
+        }
         // It is unique by its nature, and MongoDB's description of it does not say so either.
         let keys = doc! { "_id": 1 };
         let description = doc! { "key": keys.clone(), "name": ID_INDEX_NAME };

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
-use bson::{Binary, Document, RawDocumentBuf, doc};
+use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
 use index::collation::Collation;
 use query::code::Code;
 
 use crate::catalog::capped::CappedRequest;
 use crate::catalog::change::{NewCollection, Rename, Replace};
+use crate::catalog::clustered::CLUSTERED_INDEX;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Named;
 use crate::catalog::settings::describe_collation;
@@ -27,15 +28,16 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
-use crate::options::Collation as CollationOptions;
+use crate::options::{ClusteredIndex, Collation as CollationOptions};
 use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::write::index_definition::check_id_collation;
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "autoIncrement",
     "capped",
     "changeStreamPreAndPostImages",
+    CLUSTERED_INDEX,
     "collation",
     "idIndex",
     "max",
@@ -64,10 +66,40 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         max: arguments.integer("max")?,
     };
     let ViewChange { on: view_on, pipeline } = view(arguments)?;
-    let new = Declaration { collection, capped, view_on, pipeline, collation };
+    let clustered = clustered_index(arguments)?;
+    let new = Declaration { collection, capped, view_on, pipeline, collation, clustered };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     definition::create(context.shared, namespace, &new)?;
     Ok(doc! {})
+}
+
+/// Reads `clusteredIndex`. As in MongoDB `false` is nothing, and `true` is for collections that users do not make.
+fn clustered_index(arguments: &Arguments<'_>) -> Result<Option<ClusteredIndex>> {
+    let index = match arguments.given(CLUSTERED_INDEX) {
+        None | Some(Bson::Boolean(false)) => return Ok(None),
+        Some(Bson::Document(index)) => index,
+        Some(Bson::Boolean(true)) => {
+            let message = "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal \
+                           collections and vice versa";
+            return Err(refused(Code::CLUSTERED_LEGACY, message));
+        }
+        Some(other) => {
+            let message = format!("'clusteredIndex' has to be a boolean or object, got {other}");
+            return Err(refused(Code::CLUSTERED_TYPE, message));
+        }
+    };
+    let fields = Arguments::of("create.clusteredIndex", index);
+    fields.allow_in_statement(&["key", "name", "unique", "v"])?;
+    let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
+    let unique = fields.boolean("unique")?.ok_or_else(|| fields.missing("unique"))?;
+    if arguments.given("idIndex").is_some() {
+        let message = "The 'clusteredIndex' option is not supported with the 'idIndex' option";
+        return Err(refused(Code::INVALID_OPTIONS, message));
+    }
+    // A number that is none of the versions stays one.
+    let v = fields.integer("v")?.map(|version| i32::try_from(version).unwrap_or(i32::MAX));
+    let name = fields.text("name")?.map(str::to_owned);
+    Ok(Some(ClusteredIndex { key, unique, name, v }))
 }
 
 /// Checks `idIndex`, which mongorestore sends from a dump. There is only one index on `_id` that a collection can have.
@@ -203,14 +235,17 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
             Some(Named::Collection(state)) => {
                 // Computed, not stored: the id and the store's identity give the same UUID after every restart.
                 let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
-                doc! {
+                let mut described = doc! {
                     "name": &name,
                     "type": "collection",
                     "options": options_of(context, &state)?,
                     "info": { "readOnly": false, "uuid": uuid },
-                    // Tools such as mongorestore send it back with `create`.
-                    "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+                };
+                // Tools such as mongorestore send it back with `create`, which takes it for no clustered collection.
+                if state.definition().clustered.is_none() {
+                    described.insert("idIndex", doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" });
                 }
+                described
             }
         };
         // The filter sees the whole description even if only names are shown: it may ask for options.
@@ -234,6 +269,9 @@ fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<D
     let mut options = doc! {};
     let definition = state.definition();
     describe_collation(&state.collation, &mut options);
+    if let Some(clustered) = &definition.clustered {
+        clustered.describe(&mut options);
+    }
     if let Some(capped) = definition.capped {
         capped.limits.describe(&mut options);
     }

@@ -4,6 +4,7 @@ use bson::{Bson, Document, doc};
 use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
+use crate::catalog::clustered::CLUSTERED;
 use crate::catalog::indexes::are_same_keys;
 use crate::codes::refused;
 use crate::collection::Collection;
@@ -21,8 +22,9 @@ use crate::write::index_definition;
 const PLACE: &str = "createIndexes.indexes";
 
 /// The options of an index. `background` and `ns` come from older versions of MongoDB and change nothing.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "background",
+    CLUSTERED,
     "collation",
     "expireAfterSeconds",
     "hidden",
@@ -73,7 +75,18 @@ fn without_unknown(spec: &Document) -> Document {
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of(PLACE, spec);
     // First: MongoDB has an error of its own for the index on `_id`, also for options that others may have.
-    index_definition::check_id_index(spec)?;
+    let clustered = fields.boolean(CLUSTERED)?;
+    match clustered {
+        // Whether there may be one is for the collection to say.
+        Some(true) => {}
+        // What is always so but for a clustered collection.
+        Some(false) => {
+            let mut others = spec.clone();
+            others.remove(CLUSTERED);
+            index_definition::check_id_index(&others)?;
+        }
+        None => index_definition::check_id_index(spec)?,
+    }
     fields.allow_in_statement(&KNOWN)?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
@@ -89,6 +102,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
         hidden: fields.boolean("hidden")?,
         wildcard_projection: fields.document("wildcardProjection")?.cloned(),
         collation: fields.collation()?,
+        clustered,
     };
     Ok(IndexModel { keys, options: Some(options) })
 }

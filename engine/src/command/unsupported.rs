@@ -78,7 +78,6 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     UnsupportedOptions {
         places: &["create"],
         options: &[
-            option("clusteredIndex", "every collection is stored in the order of its `_id`s"),
             option("encryptedFields", ENCRYPTION),
             option("expireAfterSeconds", EXPIRY),
             option("indexOptionDefaults", STORAGE_ENGINE),
@@ -104,7 +103,6 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
             option("2dsphereIndexVersion", GEOMETRY),
             option("bits", GEOMETRY),
             option("bucketSize", GEOMETRY),
-            option("clustered", "every collection is stored in the order of its `_id`s"),
             option("default_language", TEXT),
             option("dropDups", "no document is removed to make an index unique"),
             option("language_override", TEXT),

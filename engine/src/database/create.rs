@@ -7,7 +7,7 @@ use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::options::{Collation, ValidationAction, ValidationLevel};
+use crate::options::{ClusteredIndex, Collation, ValidationAction, ValidationLevel};
 
 impl Database {
     /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields, collations and validators,
@@ -170,6 +170,25 @@ impl CreateCollection<'_> {
     /// ```
     pub fn collation(mut self, collation: Collation) -> Self {
         self.new.collation = Some(collation);
+        self
+    }
+
+    /// Declares that the collection is stored in the order of its `_id`s, as every collection here is. So this changes only how
+    /// the collection and its index on `_id` are described, which may have another name than `_id_`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ClusteredIndex, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let app = client.database("app");
+    /// app.create_collection("events").clustered_index(ClusteredIndex::default().with_name("by id")).run()?;
+    /// assert_eq!(app.collection::<Document>("events").list_index_names().run()?, ["by id"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clustered_index(mut self, index: ClusteredIndex) -> Self {
+        self.new.clustered = Some(index);
         self
     }
 

@@ -34,6 +34,44 @@ pub enum Hint {
     Name(String),
 }
 
+/// The declaration of a clustered collection, for
+/// [`CreateCollection::clustered_index`](crate::action::CreateCollection::clustered_index).
+///
+/// ```
+/// use cairndb::{ClusteredIndex, bson::doc};
+///
+/// let index = ClusteredIndex::default().with_name("by id");
+/// assert_eq!((index.key, index.unique, index.name), (doc! { "_id": 1 }, true, Some("by id".to_owned())));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ClusteredIndex {
+    /// The key: `{_id: 1}`, and no other.
+    pub key: Document,
+    /// Whether no two documents have the same key: `true`, and nothing else.
+    pub unique: bool,
+    /// The name of the index on `_id`. The default is `_id_`.
+    pub name: Option<String>,
+    /// The version: 2, and no other.
+    pub v: Option<i32>,
+}
+
+impl Default for ClusteredIndex {
+    fn default() -> Self {
+        Self { key: bson::doc! { "_id": 1 }, unique: true, name: None, v: None }
+    }
+}
+
+impl ClusteredIndex {
+    /// The same declaration with a name.
+    ///
+    /// The example of the type names one.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+}
+
 /// The definition of an index, for [`create_index`](crate::Collection::create_index).
 ///
 /// ```
@@ -171,6 +209,9 @@ pub struct IndexOptions {
     /// How the index compares strings. By default their bytes are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collation: Option<Collation>,
+    /// With `true`, this is the index on `_id` of a collection that was declared to be clustered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clustered: Option<bool>,
 }
 
 /// Durations as whole seconds, as MongoDB's descriptions of indexes have them.
@@ -398,6 +439,28 @@ impl IndexOptionsBuilder {
     /// ```
     pub fn collation(mut self, collation: impl Into<Option<Collation>>) -> Self {
         self.options.collation = collation.into();
+        self
+    }
+
+    /// Whether the index is the one on `_id` of a collection that was declared to be clustered: to be asked for only there, where
+    /// it is already.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ClusteredIndex, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let app = client.database("app");
+    /// app.create_collection("people").clustered_index(ClusteredIndex::default()).run()?;
+    /// let options = IndexOptions::builder().unique(true).clustered(true).build();
+    /// let model = IndexModel::builder().keys(doc! { "_id": 1 }).options(options).build();
+    /// assert_eq!(app.collection::<Document>("people").create_index(model.clone()).run()?.index_name, "_id_");
+    /// assert_eq!(app.collection::<Document>("others").create_index(model).run().unwrap_err().code(), Some(6100900));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clustered(mut self, clustered: impl Into<Option<bool>>) -> Self {
+        self.options.clustered = clustered.into();
         self
     }
 

@@ -25,7 +25,9 @@ pub use self::gridfs::{
     GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
     GridFsFindOptions, GridFsUploadOptions,
 };
-pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
+pub use self::indexes::{
+    ClusteredIndex, Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder,
+};
 pub use self::reads::{AggregateOptions, CountOptions, CursorType, DistinctOptions, FindOptions};
 pub use self::validation::{ValidationAction, ValidationLevel};
 pub use self::writes::{

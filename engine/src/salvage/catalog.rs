@@ -240,14 +240,14 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields, capped, validation: _, collation: _ } = match entry
-        {
-            Entry::Collection(entry) => entry,
-            Entry::View(ViewEntry { namespace, .. }) => {
-                self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
-                return;
-            }
-        };
+        let CollectionEntry { namespace, indexes, fields, capped, validation: _, collation: _, clustered: _ } =
+            match entry {
+                Entry::Collection(entry) => entry,
+                Entry::View(ViewEntry { namespace, .. }) => {
+                    self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
+                    return;
+                }
+            };
         for index in &indexes {
             self.meet(index.id.0);
         }

@@ -69,7 +69,7 @@ fn convert_alone(
     let kept = build.kept(capped.limits)?;
     let stands = build.run(kept.first.clone())?;
     let mut batch = Batch::new(storage.database);
-    let changed = definition.with_indexes(Vec::new()).with_capped(Some(capped));
+    let changed = definition.with_indexes(Vec::new()).with_capped(Some(capped)).with_clustered(None);
     stage_entry(&mut batch, state.id, &state.namespace, &changed)?;
     stands.stage(&mut batch, capped.order);
     batch.delete(Family::Meta, &capped.order.building_key());

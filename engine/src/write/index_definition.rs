@@ -10,12 +10,13 @@ use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use query::code::Code;
 
+use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{EntryDetail, ID_INDEX_NAME, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
 use crate::error::{Error, Result};
-use crate::options::{Collation, IndexModel};
+use crate::options::{ClusteredIndex, Collation, IndexModel};
 use crate::storage::keys::IndexId;
 use crate::write::index_settings;
 
@@ -78,6 +79,56 @@ pub(crate) fn parse(model: &IndexModel, default: &Rules) -> Result<Option<IndexD
     let name = options.name.unwrap_or_else(|| spec.default_name());
     check_name(&name, &model.keys)?;
     Ok(Some(IndexDefinition { name, spec, settings }))
+}
+
+/// Checks the declaration of a clustered collection. Only what every collection is can be declared.
+pub(crate) fn clustered(declared: &ClusteredIndex) -> Result<Clustered> {
+    let ClusteredIndex { key, unique, name, v } = declared;
+    if !unique {
+        let message = "The clusteredIndex option requires unique: true to be specified";
+        return Err(Error::command(Code::CLUSTERED_NOT_UNIQUE, message));
+    }
+    if key.len() != 1 || id_direction(key, 1) != Some(Ordering::Equal) {
+        let keys = print_value(&Bson::Document(key.clone()));
+        let message = format!("The clusteredIndex option is only supported for key: {{_id: 1}}, not {keys}");
+        return Err(Error::command(Code::INVALID_INDEX_SPECIFICATION_OPTION, message));
+    }
+    if let Some(version) = v.filter(|version| *version != 2) {
+        let message =
+            format!("Invalid clusteredIndex specification; cannot create a clusteredIndex with v={version}");
+        return Err(Error::command(Code::CLUSTERED_VERSION, message));
+    }
+    // The name of the index on `_id` is reserved for this very index.
+    if let Some(name) = name.as_deref().filter(|name| *name != ID_INDEX_NAME) {
+        if name.is_empty() {
+            return Err(cannot_create("index name cannot be empty".to_owned()));
+        }
+        check_name(name, key)?;
+    }
+    Ok(Clustered::named(name.as_deref()))
+}
+
+/// Checks an index that is asked for as the one of a clustered collection, which has it. `present` is how the collection was
+/// declared, or `None` if there is no collection.
+pub(crate) fn check_clustered(model: &IndexModel, present: Option<&Option<Clustered>>) -> Result<Arc<str>> {
+    if model.options.as_ref().and_then(|options| options.unique) != Some(true) {
+        return Err(cannot_create("the 'clustered' option requires unique: true to be specified".to_owned()));
+    }
+    let Some(present) = present else {
+        let message = "Cannot implicitly create a new collection with createIndex 'clustered' option";
+        return Err(Error::command(Code::CLUSTERED_INDEX_IMPLICIT, message));
+    };
+    let is_id = model.keys.len() == 1 && id_direction(&model.keys, 1) == Some(Ordering::Equal);
+    match present {
+        Some(Clustered { name }) if is_id => Ok(Arc::clone(name)),
+        Some(_) | None => {
+            let keys = print_value(&Bson::Document(model.keys.clone()));
+            let message = format!(
+                "Cannot create an index with 'clustered': it is only for the key of a clustered collection, not {keys}"
+            );
+            Err(Error::command(Code::CLUSTERED_INDEX_OF_OTHERS, message))
+        }
+    }
 }
 
 /// Compares a definition with the indexes of a collection.
