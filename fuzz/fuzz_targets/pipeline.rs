@@ -1,7 +1,9 @@
-//! No pipeline and no document panics; results are well-formed; a second run gives the same; and what is left to the
-//! reader of the documents gives what the whole pipeline gives.
+//! No pipeline and no document panics; results are well-formed; a second run gives the same; what is left to the
+//! reader of the documents gives what the whole pipeline gives; and a join gives what comparing all documents gives.
 
 #![no_main]
+
+use std::sync::Arc;
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, RawBson, RawDocument, doc};
@@ -11,6 +13,7 @@ use query::expression::Variables;
 use query::filter::Filter;
 use query::pipeline::Pipeline;
 use query::pipeline::error::Error;
+use query::pipeline::foreign::{Documents, Foreign};
 use query::pipeline::stream::Given;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
@@ -151,16 +154,76 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let stages: Vec<_> = (0..input.byte() % 6).map(|_| raw(&stage(&mut input))).collect();
     let documents: Vec<_> = (0..input.byte() % 8).map(|_| raw(&fields(&mut input, 2))).collect();
-    check(&stages, &documents);
+    // Read last, so that inputs that were found before it was there still mean the same.
+    let others: Vec<_> = (0..input.byte() % 8).map(|_| raw(&fields(&mut input, 2))).collect();
+    check_join(&documents, &others);
+    check(&stages, &documents, &others);
 });
 
-fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf]) {
+/// The other collection of all stages, whatever its name is.
+struct Others(Vec<RawDocumentBuf>);
+
+impl Foreign<Error> for Others {
+    fn find(&self, _: &str, _: &RawDocument, _: &Variables) -> Result<Option<Documents<Error>>, Error> {
+        Ok(None)
+    }
+
+    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
+        Ok(Box::new(Given::new(self.0.clone().into_iter().map(Ok))))
+    }
+}
+
+/// Compares a `$lookup` by equality with one that compares every document with every other one.
+fn check_join(documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {
+    let decoded = |all: &[RawDocumentBuf]| {
+        all.iter().map(|document| Document::try_from(document).ok()).collect::<Option<Vec<_>>>()
+    };
+    let (Some(local), Some(foreign)) = (decoded(documents), decoded(others)) else { return };
+    let read = |document: &Document, name: &str| document.get(name).cloned();
+    // It is a legacy null, with rules of its own.
+    let is_legacy = |document: &Document| document.to_string().contains("undefined");
+    if local.iter().chain(&foreign).any(is_legacy) {
+        return;
+    }
+    let lookup =
+        doc! { "$lookup": { "from": "other", "localField": "a", "foreignField": "b", "as": "found" } };
+    let pipeline = Pipeline::parse(&[raw(&lookup)], &Variables::default()).expect("a pipeline");
+    // What is found may be too large for a document.
+    let Ok(joined) = run(pipeline, documents, others) else { return };
+    assert_eq!(joined.len(), local.len());
+    for (joined, local) in joined.iter().zip(&local) {
+        let wanted = match read(local, "a") {
+            Some(Bson::Array(values)) if !values.is_empty() => values,
+            Some(Bson::Array(_)) | None => vec![Bson::Null],
+            Some(value) => vec![value],
+        };
+        let finds = |foreign: &&RawDocumentBuf| {
+            let value = Document::try_from(*foreign).ok().and_then(|foreign| read(&foreign, "b"));
+            let mut offered = vec![value.clone().unwrap_or(Bson::Null)];
+            if let Some(Bson::Array(values)) = value {
+                offered.extend(values);
+            }
+            wanted.iter().any(|wanted| offered.iter().any(|offered| is_equal(wanted, offered)))
+        };
+        let found = joined.get_array("found").expect("an array").into_iter();
+        let found: Vec<_> =
+            found.map(|found| found.expect("it").as_document().expect("one").to_owned()).collect();
+        assert_eq!(found, others.iter().filter(finds).cloned().collect::<Vec<_>>());
+    }
+}
+
+fn is_equal(left: &Bson, right: &Bson) -> bool {
+    let raw = |value: &Bson| RawBson::try_from(value.clone()).expect("a value that was read");
+    index::order::compare(raw(left).as_raw_bson_ref(), raw(right).as_raw_bson_ref()).is_eq()
+}
+
+fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {
     let variables = Variables::default();
     let mut pipeline = match Pipeline::parse(stages, &variables) {
         Ok(pipeline) => pipeline,
         Err(error) => return check_error(&error),
     };
-    let found = match run(pipeline.clone(), documents) {
+    let found = match run(pipeline.clone(), documents, others) {
         Ok(found) => found,
         Err(error) => return check_error(&error),
     };
@@ -170,7 +233,7 @@ fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf]) {
     if draws_sample(stages) {
         return;
     }
-    assert!(run(pipeline.clone(), documents).is_ok_and(|again| again == found));
+    assert!(run(pipeline.clone(), documents, others).is_ok_and(|again| again == found));
     let leading = pipeline.take_leading();
     let filter = Filter::parse_with(&leading.filter, &variables).expect("it was read before");
     let matching = documents.iter().filter(|document| filter.try_matches(document, &variables) == Ok(true));
@@ -188,7 +251,7 @@ fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf]) {
     let skip = usize::try_from(leading.skip).unwrap_or(usize::MAX);
     let limit = leading.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
     let shown: Vec<_> = matching.into_iter().skip(skip).take(limit).collect();
-    assert!(run(pipeline, &shown).is_ok_and(|planned| planned == found));
+    assert!(run(pipeline, &shown, others).is_ok_and(|planned| planned == found));
 }
 
 /// Whether a stage, or a part of one, draws a sample.
@@ -199,8 +262,13 @@ fn draws_sample(stages: &[RawDocumentBuf]) -> bool {
         .any(|stage| stage.to_string().contains("$sample"))
 }
 
-fn run(pipeline: Pipeline, documents: &[RawDocumentBuf]) -> Result<Vec<RawDocumentBuf>, Error> {
-    pipeline.run(Given::new(documents.iter().cloned().map(Ok::<_, Error>))).collect()
+fn run(
+    pipeline: Pipeline,
+    documents: &[RawDocumentBuf],
+    others: &[RawDocumentBuf],
+) -> Result<Vec<RawDocumentBuf>, Error> {
+    let others: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(Others(others.to_vec()));
+    pipeline.run_with(Given::new(documents.iter().cloned().map(Ok::<_, Error>)), &others).collect()
 }
 
 fn check_error(error: &Error) {
@@ -216,16 +284,18 @@ fn check_malformed(elements: &[u8]) {
     let documents = [document.to_owned(), document.to_owned()];
     let variables = Variables::default();
     if let Ok(pipeline) = Pipeline::parse(&[document.to_owned()], &variables) {
-        let _ = run(pipeline, &documents);
+        let _ = run(pipeline, &documents, &documents);
     }
     for stage in [
         doc! { "$unwind": { "path": "$a", "includeArrayIndex": "b.c", "preserveNullAndEmptyArrays": true } },
         doc! { "$group": { "_id": "$a", "x": { "$push": "$$ROOT" }, "y": { "$mergeObjects": "$b" } } },
         doc! { "$facet": { "x": [{ "$sort": { "a": 1, "b.c": -1 } }], "y": [{ "$sortByCount": "$a" }] } },
         doc! { "$bucket": { "groupBy": "$a", "boundaries": [0, 10], "default": "x" } },
+        doc! { "$lookup": { "from": "other", "localField": "a", "foreignField": "b.c", "as": "a.x" } },
+        doc! { "$unionWith": { "coll": "other", "pipeline": [{ "$match": { "a": 1 } }] } },
     ] {
         let pipeline = Pipeline::parse(&[raw(&stage)], &variables).expect("a pipeline");
-        let _ = run(pipeline, &documents);
+        let _ = run(pipeline, &documents, &documents);
     }
 }
 
@@ -239,7 +309,7 @@ fn pick(input: &mut Input<'_>, list: &[&str]) -> String {
 
 /// Some stages as they should be, so that the fuzzer gets behind the parser, and some of anything.
 fn stage(input: &mut Input<'_>) -> Document {
-    match input.byte() % 16 {
+    match input.byte() % 19 {
         0 => doc! { "$match": fields(input, 3) },
         1 => {
             doc! { "$sort": { pick(input, &["a", "b", "a.b", "_id"]): if input.byte() & 1 == 0 { 1 } else { -1 } } }
@@ -280,6 +350,15 @@ fn stage(input: &mut Input<'_>) -> Document {
             "from": "other", "startWith": value(input, 4), "connectFromField": pick(input, &["a", "a.b"]), "connectToField": "b",
             "as": pick(input, &["a", "c.d"]), "maxDepth": value(input, 5), "restrictSearchWithMatch": fields(input, 3),
         } },
+        15 => doc! { "$lookup": {
+            "from": "other", "localField": pick(input, &["a", "b", "a.b"]), "foreignField": pick(input, &["a", "b", "a.b"]),
+            "as": pick(input, &["a", "c.d", "x"]),
+        } },
+        16 => doc! { "$lookup": {
+            "from": "other", "let": { "v": value(input, 4) }, "as": pick(input, &["a", "c.d", "x"]),
+            "pipeline": [{ "$match": { "$expr": { "$eq": [pick(input, &["$a", "$b"]), "$$v"] } } }, stage(input)],
+        } },
+        17 => doc! { "$unionWith": { "coll": "other", "pipeline": [stage(input)] } },
         _ => Document::from_iter([(pick(input, &STAGES), value(input, 0))]),
     }
 }
