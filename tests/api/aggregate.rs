@@ -160,9 +160,80 @@ fn a_database_gives_documents_of_its_own() {
     refused(db.aggregate([doc! { "$match": {} }]).run().map(drop), 73, "a collection is required");
     refused(db.aggregate([]).run().map(drop), 73, "an empty pipeline");
     refused(db.aggregate([doc! { "$indexStats": {} }]).run().map(drop), 73, "'$indexStats'");
-    refused(db.aggregate([doc! { "$currentOp": {} }]).run().map(drop), 238, "$currentOp");
+    refused(db.aggregate([doc! { "$planCacheStats": {} }]).run().map(drop), 73, "'$planCacheStats'");
     refused(fixture.things.aggregate([documents]).run().map(drop), 73, "a database is required");
     refused(fixture.client.database("a b").aggregate([]).run().map(drop), 73, "a b");
+}
+
+#[test]
+fn a_database_tells_of_operations_and_sessions() {
+    let fixture = Fixture::new();
+    let (admin, shop) = (fixture.client.database("admin"), fixture.client.database("shop"));
+    let itself = doc! { "$match": { "ns": "admin.$cmd.aggregate", "command.aggregate": 1, "active": true } };
+    let options = doc! { "allUsers": true, "idleConnections": false };
+    for options in [doc! {}, options] {
+        let running = all(admin.aggregate([doc! { "$currentOp": options }, itself.clone()]).run());
+        assert_eq!(running.len(), 1, "{running:?}");
+    }
+    refused(shop.aggregate([doc! { "$currentOp": {} }]).run().map(drop), 73, "'admin' database");
+    refused(admin.aggregate([doc! { "$currentOp": 1 }]).run().map(drop), 9, "$currentOp");
+    refused(admin.aggregate([doc! { "$currentOp": { "some": true } }]).run().map(drop), 9, "'some'");
+    refused(admin.aggregate([doc! { "$currentOp": { "allUsers": 1 } }]).run().map(drop), 9, "'allUsers'");
+    refused(fixture.things.aggregate([doc! { "$currentOp": {} }]).run().map(drop), 73, "a database");
+
+    let sessions = |options: Document| shop.aggregate([doc! { "$listLocalSessions": options }]).run();
+    let users = [doc! { "user": "ada", "db": "admin" }];
+    for options in [doc! {}, doc! { "allUsers": true }, doc! { "users": users.to_vec() }] {
+        assert_eq!(all(sessions(options)), [doc! {}; 0]);
+    }
+    // It gives documents to the stages after it, none as well.
+    let counted = [doc! { "$listLocalSessions": {} }, doc! { "$facet": { "n": [{ "$count": "n" }] } }];
+    assert_eq!(all(shop.aggregate(counted).run()), [doc! { "n": [] }]);
+    let both = doc! { "allUsers": true, "users": users.to_vec() };
+    refused(sessions(both).map(drop), 72, "at the same time");
+    refused(sessions(doc! { "users": ["ada"] }).map(drop), 14, "users");
+    refused(sessions(doc! { "allUsers": 1 }).map(drop), 14, "allUsers");
+    refused(sessions(doc! { "all": true }).map(drop), 40415, "all");
+    refused(fixture.things.aggregate([doc! { "$listLocalSessions": {} }]).run().map(drop), 73, "a database");
+}
+
+#[test]
+fn an_index_build_is_among_the_operations_until_its_end() {
+    let fixture = Fixture::with((0..2_000).map(|id| doc! { "_id": id, "a": id }));
+    let admin = fixture.client.database("admin");
+    let builds = || {
+        let of = doc! { "$match": { "command.createIndexes": 1 } };
+        all(admin.aggregate([doc! { "$currentOp": {} }, of]).run())
+    };
+    let mut seen = Vec::new();
+    let model = cairndb::IndexModel::builder().keys(doc! { "a": 1 }).build();
+    let build = fixture.things.create_index(model).progress(|_| seen.extend(builds()));
+    build.run().expect("built");
+    let first = seen.first().expect("it was listed while it ran");
+    assert!(
+        first.get_str("msg").is_ok_and(|text| text.starts_with("Index Build: ") && text.ends_with("a_1"))
+    );
+    assert_eq!(first.get_str("ns").expect("a namespace"), fixture.things.namespace().to_string());
+    assert!(first.get_document("progress").is_ok_and(|progress| progress.contains_key("total")), "{first}");
+    assert!(builds().is_empty(), "it has ended");
+}
+
+#[test]
+fn no_plan_is_kept_that_could_be_shown() {
+    let fixture = nine();
+    let things = &fixture.things;
+    for options in [doc! {}, doc! { "allHosts": true }] {
+        assert_eq!(all(things.aggregate([doc! { "$planCacheStats": options }]).run()), [doc! {}; 0]);
+    }
+    refused(things.aggregate([doc! { "$planCacheStats": { "a": 1 } }]).run().map(drop), 9, "a");
+    refused(things.aggregate([doc! { "$planCacheStats": { "allHosts": 1 } }]).run().map(drop), 9, "allHosts");
+    refused(
+        things.aggregate([doc! { "$match": {} }, doc! { "$planCacheStats": {} }]).run().map(drop),
+        40602,
+        "",
+    );
+    let missing = fixture.client.database("shop").collection::<Document>("missing");
+    refused(missing.aggregate([doc! { "$planCacheStats": {} }]).run().map(drop), 50933, "shop.missing");
 }
 
 #[test]

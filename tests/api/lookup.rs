@@ -207,3 +207,58 @@ fn a_collection_that_is_replaced_meanwhile_is_read_as_the_old_or_the_new_one() {
         }
     });
 }
+
+#[test]
+fn an_explanation_tells_how_the_other_collection_is_read() {
+    let client = Client::builder().memory_budget(16 << 20).in_memory(true).open("").expect("made");
+    let database = database(&client, &[doc! { "a": 1 }], &[doc! { "b": 1, "c": 2 }]);
+    let index = cairndb::IndexModel::builder().keys(doc! { "b": 1 }).build();
+    database.collection::<Document>("foreign").create_index(index).run().expect("an index");
+    let only = doc! { "$match": { "c": { "$gt": 0 } } };
+    database.create_collection("some").view_on("foreign").pipeline([only]).run().expect("a view");
+    let grouped = doc! { "$group": { "_id": "$b" } };
+    database.create_collection("groups").view_on("foreign").pipeline([grouped]).run().expect("a view");
+    let told = |lookup: Document, verbosity: &str| {
+        let stages = [doc! { "$lookup": lookup }];
+        let aggregate = doc! { "aggregate": "local", "pipeline": stages, "cursor": {} };
+        let reply = database.run_command(doc! { "explain": aggregate, "verbosity": verbosity }).run();
+        let reply = reply.expect("explained");
+        let stage = reply.get_array("stages").expect("stages")[1].as_document().expect("a stage").clone();
+        stage.into_iter().filter(|(name, _)| name != "$lookup").collect::<Document>()
+    };
+    let check = |lookup: Document, expected: Document| {
+        assert_eq!(told(lookup.clone(), "queryPlanner"), expected, "{lookup}");
+        let executed = told(lookup, "executionStats");
+        assert!(expected.iter().all(|(name, value)| executed.get(name) == Some(value)), "{executed}");
+    };
+    let by = |from: &str, field: &str| {
+        doc! { "from": from, "localField": "a", "foreignField": field, "as": "x" }
+    };
+    let indexed = |name: &str, from: &str| {
+        doc! { "foreignCollection": format!("app.{from}"), "strategy": "IndexedLoopJoin", "indexName": name }
+    };
+    let hashed = |from: &str| doc! { "foreignCollection": format!("app.{from}"), "strategy": "HashJoin" };
+    check(by("foreign", "b"), indexed("b_1", "foreign"));
+    check(by("foreign", "_id"), indexed("_id_", "foreign"));
+    check(by("foreign", "c"), hashed("foreign"));
+    // A view that only filters has the indexes of its collection, and no other view has one.
+    check(by("some", "b"), indexed("b_1", "some"));
+    check(by("some", "c"), hashed("some"));
+    check(by("groups", "_id"), hashed("groups"));
+    let missing = doc! { "foreignCollection": "app.missing", "strategy": "NonExistentForeignCollection" };
+    check(by("missing", "b"), missing);
+
+    let pipeline =
+        |stage: Document| doc! { "from": "foreign", "let": { "v": "$a" }, "pipeline": [stage], "as": "x" };
+    let equal = |field: &str| doc! { "$match": { "$expr": { "$eq": [field, "$$v"] } } };
+    check(pipeline(equal("$b")), indexed("b_1", "foreign"));
+    check(pipeline(equal("$c")), hashed("foreign"));
+    let above = doc! { "$match": { "$expr": { "$gt": ["$c", "$$v"] } } };
+    let nested = doc! { "foreignCollection": "app.foreign", "strategy": "NestedLoopJoin" };
+    check(pipeline(above), nested.clone());
+    let mut once = nested;
+    once.insert("runsOnce", true);
+    check(pipeline(doc! { "$match": { "c": { "$gt": 1 } } }), once);
+    let given = doc! { "pipeline": [{ "$documents": [{ "b": 1 }] }], "localField": "a", "foreignField": "b", "as": "x" };
+    check(given, doc! { "strategy": "HashJoin" });
+}

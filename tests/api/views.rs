@@ -150,6 +150,23 @@ fn a_filter_on_a_view_uses_an_index_only_where_it_is_right() {
     let plan =
         explain(doc! { "aggregate": "open", "pipeline": [{ "$match": { "item": "ink" } }], "cursor": {} });
     assert!(plan.contains("IXSCAN"), "{plan}");
+    // The views that it goes through are named, from the one that was asked for down.
+    let views = |command: Document| {
+        let reply = run(&shop, doc! { "explain": command, "verbosity": "queryPlanner" });
+        let names = reply.get_array("views").map(|names| names.clone());
+        names
+            .map(|names| {
+                names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+            })
+            .ok()
+    };
+    let both = vec!["shop.sold".to_owned(), "shop.open".to_owned()];
+    assert_eq!(views(doc! { "find": "sold" }), Some(both.clone()));
+    assert_eq!(views(doc! { "count": "sold" }), Some(both.clone()));
+    assert_eq!(views(doc! { "distinct": "sold", "key": "sold" }), Some(both.clone()));
+    assert_eq!(views(doc! { "aggregate": "sold", "pipeline": [{ "$limit": 1 }], "cursor": {} }), Some(both));
+    assert_eq!(views(doc! { "find": "open" }), Some(vec!["shop.open".to_owned()]));
+    assert_eq!(views(doc! { "find": "orders" }), None);
     // Here `item` is another field than that of the documents, and the limit comes before the filter.
     let renamed = doc! { "$set": { "item": { "$concat": ["$item", "!"] } } };
     shop.create_collection("renamed").view_on("orders").pipeline([renamed]).run().expect("made");
@@ -163,6 +180,19 @@ fn a_filter_on_a_view_uses_an_index_only_where_it_is_right() {
     let hinted = |name: &str| named(&shop, "open").find(doc! {}).hint(Hint::Name(name.to_owned())).run();
     assert_eq!(hinted("item_1").expect("a cursor").count(), 3);
     refused(hinted("none"), 2, "none");
+    // A sort by `$natural` asks for the order of the collection, and wins over a hint as in a search of the collection.
+    for (sort, expected) in [(doc! { "$natural": 1 }, [1, 3, 4]), (doc! { "$natural": -1.0 }, [4, 3, 1])] {
+        let found = named(&shop, "open").find(doc! {}).sort(sort.clone()).run().expect("a cursor");
+        assert_eq!(ids(found), expected.map(Bson::from));
+        let hint = Hint::Name("item_1".to_owned());
+        let found = named(&shop, "open").find(doc! {}).sort(sort.clone()).hint(hint).run().expect("a cursor");
+        assert_eq!(ids(found), expected.map(Bson::from));
+        let found = batch(&shop, doc! { "find": "open", "sort": sort, "limit": 2, "skip": 1 });
+        assert_eq!(ids(found.into_iter().map(Ok)), [expected[1].into(), expected[2].into()]);
+    }
+    for sort in [doc! { "$natural": 0 }, doc! { "$natural": 1, "item": 1 }] {
+        refused(named(&shop, "open").find(doc! {}).sort(sort).run().map(drop), 2, "$natural");
+    }
 }
 
 #[test]

@@ -231,7 +231,9 @@ impl Engine {
         stages: &[Document],
         variables: &Document,
     ) -> Result<Vec<Document>, Refusal> {
-        let is_on_database = stages.first().is_some_and(|stage| stage.contains_key("$documents"));
+        let is_on_database = stages.first().is_some_and(|stage| {
+            ["$documents", "$currentOp", "$listLocalSessions"].iter().any(|name| stage.contains_key(*name))
+        });
         let target = if is_on_database { Bson::Int32(1) } else { Bson::from(collection) };
         let command = doc! { "aggregate": target, "pipeline": stages, "cursor": {} };
         self.batch(with_let(command, variables))

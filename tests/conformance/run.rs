@@ -176,10 +176,12 @@ fn aggregated(
     let documents = match pipeline.source() {
         Source::Collection => documents,
         Source::Documents(documents) => documents.clone(),
-        Source::CollStats(_) | Source::IndexStats => Vec::new(),
-        Source::CurrentOp(_) => {
-            return Err(Refusal { code: 238, text: "stage $currentOp is not supported".to_owned() });
-        }
+        // The state of an engine, or of its clients.
+        Source::CollStats(_)
+        | Source::IndexStats
+        | Source::CurrentOp(_)
+        | Source::ListLocalSessions(_)
+        | Source::PlanCacheStats => Vec::new(),
     };
     let input = Given::new(documents.into_iter().map(Ok::<_, query::pipeline::error::Error>));
     pipeline.run_with(input, &others.shared()).map(|document| Ok(plain(&document?))).collect()

@@ -60,6 +60,8 @@ pub(crate) struct ViewSet {
 pub(crate) struct Resolved {
     /// The name that is no view. A collection may have it, or none.
     pub(crate) base: String,
+    /// The names of the views, from the one that was asked for down.
+    pub(crate) views: Vec<String>,
     pub(crate) stages: Vec<Document>,
     /// How all of the views compare texts.
     pub(crate) collation: Collation,
@@ -192,12 +194,14 @@ impl ViewSet {
     pub(crate) fn resolve(&self, name: &str) -> Result<Option<Resolved>> {
         let Some(view) = self.views.get(name) else { return Ok(None) };
         let (mut base, mut parts) = (&view.definition.on, vec![&view.definition.pipeline]);
+        let mut names = vec![name.to_owned()];
         while let Some(below) = self.views.get(base) {
             // Refused when it was made. Checked again, because a stored catalog may have come from anywhere.
             if parts.len() == DEPTH_MAX {
                 return Err(too_deep());
             }
             parts.push(&below.definition.pipeline);
+            names.push(base.clone());
             base = &below.definition.on;
         }
         // The outermost view comes last.
@@ -209,7 +213,8 @@ impl ViewSet {
             return Err(refused(Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED, message));
         }
         // Those below it have the same, which was made sure of when they were made.
-        Ok(Some(Resolved { base: base.clone(), stages, collation: view.definition.collation.clone() }))
+        let collation = view.definition.collation.clone();
+        Ok(Some(Resolved { base: base.clone(), views: names, stages, collation }))
     }
 }
 

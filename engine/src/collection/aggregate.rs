@@ -5,17 +5,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
-use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::writer::WritingStage;
 use query::pipeline::{Pipeline, Source};
 
-use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::views::{Resolved, is_a_view};
-use crate::codes::{refused, unsupported};
-use crate::collection::handle::{Collection, Viewed};
+use crate::collection::handle::Collection;
 use crate::collection::others::{Others, refuse_override};
-use crate::collection::size::storage_stats;
+use crate::collection::sources::{foreign_views, on_collection, on_database};
 use crate::collection::write_results::Written;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -28,7 +25,6 @@ use crate::execute::rows::{Rows, WorkReport};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::{CursorRequest, Watch};
-use crate::names::validate_database;
 use crate::namespace::Namespace;
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
 use crate::plan::order::check_hint;
@@ -294,21 +290,26 @@ impl<'a, T> Aggregate<'a, T> {
         if let Some(stage) = own.writer() {
             self.written(stage, own.variables())?.check(depth)?;
         }
-        let piped = |pipeline: &Pipeline, piped: Piped, stages: &[Document], namespace| {
-            let stages = executed(pipeline, stages, 0)?;
-            let done = drained(piped, depth)?;
-            Ok(ExplainedPipeline { namespace, search: None, stages, done })
-        };
+        // Their joins are looked at by themselves: a source has no snapshot that they could share.
+        let piped =
+            |shared: &Shared, db: &str, pipeline: &Pipeline, piped: Piped, stages: &[Document], namespace| {
+                let foreign = foreign_views(shared, db, pipeline)?;
+                let stages = executed(pipeline, stages, 0, (&foreign, db))?;
+                let done = drained(piped, depth)?;
+                Ok(ExplainedPipeline { namespace, views: Vec::new(), search: None, stages, done })
+            };
         match &self.target {
             // Only a pipeline over documents has a plan. The other sources choose nothing.
-            Target::Collection(collection) => self.on_base(collection, own, |base, pipeline, stages| {
+            Target::Collection(collection) => self.on_base(collection, own, |base, pipeline, given| {
                 if *pipeline.source() == Source::Collection {
-                    return explain_search(base, pipeline, stages, &self.options, depth);
+                    return explain_search(base, pipeline, given, &self.options, depth);
                 }
-                piped(&pipeline.clone(), on_collection(base, pipeline)?, stages, Some(base.namespace()))
+                let (shared, db) = (base.shared(), base.valid_namespace()?.db.as_str());
+                let (parsed, namespace) = (pipeline.clone(), Some(base.namespace()));
+                piped(shared, db, &parsed, on_collection(base, pipeline)?, given.stages, namespace)
             }),
             Target::Database { shared, name, .. } => {
-                piped(&own.clone(), on_database(shared, name, own)?, &self.pipeline, None)
+                piped(shared, name, &own.clone(), on_database(shared, name, own)?, &self.pipeline, None)
             }
         }
     }
@@ -351,27 +352,30 @@ impl<'a, T> Aggregate<'a, T> {
         &self,
         collection: &Collection<RawDocumentBuf>,
         own: Pipeline,
-        read: impl Fn(&Collection<RawDocumentBuf>, Pipeline, &[Document]) -> Result<R>,
+        read: impl Fn(&Collection<RawDocumentBuf>, Pipeline, Given<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Some(mut views) = collection.views()? else { return read(collection, own, &self.pipeline) };
+        let plain = Given { stages: &self.pipeline, views: &[] };
+        let Some(mut views) = collection.views()? else { return read(collection, own, plain) };
         // A source describes a collection, or takes its place, and a view is none.
         if *own.source() != Source::Collection {
             return Err(is_a_view(&collection.namespace()));
         }
         loop {
-            let Some(Resolved { base, mut stages, collation }) = views.resolve(collection.name())? else {
-                return read(collection, own, &self.pipeline);
+            let Some(resolved) = views.resolve(collection.name())? else {
+                return read(collection, own, plain);
             };
+            let Resolved { base, views: names, mut stages, collation } = resolved;
             refuse_override(own.variables(), &collation)?;
             stages.extend(self.pipeline.iter().cloned());
-            let done = read(&collection.beside(&base), self.parse(&stages)?, &stages)?;
+            let given = Given { stages: &stages, views: &names };
+            let done = read(&collection.beside(&base), self.parse(&stages)?, given)?;
             // The snapshot was taken in between. The old definition may have read what only a new one explains.
             let now = collection.views()?;
             if now.as_ref().is_some_and(|now| now.is_same(&views)) {
                 return Ok(done);
             }
             own.variables().operation().look()?;
-            let Some(now) = now else { return read(collection, own, &self.pipeline) };
+            let Some(now) = now else { return read(collection, own, plain) };
             views = now;
         }
     }
@@ -401,6 +405,8 @@ impl<'a, T> Aggregate<'a, T> {
 pub(crate) struct ExplainedPipeline {
     /// The collection that is read: of a view the one that it comes down to. `None` if there is none.
     pub(crate) namespace: Option<Namespace>,
+    /// The views that it goes through, from the one that was named down.
+    pub(crate) views: Vec<Namespace>,
     /// The search at its start. `None` if its documents do not come from the collection.
     pub(crate) search: Option<Explained>,
     /// The stages that are not part of the search.
@@ -409,58 +415,18 @@ pub(crate) struct ExplainedPipeline {
     pub(crate) done: Option<PipelineWork>,
 }
 
+/// The stages of a pipeline as they were given, those of views first, and the names of these views.
+#[derive(Clone, Copy)]
+struct Given<'g> {
+    stages: &'g [Document],
+    views: &'g [String],
+}
+
 /// What a pipeline did. Moves of a sort or a group to a file, that of the search included, are its `spills`.
 #[derive(Clone, Copy)]
 pub(crate) struct PipelineWork {
     pub(crate) rows: u64,
     pub(crate) spills: u64,
-}
-
-/// Opens a pipeline whose source describes the collection: `$collStats`, `$indexStats`.
-fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) -> Result<Piped> {
-    let documents = match pipeline.source() {
-        // Both callers search the collection themselves.
-        Source::Collection => Vec::new(),
-        // The state in memory has the names and keys, and counts the scans.
-        Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
-        Source::CollStats(asked) => {
-            let asked = Asked::parse(&Document::try_from(asked)?)?;
-            // Not within the view: the first count after a crash reads all documents, on a view of its own.
-            let operation = pipeline.variables().operation();
-            let count = if asked.count { collection.known_count(operation)? } else { None };
-            let stats = collection.view(|viewed| asked.stats(viewed, count))?;
-            // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
-            vec![stats.ok_or_else(|| {
-                let namespace = collection.namespace();
-                refused(
-                    Code::NAMESPACE_NOT_FOUND,
-                    format!("$collStats: collection {namespace} does not exist"),
-                )
-            })?]
-        }
-        // In MongoDB these stages belong to a database.
-        Source::Documents(_) | Source::CurrentOp(_) => {
-            let (stage, name) = (pipeline.source().stage().unwrap_or_default(), collection.name());
-            return Err(refused(
-                Code::INVALID_NAMESPACE,
-                format!("{{aggregate: '{name}'}} is not valid for '{stage}'; a database is required."),
-            ));
-        }
-    };
-    let foreign = foreign_views(collection.shared(), &collection.valid_namespace()?.db, &pipeline)?;
-    Ok(Piped::over_documents(pipeline, documents, foreign))
-}
-
-/// The other collections of a pipeline whose own documents come from no collection, all at one moment.
-fn foreign_views(shared: &Shared, db: &str, pipeline: &Pipeline) -> Result<ForeignViews> {
-    let others = Others::of(pipeline);
-    // Most of these pipelines read nothing else, and then need no snapshot.
-    if others.is_empty() {
-        return Ok(ForeignViews::default());
-    }
-    let database = shared.store.enter()?;
-    let (_, foreign) = others.take(&shared.catalog, &database, db, &|| Ok(None))?;
-    Ok(foreign)
 }
 
 /// Opens the search at the start of the pipeline, with the other stages after it.
@@ -513,10 +479,12 @@ fn piped(
 fn explain_search(
     collection: &Collection<RawDocumentBuf>,
     mut pipeline: Pipeline,
-    stages: &[Document],
+    given: Given<'_>,
     options: &AggregateOptions,
     depth: Depth,
 ) -> Result<ExplainedPipeline> {
+    let stages = given.stages;
+    let views = given.views.iter().map(|name| collection.beside(name).namespace()).collect();
     let (search, filter) = leading(&mut pipeline, options.hint.as_ref())?;
     let hint = options.hint.as_ref();
     // The stage that writes is the last one, and not among those that give documents.
@@ -525,13 +493,21 @@ fn explain_search(
     // A pipeline that is only a search is explained as a `find` is.
     let Some(first) = pipeline.first_position().or(writer) else {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages: Vec::new(), done: None });
+        let (search, stages) = (Some(explained), Vec::new());
+        return Ok(ExplainedPipeline { namespace, views, search, stages, done: None });
     };
     // What the search took over is shown by its plan. Only the stages after it are listed.
-    let stages = executed(&pipeline, stages, first)?;
+    let db = &collection.valid_namespace()?.db;
+    let others = Others::of(&pipeline);
+    let foreign = if others.is_empty() {
+        ForeignViews::default()
+    } else {
+        collection.search_with(&others, |_| Ok(()))?.1
+    };
+    let stages = executed(&pipeline, stages, first, (&foreign, db))?;
     if depth == Depth::Plan {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done: None });
+        return Ok(ExplainedPipeline { namespace, views, search: Some(explained), stages, done: None });
     }
     // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
     // can end it early.
@@ -548,17 +524,33 @@ fn explain_search(
     // `drained` has dropped the rows, and their drop filled the report.
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());
-    Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done })
+    Ok(ExplainedPipeline { namespace, views, search: Some(explained), stages, done })
 }
 
-/// The stages from the position `first` on, as they are executed.
-fn executed(pipeline: &Pipeline, stages: &[Document], first: usize) -> Result<Vec<Document>> {
+/// The stages from the position `first` on, as they are executed. Each `$lookup` tells how it finds documents of `foreign`, which are
+/// of one database.
+fn executed(
+    pipeline: &Pipeline,
+    stages: &[Document],
+    first: usize,
+    foreign: (&ForeignViews, &str),
+) -> Result<Vec<Document>> {
+    let (foreign, db) = foreign;
+    let joins = pipeline.joins();
     let stages = (0..).zip(stages).skip(first);
     let stages = stages.filter_map(|(position, stage)| {
         let shown = |stage: RawDocumentBuf| pipeline.executed_stage(position, &stage);
-        RawDocumentBuf::try_from(stage).map(shown).transpose()
+        let shown = RawDocumentBuf::try_from(stage).map(shown).transpose()?;
+        Some((position, shown))
     });
-    stages.map(|stage| Ok(Document::try_from(&stage?)?)).collect()
+    let told = |(position, stage): (usize, bson::error::Result<RawDocumentBuf>)| {
+        let mut stage = Document::try_from(&stage?)?;
+        if let Some(join) = joins.iter().find(|join| join.position == position) {
+            stage.extend(foreign.strategy(db, join)?);
+        }
+        Ok(stage)
+    };
+    stages.map(told).collect()
 }
 
 /// Executes the pipeline to its end, if `depth` asks for that, and returns what it did.
@@ -569,111 +561,4 @@ fn drained(mut piped: Piped, depth: Depth) -> Result<Option<PipelineWork>> {
     }
     let spills = piped.operation().spills();
     Ok((depth == Depth::Execution).then_some(PipelineWork { rows, spills }))
-}
-
-fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped> {
-    validate_database(name)?;
-    // A closed store refuses, though the documents of the pipeline could still be computed.
-    let _in_use = shared.store.enter()?;
-    match pipeline.source() {
-        Source::Documents(documents) => {
-            let documents = documents.clone();
-            let foreign = foreign_views(shared, name, &pipeline)?;
-            Ok(Piped::over_documents(pipeline, documents, foreign))
-        }
-        // An empty list would say that no operation is running.
-        Source::CurrentOp(_) => {
-            Err(unsupported("stage $currentOp is not supported: operations are recorded by a server only"))
-        }
-        // The source is a collection if the first stage is none of the sources, such as `$match`: it is named instead.
-        Source::Collection | Source::CollStats(_) | Source::IndexStats => {
-            let stage = pipeline.source().stage().or(pipeline.first_stage());
-            let stage = stage.map_or_else(|| "an empty pipeline".to_owned(), |stage| format!("'{stage}'"));
-            Err(refused(
-                Code::INVALID_NAMESPACE,
-                format!("{{aggregate: 1}} is not valid for {stage}; a collection is required."),
-            ))
-        }
-    }
-}
-
-/// The documents of `$indexStats`. `accesses` counts scans since the store was opened, or the index made; the index on `_id`
-/// has none, because a lookup of a record is not counted.
-fn index_stats(indexes: &[Index]) -> Result<Vec<RawDocumentBuf>> {
-    // The records themselves are the index on `_id`, so the list of indexes does not have it.
-    let id = doc! { "name": ID_INDEX_NAME, "key": { "_id": 1 }, "spec": { "key": { "_id": 1 }, "name": ID_INDEX_NAME } };
-    let others = indexes.iter().map(|index| {
-        // As in MongoDB, a description has only the options that are set.
-        let spec = index.describe();
-        let scans = i64::try_from(index.uses.scans()).unwrap_or(i64::MAX);
-        let accesses = doc! { "ops": scans, "since": index.uses.since };
-        doc! { "name": &index.name, "key": index.key_pattern(), "accesses": accesses, "spec": spec }
-    });
-    std::iter::once(id).chain(others).map(|stats| Ok(RawDocumentBuf::try_from(&stats)?)).collect()
-}
-
-/// The parsed options of `$collStats`.
-struct Asked {
-    count: bool,
-    /// The number that sizes are divided by. `None` if sizes are not asked for.
-    storage: Option<i64>,
-}
-
-impl Asked {
-    fn parse(options: &Document) -> Result<Self> {
-        let mut asked = Self { count: false, storage: None };
-        for (option, value) in options {
-            let wrong = || {
-                refused(
-                    Code::FAILED_TO_PARSE,
-                    format!("$collStats needs an object as '{option}', not {value}"),
-                )
-            };
-            match option.as_str() {
-                // MongoDB's `count` has no options, so its document must be empty.
-                "count" => {
-                    value.as_document().filter(|given| given.is_empty()).ok_or_else(wrong)?;
-                    asked.count = true;
-                }
-                "storageStats" => asked.storage = Some(scale(value.as_document().ok_or_else(wrong)?)?),
-                // MongoDB has these, so they are refused as not supported, and not as unknown.
-                "latencyStats" | "queryExecStats" | "operationStats" => {
-                    return Err(unsupported(format!("'{option}' of $collStats is not supported")));
-                }
-                _ => {
-                    let message = format!("BSON field '$collStats.{option}' is an unknown field.");
-                    return Err(refused(Code::IDL_UNKNOWN_FIELD, message));
-                }
-            }
-        }
-        Ok(asked)
-    }
-
-    /// The document of `$collStats`. The size of the documents is exact, by reading every one; what files and indexes take is
-    /// estimated.
-    fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
-        let mut told = doc! { "ns": viewed.state.namespace.to_string(), "localTime": DateTime::now() };
-        // This reads all documents, so it is done only if the caller asks for it.
-        if let Some(scale) = self.storage {
-            told.insert("storageStats", storage_stats(viewed, scale)?);
-        }
-        if let Some(count) = count {
-            told.insert("count", i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        Ok(RawDocumentBuf::try_from(&told)?)
-    }
-}
-
-fn scale(options: &Document) -> Result<i64> {
-    if let Some(option) = options.keys().find(|option| *option != "scale") {
-        let message = format!("BSON field '$collStats.storageStats.{option}' is an unknown field.");
-        return Err(refused(Code::IDL_UNKNOWN_FIELD, message));
-    }
-    // Without a scale MongoDB's sizes are in bytes.
-    let Some(scale) = options.get("scale") else { return Ok(1) };
-    let given = scale.as_i32().map(i64::from).or(scale.as_i64());
-    let given = given.filter(|given| *given > 0);
-    given.ok_or_else(|| {
-        refused(Code::FAILED_TO_PARSE, format!("$collStats needs an integer above 0 as 'scale', not {scale}"))
-    })
 }

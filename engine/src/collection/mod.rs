@@ -33,6 +33,7 @@ mod out;
 mod rename;
 mod replace;
 mod size;
+mod sources;
 mod stats;
 mod truncate;
 mod update;

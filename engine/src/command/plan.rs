@@ -10,6 +10,8 @@ use crate::results::number;
 /// What the reply to an explained command is made of.
 pub(super) struct Plan {
     namespace: String,
+    /// The views that the command goes through.
+    views: Vec<String>,
     /// `None` for a pipeline that reads no collection.
     search: Option<Explained>,
     /// The stages of a pipeline that follow the search.
@@ -30,19 +32,23 @@ pub(super) enum Verbosity {
 impl Plan {
     pub(super) fn of<T>(collection: &Collection<T>, explained: Explained) -> Self {
         let namespace = collection.namespace().to_string();
-        Self { namespace, search: Some(explained), stages: Vec::new(), done: None }
+        Self { namespace, views: Vec::new(), search: Some(explained), stages: Vec::new(), done: None }
     }
 
     pub(super) fn of_pipeline(namespace: String, explained: ExplainedPipeline) -> Self {
-        let ExplainedPipeline { namespace: base, search, stages, done } = explained;
+        let ExplainedPipeline { namespace: base, views, search, stages, done } = explained;
+        let views = views.iter().map(ToString::to_string).collect();
         // Of a view the collection that it comes down to is what was planned for.
         let namespace = base.map_or(namespace, |base| base.to_string());
-        Self { namespace, search, stages, done }
+        Self { namespace, views, search, stages, done }
     }
 
     pub(super) fn into_reply(self, verbosity: Verbosity) -> Document {
-        let Self { namespace, search, stages, done } = self;
+        let Self { namespace, views, search, stages, done } = self;
         let mut reply = doc! { "explainVersion": "1" };
+        if !views.is_empty() {
+            reply.insert("views", views);
+        }
         let search = search.map(|search| told(&search, &namespace, verbosity));
         // A search alone is explained at the top level; in front of stages it is the stage `$cursor`, as in MongoDB.
         if stages.is_empty() {

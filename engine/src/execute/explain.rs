@@ -171,6 +171,11 @@ impl Explained {
         self
     }
 
+    /// The index that the search reads. Returns `None` if it reads all documents.
+    pub(crate) fn index_name(&self) -> Option<String> {
+        self.stages.iter().find_map(PlanStage::index_name).map(str::to_owned)
+    }
+
     /// How many rows were returned. 0 if the search was not run.
     pub(crate) fn rows(&self) -> u64 {
         self.execution.map_or(0, |execution| execution.rows)

@@ -11,14 +11,16 @@ use index::path::FieldPath;
 use query::expression::Variables;
 use query::pipeline::Pipeline;
 use query::pipeline::foreign::{Documents, FieldIndex, Foreign};
+use query::pipeline::joins::ForeignJoin;
 
 use crate::error::{Error, Result};
+use crate::execute::explain::Explained;
 use crate::execute::field_lookup::FieldLookup;
 use crate::execute::leading::leading;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::row_stream::RowStream;
-use crate::execute::rows::Rows;
+use crate::execute::rows::{Rows, Search};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
@@ -64,6 +66,55 @@ impl ForeignViews {
         Self { all: Arc::new(Tables { read, derived }) }
     }
 
+    /// How a `$lookup` finds documents of another collection, by MongoDB's names. `db` is the database of all.
+    pub(crate) fn strategy(&self, db: &str, join: &ForeignJoin<'_>) -> Result<Document> {
+        let mut told = Document::new();
+        let index = match join.collection {
+            None => None,
+            Some(collection) => {
+                told.insert("foreignCollection", format!("{db}.{collection}"));
+                let Some((view, filter)) = self.searched(collection, &join.filter)? else {
+                    // Another view has no index; it is read as a whole.
+                    return Ok(by_reading(join, told));
+                };
+                let Some(view) = view else {
+                    told.insert("strategy", "NonExistentForeignCollection");
+                    return Ok(told);
+                };
+                let selector = Selector::with_variables(&filter, join.variables.clone())?;
+                let Some(again) = view.again() else { return Ok(told) };
+                match Matches::open_indexed(again, &selector)? {
+                    Some(_) if !filter.is_empty() => {
+                        Explained::of(&filter, &Search::of(selector), &view)?.index_name()
+                    }
+                    Some(_) | None => None,
+                }
+            }
+        };
+        let Some(index) = index else { return Ok(by_reading(join, told)) };
+        told.insert("strategy", "IndexedLoopJoin");
+        told.insert("indexName", index);
+        Ok(told)
+    }
+
+    /// The collection that a search in a collection or a view reads, absent if it does not exist, and the filter of the search.
+    /// Returns `None` for a view that is more than a filter.
+    fn searched(
+        &self,
+        collection: &str,
+        filter: &RawDocument,
+    ) -> Result<Option<(Option<ReadView>, Document)>> {
+        let filter = Document::try_from(filter)?;
+        let Some(derived) = self.all.derived.get(collection) else {
+            return Ok(Some((self.view(collection), filter)));
+        };
+        // Another view gives documents that no index knows: it has to be read as a whole.
+        let Some(own) = &derived.only_filter else { return Ok(None) };
+        let both: [Bson; 2] = [own.clone().into(), filter.into()];
+        let filter = Document::from_iter([("$and".to_owned(), Bson::Array(both.into()))]);
+        Ok(Some((self.view(&derived.base), filter)))
+    }
+
     fn view(&self, collection: &str) -> Option<ReadView> {
         self.all.read.get(collection).and_then(ReadView::again)
     }
@@ -89,16 +140,8 @@ impl Foreign<Error> for ForeignViews {
         variables: &Variables,
     ) -> Result<Option<Documents<Error>>> {
         let stream = |rows| Box::new(RowStream::new(rows, variables.operation().clone())) as Documents<Error>;
-        let mut filter = Document::try_from(filter)?;
-        let mut base = collection;
-        if let Some(derived) = self.all.derived.get(collection) {
-            // Another view gives documents that no index knows: it has to be read as a whole.
-            let Some(own) = &derived.only_filter else { return Ok(None) };
-            let both: [Bson; 2] = [own.clone().into(), filter.into()];
-            filter = Document::from_iter([("$and".to_owned(), Bson::Array(both.into()))]);
-            base = &derived.base;
-        }
-        let Some(view) = self.view(base) else { return Ok(Some(stream(None))) };
+        let Some((view, filter)) = self.searched(collection, filter)? else { return Ok(None) };
+        let Some(view) = view else { return Ok(Some(stream(None))) };
         let selector = Selector::with_variables(&filter, variables.clone())?;
         let matches = Matches::open_indexed(view, &selector)?;
         Ok(matches.map(|matches| stream(Some(Rows::of(matches)))))
@@ -129,4 +172,13 @@ impl Foreign<Error> for ForeignViews {
         let lookup = self.view(collection).and_then(|view| FieldLookup::of(&view, field, variables));
         Ok(lookup.map(|lookup| Box::new(lookup) as Box<dyn FieldIndex<Error> + Send + Sync>))
     }
+}
+
+/// How a `$lookup` finds documents without an index.
+fn by_reading(join: &ForeignJoin<'_>, mut told: Document) -> Document {
+    told.insert("strategy", if join.is_keyed { "HashJoin" } else { "NestedLoopJoin" });
+    if join.runs_once {
+        told.insert("runsOnce", true);
+    }
+    told
 }

@@ -12,7 +12,7 @@ use index::spec::IndexField;
 use index::wildcard::WILDCARD;
 use query::planner::{Access, EntryScan, Plan};
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::settings::COLLATION;
 use crate::document::print::{print_value, with_sort_keys_shown};
 use crate::execute::matches::Examined;
@@ -45,6 +45,18 @@ impl PlanStage {
     /// Whether the stage reads entries of an index.
     fn reads_entries(&self) -> bool {
         matches!(self.name, "IXSCAN" | "DISTINCT_SCAN" | "COUNT_SCAN")
+    }
+
+    /// The index that the stage reads, or the first of those that it joins. Returns `None` if it reads none.
+    pub(super) fn index_name(&self) -> Option<&str> {
+        match self.name {
+            // The records are the index on `_id`.
+            "IDHACK" | "CLUSTERED_IXSCAN" => Some(ID_INDEX_NAME),
+            _ => {
+                let joined = self.joined.iter().flatten().find_map(Self::index_name);
+                self.about.get_str("indexName").ok().or(joined)
+            }
+        }
     }
 
     /// Whether the stage reads records without a stage below it.

@@ -117,7 +117,14 @@ impl LookupArgument {
                 let (found, code) = ("both".to_owned(), Code::INVALID_NAMESPACE);
                 return Err(Fault::Operand { stage: STAGE, expected, found, code });
             }
-            (_, source @ (Source::CollStats(_) | Source::IndexStats | Source::CurrentOp(_))) => {
+            (
+                _,
+                source @ (Source::CollStats(_)
+                | Source::IndexStats
+                | Source::CurrentOp(_)
+                | Source::ListLocalSessions(_)
+                | Source::PlanCacheStats),
+            ) => {
                 let stage = format!("{} in {STAGE}", source.stage().unwrap_or(STAGE));
                 return Err(Fault::Unsupported { stage });
             }

@@ -29,6 +29,7 @@ mod group;
 mod group_table;
 mod grouping;
 mod joining;
+pub mod joins;
 mod lookup;
 mod memory;
 pub mod merge;
@@ -68,6 +69,7 @@ use crate::expression::{Variables, reads_metadata};
 use crate::pipeline::correlation::reads_unset;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::foreign::{Foreign, NoForeign};
+use crate::pipeline::joins::ForeignJoin;
 use crate::pipeline::lookup::LookupArgument;
 use crate::pipeline::stage::{FacetPipeline, Join, Nesting, ParsedStage, PlacedStage, Stage, Union};
 use crate::pipeline::stream::Stream;
@@ -287,6 +289,11 @@ impl Pipeline {
     /// ```
     pub fn executed_stage(&self, position: usize, given: &RawDocument) -> Option<RawDocumentBuf> {
         executed::stage(&self.stages, position, given)
+    }
+
+    /// What the `$lookup` stages that are not within others ask other collections for.
+    pub fn joins(&self) -> Vec<ForeignJoin<'_>> {
+        joins::of(&self.stages, &self.variables.without_metadata())
     }
 
     /// Runs the stages over a stream of documents. The stream is not read before the first result is requested. Other

@@ -26,6 +26,10 @@ pub enum Source {
     IndexStats,
     /// `$currentOp` with its options: the running operations.
     CurrentOp(RawDocumentBuf),
+    /// `$listLocalSessions` with its options: the sessions of clients.
+    ListLocalSessions(RawDocumentBuf),
+    /// `$planCacheStats`: the plans that are kept for the collection.
+    PlanCacheStats,
 }
 
 impl Source {
@@ -44,6 +48,8 @@ impl Source {
             Self::CollStats(_) => Some("$collStats"),
             Self::IndexStats => Some("$indexStats"),
             Self::CurrentOp(_) => Some("$currentOp"),
+            Self::ListLocalSessions(_) => Some("$listLocalSessions"),
+            Self::PlanCacheStats => Some("$planCacheStats"),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::pipeline::graph_lookup::GraphLookup;
 use crate::pipeline::group::Group;
 use crate::pipeline::lookup::{self, Lookup, LookupArgument};
 use crate::pipeline::merge::Merge;
-use crate::pipeline::options::object;
+use crate::pipeline::options::{object, options};
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample;
 use crate::pipeline::shape::{self, Shape};
@@ -240,7 +240,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$indexStats", StageKind::Source(index_stats)),
     ("$limit", StageKind::Stages(limit)),
     ("$listClusterCatalog", StageKind::Unsupported),
-    ("$listLocalSessions", StageKind::Unsupported),
+    ("$listLocalSessions", StageKind::Source(list_local_sessions)),
     ("$listSampledQueries", StageKind::Unsupported),
     ("$listSearchIndexes", StageKind::Unsupported),
     ("$listSessions", StageKind::Unsupported),
@@ -248,7 +248,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$match", StageKind::Stages(match_stage)),
     ("$merge", StageKind::Merge),
     ("$out", StageKind::Out),
-    ("$planCacheStats", StageKind::Unsupported),
+    ("$planCacheStats", StageKind::Source(plan_cache_stats)),
     ("$project", StageKind::Shape(shape::project)),
     ("$querySettings", StageKind::Unsupported),
     ("$queryStats", StageKind::Unsupported),
@@ -512,6 +512,22 @@ fn coll_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
 /// Parses `$currentOp`. Its options are the caller's to read.
 fn current_op(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
     Ok(Source::CurrentOp(object("$currentOp", operand, Code::FAILED_TO_PARSE)?.to_owned()))
+}
+
+/// Parses `$listLocalSessions`. Its options are the caller's to read.
+fn list_local_sessions(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
+    Ok(Source::ListLocalSessions(object("$listLocalSessions", operand, Code::FAILED_TO_PARSE)?.to_owned()))
+}
+
+/// Parses `$planCacheStats`. All hosts are the only one.
+fn plan_cache_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
+    const STAGE: &str = "$planCacheStats";
+    let code = Code::FAILED_TO_PARSE;
+    let [all_hosts] = options(STAGE, ["allHosts"], operand, code, code)?;
+    match all_hosts {
+        None | Some(RawBsonRef::Boolean(_)) => Ok(Source::PlanCacheStats),
+        Some(other) => Err(wrong(STAGE, "a boolean as 'allHosts'", other, code)),
+    }
 }
 
 /// Parses `$indexStats`, which has no options.

@@ -57,9 +57,14 @@ impl UnionArgument {
                 let expected = "'coll' or a pipeline that begins with $documents";
                 refused("both", expected, Code::INVALID_NAMESPACE)
             }
-            (_, source @ (Source::CollStats(_) | Source::IndexStats | Source::CurrentOp(_))) => {
-                Err(Fault::InUnion { stage: source.stage().unwrap_or(NAME) })
-            }
+            (
+                _,
+                source @ (Source::CollStats(_)
+                | Source::IndexStats
+                | Source::CurrentOp(_)
+                | Source::ListLocalSessions(_)
+                | Source::PlanCacheStats),
+            ) => Err(Fault::InUnion { stage: source.stage().unwrap_or(NAME) }),
         }
     }
 }
