@@ -177,7 +177,7 @@ impl CreateCollection<'_> {
     /// the collection and its index on `_id` are described, which may have another name than `_id_`.
     ///
     /// ```
-    /// # use cairndb::{Client, ClusteredIndex, bson::{Document, doc}};
+    /// # use cairndb::{Client, ClusteredIndex, bson::Document};
     /// # fn main() -> cairndb::Result<()> {
     /// # let folder = tempfile::tempdir()?;
     /// # let client = Client::open(folder.path().join("db"))?;
