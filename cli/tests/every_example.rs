@@ -344,7 +344,7 @@ fn pages() -> Vec<String> {
             let is_passed_over = name.starts_with('.') || matches!(name.as_str(), "target" | "node_modules");
             if entry.file_type().expect("it works").is_dir() && !is_passed_over {
                 folders.push(path);
-            } else if name.ends_with(".md") {
+            } else if path.extension().is_some_and(|ending| ending == "md") {
                 found.push(path.to_str().expect("a path").to_owned());
             }
         }
