@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -11,6 +11,7 @@ SECONDS_EACH ?= 60
 SECONDS ?= 60
 MINUTES ?= 120
 CONNECTIONS ?= 100
+COLLECTIONS ?= 10000
 TARGETS ?=
 CUTS ?= 6000
 FAULTS ?= 2500
@@ -157,6 +158,9 @@ interleavings: ## Run the threads of sequences and of a whole database in SCHEDU
 	    cargo test --release --locked -p cairndb --test interleavings -- --nocapture
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
+collections: ## Make COLLECTIONS collections with an index each, open them again, and print what that takes.
+	@$(SETUP) && CAIRNDB_COLLECTIONS=$(COLLECTIONS) cargo test --release --locked -p cairndb-cli --test collections -- --nocapture
+
 in-memory: ## Run the suites on databases in memory.
 	@$(SETUP) && export CAIRNDB_IN_MEMORY=1 && \
 	    cargo test --release --locked -p cairndb-tests --test model --test conformance && \
