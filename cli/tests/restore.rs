@@ -358,6 +358,11 @@ fn what_is_no_dump_is_refused_before_anything_is_made() {
         assert!(!target.path("made").exists(), "{name}");
     };
     check("absent", 1, "absent");
+    new("nothing", &[]);
+    std::fs::create_dir_all(target.path("nothing")).unwrap();
+    check("nothing", 2, "nothing is no dump: it has neither prelude.json nor");
+    new("photos", &[("summer/a.jpg", b"x"), ("notes.txt", b"x")]);
+    check("photos", 2, "photos is no dump");
     check("db", 2, "is a store or a backup of one, and no dump: copy the folder");
     new("missing", &[("shop/a.metadata.json", b"{}")]);
     check("missing", 1, "shop/a.bson is missing");

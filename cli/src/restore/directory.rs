@@ -42,9 +42,11 @@ struct Pair {
 pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
     check_root(root)?;
     let mut listed = Listed::default();
+    let mut is_dump = false;
     for name in ["prelude.json", "prelude.json.gz"] {
         let path = root.join(name);
         if path.exists() {
+            is_dump = true;
             let prelude = Prelude::parse(read(&path)?.as_bytes())
                 .map_err(|error| refused(&path.display().to_string(), &error))?;
             listed.carried = prelude.carried;
@@ -77,6 +79,14 @@ pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
             listed.described.push(described);
             listed.bodies.push(pair.body);
         }
+    }
+    // The dump of a store without collections has its prelude. Another directory was not meant, and a restore of nothing would
+    // look like one of everything.
+    if !is_dump && listed.described.is_empty() {
+        let shown = root.display();
+        return Err(Failure::usage(format!(
+            "{shown} is no dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
+        )));
     }
     Ok(listed)
 }
