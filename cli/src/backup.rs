@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Err(failure) => (BackedUp::default(), Some(failure)),
     };
     let removed = made.removed.iter().map(|name| Bson::String(name.clone()));
-    let report = Report {
+    let mut report = Report {
         command: "backup",
         elapsed: started.elapsed(),
         counts: vec![
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: vec![("removed", removed.collect())],
         failure,
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
         let BackedUp { folder, removed, documents, bytes, bytes_linked, .. } = &made;
         let linked = match bytes_linked {

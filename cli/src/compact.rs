@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Err(failure) => (CompactedBytes::default(), Some(failure)),
     };
     let CompactedBytes { before, after } = bytes;
-    let report = Report {
+    let mut report = Report {
         command: "compact",
         elapsed: started.elapsed(),
         counts: vec![
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: Vec::new(),
         failure,
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
         let what = arguments.namespace.as_deref().unwrap_or(&arguments.store);
         arguments.talk.say(&format!("compacted {what}: {before} bytes of tables before, {after} after"));

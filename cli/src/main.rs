@@ -47,6 +47,7 @@ mod verify;
 mod version;
 
 use std::error::Error;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -148,16 +149,29 @@ fn main() -> ExitCode {
 /// Tells what is wrong with the command line, in a report if it asks for one.
 fn refuse(refused: &clap::Error) -> ExitCode {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
-    let Some(line) = refusal(refused, &words) else { refused.exit() };
+    let Some(line) = refusal(refused, &words) else { return explain(refused) };
     // Where documents would have gone to standard output, the report does not.
     let is_output_taken = matches!(words.first().map(String::as_str), Some("export" | "query"))
         || words.windows(2).any(|pair| pair == ["--archive", "-"]);
     if is_output_taken {
         talk::write_line(&mut std::io::stderr(), &line);
     } else {
-        talk::write_line(&mut std::io::stdout(), &line);
+        // The status is the same if it cannot be written.
+        let _ = output::print_line(&line);
     }
     ExitCode::from(Exit::Usage as u8)
+}
+
+/// Prints help, the version, or what is wrong with the command line.
+fn explain(refused: &clap::Error) -> ExitCode {
+    let printed = refused.print().and_then(|()| std::io::stdout().flush());
+    match output::written(printed) {
+        Err(failure) if !refused.use_stderr() => {
+            report(&failure);
+            ExitCode::from(failure.exit as u8)
+        }
+        _ => ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Exit::Usage as u8)),
+    }
 }
 
 /// The report about a command line that makes no sense. Returns `None` if it asks for none: also for help, and for commands

@@ -121,6 +121,16 @@ pub(crate) fn print(bytes: &[u8]) -> Result<Written, Failure> {
     }
 }
 
+/// Writes a line to standard output at once.
+pub(crate) fn print_line(line: &str) -> Result<Written, Failure> {
+    print(format!("{line}\n").as_bytes())
+}
+
+/// The failure of what another library has written to standard output. A reader that is gone is none.
+pub(crate) fn written(written: std::io::Result<()>) -> Result<Written, Failure> {
+    pipe(written)
+}
+
 fn pipe(written: std::io::Result<()>) -> Result<Written, Failure> {
     match written {
         Ok(()) => Ok(Written::Whole),

@@ -8,10 +8,11 @@ use cairndb::SalvagedCollection;
 use cairndb::bson::{Document, doc};
 
 use crate::failure::{Exit, Failure};
+use crate::output::print;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::folder_alone;
-use crate::talk::{Report, Talk, write_line};
+use crate::talk::{Report, Talk};
 
 /// Copies what is whole in a damaged folder into a new one.
 ///
@@ -53,18 +54,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ),
         Err(failure) => (SalvageReport::default(), Err(failure)),
     };
-    if !arguments.talk.json {
-        for line in lines(&found) {
-            write_line(&mut std::io::stdout(), &line);
-        }
-    }
+    // What was lost is told by the status also if it cannot be printed.
+    let done = if arguments.talk.json {
+        done
+    } else {
+        let lines: String = lines(&found).into_iter().map(|line| line + "\n").collect();
+        done.and(print(lines.as_bytes()).map(drop))
+    };
     let sum = |count: fn(&SalvagedCollection) -> u64| found.collections.iter().map(count).sum::<u64>();
     let documents = sum(|collection| collection.documents);
     let lost = found.lost_writes.iter().map(|lost| {
         let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
         doc! { "from": number(lost.from), "to": number(lost.to) }
     });
-    let report = Report {
+    let mut report = Report {
         command: "salvage",
         elapsed: started.elapsed(),
         counts: vec![
@@ -84,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ],
         failure: done.err(),
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     if matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) {
         let (new, collections) = (arguments.new.display(), found.collections.len());
         arguments

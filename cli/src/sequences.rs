@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         signals.judge(done, "interrupted: not all databases were looked at")
     });
     let lost = found.iter().filter_map(|position| u64::try_from(position.number("Lost")?).ok());
-    let report = Report {
+    let mut report = Report {
         command: "sequences",
         elapsed: started.elapsed(),
         counts: vec![("lost", lost.fold(0, u64::saturating_add))],
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: vec![("sequences", found.iter().map(document).collect::<Bson>())],
         failure: done.err(),
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     report.failure.map_or(Ok(()), Err)
 }
 

@@ -12,6 +12,8 @@ use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::failure::Failure;
+use crate::output::print_line;
 use crate::store::folder::not_opened;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
@@ -165,6 +167,8 @@ pub(crate) enum Error {
     Start(#[from] cairndb_server::Error),
     #[error("the system refused what a server needs")]
     System(#[from] std::io::Error),
+    #[error(transparent)]
+    Output(#[from] Failure),
     #[error("the store was not closed in order")]
     Close(#[source] cairndb::Error),
 }
@@ -258,7 +262,7 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
         builder = builder.test_commands();
     }
     let server = builder.bind().await?;
-    announce(&server, &arguments);
+    announce(&server, &arguments)?;
     server.serve(wait(signals)).await;
     Ok(())
 }
@@ -274,19 +278,19 @@ fn bytes(mebibytes: u32) -> usize {
 
 /// Prints on standard output where the server listens, one line each, so that a script can read a chosen
 /// port.
-#[expect(clippy::print_stdout, reason = "the person or script that started the tool waits for it")]
-fn announce(server: &Server, arguments: &Arguments) {
+fn announce(server: &Server, arguments: &Arguments) -> Result<(), Failure> {
     if let Some(address) = server.local_addr() {
         let options = if arguments.protection.tls_certificate.is_some() { "?tls=true" } else { "" };
-        println!("listening on mongodb://{address}/{options}");
+        print_line(&format!("listening on mongodb://{address}/{options}"))?;
     }
     if let Some(path) = &arguments.unix_socket {
-        println!("listening on {}", path.display());
+        print_line(&format!("listening on {}", path.display()))?;
     }
     // Last, so that the line of the server stays the first one.
     if let Some(address) = server.metrics_addr() {
-        println!("metrics at http://{address}/metrics");
+        print_line(&format!("metrics at http://{address}/metrics"))?;
     }
+    Ok(())
 }
 
 /// The process that has started this one, as far as it can be seen from here.

@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::output::print_line;
 
 /// Between two lines of plain progress.
 const PLAIN_PAUSE: Duration = Duration::from_secs(5);
@@ -103,16 +104,17 @@ impl Talk {
         Progress { bar, plain, total, started, unit }
     }
 
-    /// Prints the line of JSON, if it was asked for.
-    pub(crate) fn report(&self, report: &Report<'_>, is_output_taken: bool) {
+    /// Prints the line of JSON, if it was asked for. One that cannot be written is a failure of the command, unless it has
+    /// another.
+    pub(crate) fn report(&self, report: &mut Report<'_>, is_output_taken: bool) {
         if !self.json {
             return;
         }
         let line = report.line();
         if is_output_taken {
             write_line(&mut std::io::stderr(), &line);
-        } else {
-            write_line(&mut std::io::stdout(), &line);
+        } else if let Err(failure) = print_line(&line) {
+            report.failure.get_or_insert(failure);
         }
     }
 }
@@ -122,7 +124,7 @@ pub(crate) fn warn(line: &str) {
     write_line(&mut std::io::stderr(), &format!("cairn: {line}"));
 }
 
-/// Prints a line. A reader that is gone wants no more of it, so errors are left alone.
+/// Prints a line to standard error. There is no other place to tell an error of it, so errors are left alone.
 pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{line}");
 }

@@ -6,6 +6,7 @@ use cairndb::Client;
 use cairndb_server::{Role, UserError, Users};
 
 use crate::failure::{Exit, Failure};
+use crate::output::print;
 use crate::password;
 use crate::store::folder::not_opened;
 
@@ -71,8 +72,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Action::List { path } => {
             let client = Client::builder().read_only(true).open(path)?;
-            let listed = Users::of(&client).list().map(|users| print(&users));
-            close(client, listed)
+            let listed = Users::of(&client).list();
+            let lines = listed.as_ref().map(|users| lines(users)).unwrap_or_default();
+            close(client, listed.map(drop))?;
+            print(lines.as_bytes()).map(drop)
         }
         Action::Remove { path, name } => {
             let opened = Client::builder().create_if_missing(false).open(&path);
@@ -98,11 +101,9 @@ fn password(file: Option<&Path>) -> Result<String, Failure> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the list is the command's result")]
-fn print(users: &[cairndb_server::User]) {
-    for user in users {
-        println!("{} {}", user.name, user.role.name());
-    }
+fn lines(users: &[cairndb_server::User]) -> String {
+    let line = |user: &cairndb_server::User| [&user.name, " ", user.role.name(), "\n"].concat();
+    users.iter().map(line).collect()
 }
 
 fn close(client: Client, done: Result<(), UserError>) -> Result<(), Failure> {

@@ -7,9 +7,10 @@ use cairndb::bson::{Document, doc};
 use cairndb::{Finding, VerifyPhase, VerifyReport};
 
 use crate::failure::{Exit, Failure};
+use crate::output::print;
 use crate::signals::Signals;
 use crate::store::open_folder_for_reading;
-use crate::talk::{Phases, Reached, Report, Talk, Unit, write_line};
+use crate::talk::{Phases, Reached, Report, Talk, Unit};
 
 /// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
 ///
@@ -60,12 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Err(failure) => (VerifyReport::default(), Err(failure)),
     };
-    if !arguments.talk.json {
-        for finding in &found.findings {
-            write_line(&mut std::io::stdout(), &line(finding));
-        }
-    }
-    let report = Report {
+    // What was found is told by the status also if it cannot be printed.
+    let done = if arguments.talk.json { done } else { done.and(print_findings(&found)) };
+    let mut report = Report {
         command: "verify",
         elapsed: started.elapsed(),
         counts: vec![
@@ -83,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: vec![("findings", found.findings.iter().map(document).collect())],
         failure: done.err(),
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
         let VerifyReport { collections, documents, entries, files, file_bytes, .. } = &found;
         arguments.talk.say(&format!(
@@ -98,6 +96,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .say(&format!("{orphans} uploads of files were cut short and take room: see remove_orphans"));
     }
     report.failure.map_or(Ok(()), Err)
+}
+
+fn print_findings(found: &VerifyReport) -> Result<(), Failure> {
+    let mut lines = String::new();
+    for finding in &found.findings {
+        lines.push_str(&line(finding));
+        lines.push('\n');
+    }
+    print(lines.as_bytes()).map(drop)
 }
 
 fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Failure> {

@@ -332,7 +332,9 @@ fn what_is_printed_for_nobody_ends_quietly() {
         is_read_by_head(with("compact", &[]), 0);
         is_read_by_head(with("backup", &[if json.is_empty() { "copy" } else { "again" }]), 0);
     }
-    for words in [&["man"][..], &["man", "import"], &["version"], &["version", "--json"], &["help"]] {
+    for words in
+        [&["man"][..], &["man", "import"], &["version"], &["version", "--json"], &["help"], &["--version"]]
+    {
         let mut command = cairn();
         command.args(words);
         is_read_by_head(command, 0);
@@ -348,4 +350,51 @@ fn what_is_printed_for_nobody_ends_quietly() {
         let new = if json.is_empty() { "new" } else { "other" };
         is_read_by_head(fixture.run("salvage", &[&[new], json].concat()), 3);
     }
+}
+
+/// A list, a report or a page of which nothing was written looks like one of nothing.
+#[test]
+fn what_finds_standard_output_full_has_failed() {
+    let fixture = Fixture::new(&documents(4000), false);
+    let client = cairndb::Client::open(fixture.path("db")).expect("it works");
+    client.compact().run().expect("it works");
+    client.close().expect("it works");
+    let mut add = cairn();
+    add.args(["user", "add", "db", "ada"]).env("CAIRN_PASSWORD", "secret").current_dir(fixture.folder.path());
+    assert!(add.status().expect("it works").success());
+    let check = |words: &[&str], status: i32| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = cairn();
+        command.args(words).current_dir(fixture.folder.path()).stdout(full);
+        let output = command.output().expect("it works");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {told}");
+        let is_told = told.contains("standard output") && told.contains("No space left");
+        assert!(is_told && !told.contains("panicked"), "{words:?}: {told}");
+    };
+    for words in [
+        &["help"][..],
+        &["help", "import"],
+        &["import", "--help"],
+        &["--version"],
+        &["version"],
+        &["man"],
+        &["completions", "bash"],
+        &["user", "list", "db"],
+        &["serve", "db", "--port", "0", "--log-level", "off"],
+        &["verify", "db", "--json"],
+        &["compact", "db", "--json"],
+        &["backup", "db", "copy", "--json"],
+        &["sequences", "db", "--json"],
+        &["import", "db", "shop.others", "db/CAIRNDB", "--format", "csv", "--dry-run", "--json"],
+        &["dump", "db", "dumped", "--json"],
+        &["restore", "new", "dumped", "--json"],
+    ] {
+        check(words, 1);
+    }
+    damage(&fixture.path("db"));
+    // That there are findings is told by the status all the same.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let output = fixture.run("verify", &[]).stdout(full).output().expect("it works");
+    complains(&output, 4, "findings");
 }

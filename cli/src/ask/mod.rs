@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = query(arguments, &signals, &mut printed);
         signals.judge(done, format!("interrupted after {printed} documents"))
     });
-    let report = Report {
+    let mut report = Report {
         command: "query",
         elapsed: started.elapsed(),
         counts: vec![("documents", printed)],
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: Vec::new(),
         failure: done.err(),
     };
-    arguments.talk.report(&report, true);
+    arguments.talk.report(&mut report, true);
     report.failure.map_or(Ok(()), Err)
 }
 

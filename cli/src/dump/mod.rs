@@ -83,7 +83,7 @@ impl Told {
             failure: done.err(),
         };
         let is_output_taken = arguments.place().is_ok_and(|place| place == DumpPlace::Standard);
-        arguments.talk.report(&report, is_output_taken);
+        arguments.talk.report(&mut report, is_output_taken);
         let is_done = matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. }));
         if is_done && !self.counts.is_unwanted.load(Ordering::Relaxed) {
             let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));

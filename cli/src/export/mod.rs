@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: Vec::new(),
         failure: done.err(),
     };
-    arguments.talk.report(&report, arguments.file().is_none());
+    arguments.talk.report(&mut report, arguments.file().is_none());
     let written =
         matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) && counts.is_wanted;
     if written {

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let failure = done.err().map(|failure| importer.told(failure));
     let elapsed = started.elapsed();
-    let report = Report {
+    let mut report = Report {
         command: "import",
         elapsed,
         counts: importer.counts.list(),
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: Vec::new(),
         failure,
     };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     let Counts { read, .. } = importer.counts;
     let (counts, seconds, rate) = (importer.counts.told(), elapsed.as_secs_f64(), rate(read, elapsed));
     if read > 0 || report.failure.is_none() {

@@ -25,9 +25,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         signals.judge(done, "interrupted before all was looked at")
     });
     let Looked { counts, names, found } = looked;
-    let report =
+    let mut report =
         Report { command: "inspect", elapsed: started.elapsed(), counts, names, found, failure: done.err() };
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     report.failure.map_or(Ok(()), Err)
 }
 

@@ -256,7 +256,7 @@ impl Told {
                 "{message}: {documents} documents were copied until then; give the same command again to go on"
             );
         }
-        arguments.talk.report(&report, false);
+        arguments.talk.report(&mut report, false);
         let is_done = matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. }));
         if is_done && !arguments.plan {
             let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));

@@ -93,7 +93,7 @@ fn report(
     if let Some(failure) = report.failure.as_mut().filter(is_failed) {
         failure.message = format!("{}: restored until then: {told}", failure.message);
     }
-    arguments.talk.report(&report, false);
+    arguments.talk.report(&mut report, false);
     let is_done =
         matches!(&report.failure, None | Some(Failure { exit: Exit::Partly | Exit::Different, .. }));
     if is_done {

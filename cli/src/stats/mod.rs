@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         (looked.counts(), looked.found())
     };
-    let report = Report {
+    let mut report = Report {
         command: "stats",
         elapsed: started.elapsed(),
         counts,
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         failure: done.err(),
     };
     // The lines of `--watch` are documents with `--json`.
-    arguments.talk.report(&report, arguments.watch.is_some());
+    arguments.talk.report(&mut report, arguments.watch.is_some());
     report.failure.map_or(Ok(()), Err)
 }
 
