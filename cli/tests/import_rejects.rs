@@ -313,6 +313,12 @@ fn modes_match_replace_merge_and_delete() {
             "a.ndjson",
             b"{\"_id\":1,\"n\":10}\n{\"_id\":3,\"n\":30}\n{\"n\":40}\n{\"_id\":2,\"k\":\"b\",\"n\":2}\n",
         );
+        // A dry run counts the same, and writes nothing.
+        let report = fixture.report(3, &["a.ndjson", "--mode", "upsert", "--dry-run"]);
+        counts(&report, &[("read", 4), ("matched", 2), ("modified", 1), ("upserted", 1), ("rejected", 1)]);
+        assert_eq!(fixture.documents(), documents);
+        let report = fixture.report(3, &["a.ndjson", "--mode", "upsert", "--dry-run", "--drop"]);
+        counts(&report, &[("matched", 0), ("upserted", 3), ("rejected", 1)]);
         let report = fixture.report(3, &["a.ndjson", "--mode", "upsert"]);
         counts(&report, &[("read", 4), ("matched", 2), ("modified", 1), ("upserted", 1), ("rejected", 1)]);
         let reject = &fixture.rejects("a.ndjson.rejects.ndjson")[0];
@@ -321,6 +327,8 @@ fn modes_match_replace_merge_and_delete() {
         assert_eq!(fixture.documents(), [doc! { "_id": 1, "n": 10 }, b, doc! { "_id": 3, "n": 30 }]);
 
         fixture.write("b.ndjson", b"{\"k\":\"b\",\"n\":20}\n{\"k\":\"c\",\"m\":{\"x\":1}}\n{\"k\":\"b\",\"a.b\":1}\n{\"k\":\"b\"}\n");
+        let report = fixture.report(3, &["b.ndjson", "--mode", "merge", "--match", "k", "--dry-run"]);
+        counts(&report, &[("matched", 2), ("modified", 1), ("upserted", 1), ("rejected", 1)]);
         let report = fixture.report(3, &["b.ndjson", "--mode", "merge", "--match", "k"]);
         counts(&report, &[("matched", 2), ("modified", 1), ("upserted", 1), ("rejected", 1)]);
         let found = fixture.documents();
@@ -329,6 +337,8 @@ fn modes_match_replace_merge_and_delete() {
         assert_eq!((last.get_str("k").unwrap(), last.get_document("m").unwrap()), ("c", &doc! { "x": 1 }));
 
         fixture.write("c.csv", b"m.x,k\n1,c\n2,c\n");
+        let report = fixture.report(0, &["c.csv", "--mode", "delete", "--match", "m.x,k", "--dry-run"]);
+        counts(&report, &[("read", 2), ("deleted", 1)]);
         let report = fixture.report(0, &["c.csv", "--mode", "delete", "--match", "m.x,k"]);
         counts(&report, &[("read", 2), ("deleted", 1)]);
         assert_eq!(fixture.documents().len(), 3);

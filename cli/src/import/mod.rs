@@ -5,6 +5,7 @@ mod columns;
 mod counts;
 mod doubt;
 mod feed;
+mod foresee;
 mod identity;
 mod input;
 mod options;

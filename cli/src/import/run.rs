@@ -15,13 +15,14 @@ use crate::import::columns::{TableRecipe, TableStart};
 use crate::import::counts::Counts;
 use crate::import::doubt::{already_there, numbered_fields};
 use crate::import::feed::{Feed, Next, Recipe};
+use crate::import::foresee::{foreseen, foreseen_of_nothing};
 use crate::import::input::{Input, Source};
 use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
 use crate::import::trail::{Mark, Trail};
 use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
 use crate::signals::Signals;
-use crate::store::{Store, open_for_writing};
+use crate::store::{Store, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
 
 /// Whether the import goes on.
@@ -64,6 +65,8 @@ struct Work<'a> {
     target: &'a Target,
     /// `None` of a dry run.
     store: Option<&'a dyn Store>,
+    /// What a dry run asks what would match. `None` if nothing could.
+    looked_into: Option<&'a dyn Store>,
     signals: &'a Signals,
     progress: &'a mut Progress,
     /// Which input it is.
@@ -124,6 +127,8 @@ impl<'a> Importer<'a> {
             Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)
         };
         let store = store.as_deref();
+        let looked_into = self.look_into(target, signals)?;
+        let looked_into = looked_into.as_deref();
         if let Some(store) = store {
             self.begin(store, target, inputs)?;
         }
@@ -135,7 +140,8 @@ impl<'a> Importer<'a> {
                 Some(ready) => ready,
                 None => self.open(input, columns)?,
             };
-            let mut work = Work { target, store, signals, progress: &mut progress, index, input };
+            let mut work =
+                Work { target, store, looked_into, signals, progress: &mut progress, index, input };
             flow = self.import(&mut work, ready)?;
             if flow != Flow::On {
                 break;
@@ -144,6 +150,17 @@ impl<'a> Importer<'a> {
         }
         progress.finish();
         self.end(store, flow)
+    }
+
+    /// Opens the store of a dry run for reading, where it counts what is there.
+    fn look_into(&self, target: &Target, signals: &Signals) -> Result<Option<Box<dyn Store>>, Failure> {
+        let arguments = self.arguments;
+        // Nothing is there of what would be made, dropped or emptied.
+        let is_empty = arguments.drop || arguments.truncate || is_absent(&arguments.store);
+        if !arguments.dry_run || target.mode == Mode::Insert || is_empty {
+            return Ok(None);
+        }
+        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn).map(Some)
     }
 
     /// Prepares the store: for an import that goes on, what is there stays.
@@ -390,10 +407,12 @@ impl<'a> Importer<'a> {
         level: Level,
     ) -> Result<Done, Failure> {
         let Some(store) = work.store else {
-            // What would be inserted is known; what would match is not.
-            self.counts.inserted +=
-                if work.target.mode == Mode::Insert { statements.len() as u64 } else { 0 };
-            return Ok(Done::default());
+            let done = match work.looked_into {
+                Some(store) => foreseen(store, work.target, statements)?,
+                None => foreseen_of_nothing(work.target, statements),
+            };
+            self.counts.add(&done);
+            return Ok(done);
         };
         if statements.is_empty() {
             return Ok(Done::default());
