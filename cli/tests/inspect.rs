@@ -149,7 +149,20 @@ fn what_a_crash_has_lost_is_told_from_what_a_process_still_has() {
         (&"not-yet".into(), &json!(std::process::id())),
         "{report}"
     );
-    assert!(report["sentence"].as_str().expect("text").contains("has reserved it"), "{report}");
+    let sentence = report["sentence"].as_str().expect("text");
+    assert!(sentence.contains("has reserved it, and may have handed it out"), "{report}");
+    assert_eq!(report["mayBeHandedOutBy"], json!(std::process::id()), "{report}");
+    let text = fixture.run("inspect", &["shop.orders", "--number", "number=121"]).output().expect("it works");
+    let text = String::from_utf8(text.stdout).expect("it is UTF-8");
+    let process = format!("process   {}, which may have handed it out", std::process::id());
+    assert!(text.lines().any(|line| line == process), "{text}");
+    // Beyond what is reserved nothing was handed out.
+    let beyond = asked(&fixture, 100_001);
+    assert_eq!(
+        (&beyond["verdict"], &beyond["mayBeHandedOutBy"]),
+        (&"not-yet".into(), &json!(null)),
+        "{beyond}"
+    );
     let copied = Command::new("cp").arg("-r").arg(fixture.path("db")).arg(fixture.path("copy")).status();
     assert!(copied.expect("it works").success());
     client.close().expect("it works");

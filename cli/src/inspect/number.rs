@@ -172,8 +172,10 @@ impl Answer {
         let mut sentence = match self.verdict {
             Verdict::Present if self.documents == 1 => format!("a document has {value}: {}", self.named()),
             Verdict::Present => format!("{} documents have {value}: {}", self.documents, self.named()),
-            Verdict::NotYet if self.trace.get_str("verdict").is_ok_and(|own| own == "lost") => {
-                format!("no document has {value}, and the process that has the store open has reserved it")
+            Verdict::NotYet if self.reserved_by().is_some() => {
+                format!(
+                    "no document has {value}; the process that has the store open has reserved it, and may have handed it out"
+                )
             }
             Verdict::NotYet => {
                 let next = self
@@ -226,6 +228,13 @@ impl Answer {
             );
         }
         sentence
+    }
+
+    /// The process that has reserved the value and may have handed it out: it has the store open, and what it has in memory
+    /// no other process sees.
+    fn reserved_by(&self) -> Option<u32> {
+        let is_reserved = self.trace.get_str("verdict").is_ok_and(|own| own == "lost");
+        self.holder.filter(|_| self.verdict == Verdict::NotYet && is_reserved)
     }
 
     /// Whether no insert is under way that may have the value.
@@ -287,6 +296,9 @@ impl Answer {
         if let Some(next) = self.position.next() {
             line(&mut out, "next", &next.to_string());
         }
+        if let Some(holder) = self.reserved_by() {
+            line(&mut out, "process", &format!("{holder}, which may have handed it out"));
+        }
         for gap in gaps(&self.trace).iter().filter_map(Bson::as_document) {
             let number = |name: &str| gap.get_i64(name).unwrap_or_default();
             let cause = gap.get_str("cause").unwrap_or_default();
@@ -316,6 +328,7 @@ impl Answer {
         }
         found.extend(self.position.next().map(|next| ("next", Bson::Int64(next))));
         found.extend(self.holder.map(|holder| ("openIn", Bson::Int64(holder.into()))));
+        found.extend(self.reserved_by().map(|holder| ("mayBeHandedOutBy", Bson::Int64(holder.into()))));
         found.push(("snapshot", Bson::Document(self.position.snapshot.clone())));
         found
     }
