@@ -523,13 +523,15 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// The folder was written in a format that this version does not know.
-    #[error("{} has format {found}, this version of CairnDB reads format {supported}", path.display())]
+    #[error("{} has format {found}, this version of CairnDB reads formats {oldest} to {supported}", path.display())]
     UnsupportedFormat {
         /// The folder.
         path: PathBuf,
         /// The format named by the folder.
         found: String,
-        /// The format that this version reads and writes.
+        /// The oldest format that this version reads.
+        oldest: u32,
+        /// The newest format that this version reads, and the one that it writes.
         supported: u32,
     },
     /// The linked RocksDB was compiled for processors that have more than this one.

@@ -229,11 +229,12 @@ fn another_format_in_the_marker_is_refused() {
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
         let error = refused_untouched(&scratch.path(), small());
-        let ErrorKind::UnsupportedFormat { path, found, supported } = error.kind() else {
+        let ErrorKind::UnsupportedFormat { path, found, oldest, supported } = error.kind() else {
             panic!("{error:?}")
         };
-        assert_eq!((found.as_str(), *supported), (expected, 4));
+        assert_eq!((found.as_str(), *oldest, *supported), (expected, 3, 4));
         assert_eq!(path, &scratch.path());
+        assert!(error.to_string().ends_with("this version of CairnDB reads formats 3 to 4"), "{error}");
     }
 }
 

@@ -61,10 +61,10 @@ fn check(version: u32, opens: bool) {
         Ok(_) => assert!(opens, "format {version} was opened"),
         Err(error) => {
             assert!(!opens, "{error:?}");
-            let ErrorKind::UnsupportedFormat { path, found, supported } = error.kind() else {
+            let ErrorKind::UnsupportedFormat { path, found, oldest, supported } = error.kind() else {
                 panic!("{error:?}")
             };
-            assert_eq!((found, *supported), (&version.to_string(), 4));
+            assert_eq!((found, *oldest, *supported), (&version.to_string(), 3, 4));
             assert_eq!(path, &scratch.path());
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::namespace::Namespace;
 use crate::salvage::report::SalvagedCollection;
 use crate::storage::Family;
-use crate::storage::format::{FORMAT_VERSION, is_readable};
+use crate::storage::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, is_readable};
 use crate::storage::keys::{
     CollectionId, META_COLLECTION, META_FORMAT, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE,
     META_SEQUENCE, SequenceId, split_sequence, tagged_id,
@@ -355,7 +355,12 @@ fn check_format(path: &Path, value: &[u8]) -> Result<()> {
         Ok(version) if !is_readable(version) => {
             let found = version.to_string();
             let path = path.to_owned();
-            Err(Error::new(ErrorKind::UnsupportedFormat { path, found, supported: FORMAT_VERSION }))
+            Err(Error::new(ErrorKind::UnsupportedFormat {
+                path,
+                found,
+                oldest: FORMAT_VERSION_OLDEST,
+                supported: FORMAT_VERSION,
+            }))
         }
         Ok(_) | Err(_) => Ok(()),
     }

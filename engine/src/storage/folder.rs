@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::PlantedFault;
 use crate::storage::format::{
-    CREATING_FILE, FORMAT_VERSION, MARKER_FILE, WITNESS_FILE, is_readable, marker_text, parse_marker,
+    CREATING_FILE, FORMAT_VERSION, FORMAT_VERSION_OLDEST, MARKER_FILE, WITNESS_FILE, is_readable,
+    marker_text, parse_marker,
 };
 use crate::storage::private;
 
@@ -202,6 +203,7 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             path: path.to_owned(),
             found: found.to_owned(),
+            oldest: FORMAT_VERSION_OLDEST,
             supported: FORMAT_VERSION,
         }));
     }

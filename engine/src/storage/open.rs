@@ -15,7 +15,7 @@ use crate::results::{RecoveryReport, TornEnd};
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::{self, Claim, FolderLock};
-use crate::storage::format::{FORMAT_VERSION, StoreId, is_readable};
+use crate::storage::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, StoreId, is_readable};
 use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
@@ -371,6 +371,7 @@ fn stamped_version(path: &Path, database: &Database) -> Result<u32> {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             path: path.to_owned(),
             found: found.to_string(),
+            oldest: FORMAT_VERSION_OLDEST,
             supported: FORMAT_VERSION,
         }));
     }

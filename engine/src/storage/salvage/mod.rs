@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::PlantedFault;
 use crate::storage::families::Family;
 use crate::storage::folder::failed;
-use crate::storage::format::{FORMAT_VERSION, MARKER_FILE, is_readable, parse_marker};
+use crate::storage::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, MARKER_FILE, is_readable, parse_marker};
 use crate::storage::preflight::SyncedState;
 use crate::storage::raw_file::{RawFile, is_of_disk};
 use crate::storage::salvage::logs::{LogChanges, NeededLog};
@@ -313,7 +313,12 @@ fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
         Some(version) if version > FORMAT_VERSION => {
             let found = version.to_string();
             let path = path.to_owned();
-            return Err(Error::new(ErrorKind::UnsupportedFormat { path, found, supported: FORMAT_VERSION }));
+            return Err(Error::new(ErrorKind::UnsupportedFormat {
+                path,
+                found,
+                oldest: FORMAT_VERSION_OLDEST,
+                supported: FORMAT_VERSION,
+            }));
         }
         Some(_) | None => notes.push(format!("the marker file {MARKER_FILE} cannot be read")),
     }
