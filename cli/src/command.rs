@@ -10,6 +10,13 @@ pub(crate) fn raw(document: &Document) -> Result<RawDocumentBuf, Failure> {
     document.try_into().map_err(|error| Failure::usage(format!("the command is too large: {error}")))
 }
 
+/// Whether a command opens a cursor that follows a collection.
+#[cfg(feature = "shell")]
+pub(crate) fn is_tailable(command: &RawDocument) -> bool {
+    let is_find = command.iter().next().and_then(Result::ok).is_some_and(|(name, _)| name == "find");
+    is_find && command.get_bool("tailable").is_ok_and(|is_tailable| is_tailable)
+}
+
 /// A count in a reply, whatever its type.
 pub(crate) fn count(reply: &Document, name: &str) -> Option<u64> {
     let number = reply.get_i64(name).or_else(|_| reply.get_i32(name).map(i64::from)).ok()?;

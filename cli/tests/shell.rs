@@ -417,3 +417,102 @@ fn mongosh_is_started_on_a_private_socket() {
         complains(&command.env("PATH", "").output().expect("it works"), 1, "mongosh cannot be started");
     });
 }
+
+/// What mongosh has and this shell has not is told by its name and with what there is instead; asking whether it is there is none
+/// of its uses.
+#[test]
+fn globals_of_mongosh_that_are_not_here_are_named_where_they_are_used() {
+    let fixture = Fixture::new(&[], false);
+    for (code, words) in [
+        (
+            "process.env.HOME",
+            "NotSupported: process.env is not supported: scripts reach nothing of the system",
+        ),
+        (
+            "config.set('displayBatchSize', 5)",
+            "NotSupported: config.set is not supported: the options of cairn shell",
+        ),
+        ("config", "NotSupported: config is not supported"),
+        ("Buffer.from('a')", "NotSupported: Buffer.from is not supported: BinData"),
+        ("new URL('http://a/')", "NotSupported: URL is not supported: take texts apart"),
+        ("new URLSearchParams('a=b')", "NotSupported: URLSearchParams is not supported"),
+        ("MD5('a')", "NotSupported: MD5 is not supported: hash outside"),
+        (
+            "setTimeout(() => 1, 5)",
+            "NotSupported: setTimeout is not supported: calls return when they are done: use sleep",
+        ),
+        ("fetch('http://a/')", "NotSupported: fetch is not supported: scripts have no network"),
+        (
+            "structuredClone({})",
+            "NotSupported: structuredClone is not supported: EJSON.parse(EJSON.stringify(VALUE))",
+        ),
+        ("new Mongo('mongodb://a/')", "NotSupported: Mongo is not supported: give the store"),
+        ("crypto.randomUUID()", "NotSupported: crypto.randomUUID is not supported"),
+        ("require('fs')", "NotSupported: require('fs') is not supported: there are no modules but"),
+        ("db.orders.find().addOption(8)", "NotSupported: cursor.addOption(8) is not supported"),
+    ] {
+        complains(&run(&fixture, &["--eval", code]), 1, words);
+    }
+    // A script that looks first goes on, and one may use the names for its own.
+    check(
+        &fixture,
+        &["--eval", "typeof process + ' ' + typeof Buffer + ' ' + typeof nothing"],
+        "object function undefined\n",
+    );
+    check(
+        &fixture,
+        &["--eval", "const config = {a: 1}; let URL = 2; process = 3; config.a + URL + process"],
+        "6\n",
+    );
+}
+
+/// Between two looks another process, or the script itself, inserts.
+#[test]
+fn a_tailable_cursor_goes_on_after_its_end() {
+    on_both(&[], |fixture| {
+        let code = "db.createCollection('log', {capped: true, size: 65536});\
+            db.log.insertMany([{_id: 2}, {_id: 1}]);\
+            const tail = db.log.find().tailable();\
+            print(tail.tryNext()._id, tail.tryNext()._id, tail.tryNext(), tail.isClosed());\
+            db.log.insertOne({_id: 3});\
+            print(tail.hasNext(), tail.next()._id, tail.tryNext());\
+            const options = db.log.find({_id: {$gt: 2}}, {}, {tailable: true, awaitData: true, maxAwaitTimeMS: 50});\
+            print(options.tryNext()._id, options.tryNext());\
+            const flags = db.log.find().addOption(DBQuery.Option.tailable | DBQuery.Option.awaitData).maxAwaitTimeMS(20);\
+            for (let n = 0; n < 3; n += 1) flags.tryNext();\
+            print(flags.tryNext());\
+            db.log.drop();\
+            try { tail.next() } catch (error) { print(error.code) }\
+            print(tail.isClosed());\
+            tail.close();";
+        check(
+            fixture,
+            &["--db", "shop", "--eval", code],
+            "2 1 null false\ntrue 3 null\n3 null\nnull\n175\ntrue\n",
+        );
+        let code = "db.plain.insertOne({_id: 1}); db.plain.find().tailable().tryNext()";
+        complains(&run(fixture, &["--db", "shop", "--eval", code]), 1, "MongoServerError");
+        // What there is now is shown, and `it` goes on.
+        let input = "use shop\ndb.createCollection('b', {capped: true, size: 65536})\ndb.b.insertOne({_id: 1}).insertedId\n\
+            db.b.find().tailable()\ndb.b.insertOne({_id: 2}).insertedId\nit\n";
+        let output = typed(fixture, &[], input);
+        let said = String::from_utf8(output.stdout).expect("it is UTF-8");
+        let expected = "switched to db shop\n{ ok: 1 }\n1\n{ _id: 1 }\nType \"it\" for more\n2\n{ _id: 2 }\nType \"it\" for more\n";
+        assert_eq!(said, expected);
+        // `query` prints what there is.
+        let query =
+            fixture.run("query", &["db.b.find().tailable()", "--db", "shop"]).output().expect("it works");
+        assert_eq!(query.stdout, b"{\"_id\":1}\n{\"_id\":2}\n", "{query:?}");
+    });
+}
+
+#[test]
+fn a_folder_that_never_changes_is_not_followed() {
+    let fixture = Fixture::new(&[], false);
+    let code =
+        "db.createCollection('log', {capped: true, size: 65536}); db.log.insertOne({_id: 1}).acknowledged";
+    check(&fixture, &["--db", "shop", "--eval", code], "true\n");
+    let follow = "db.log.find().tailable().tryNext()";
+    let words = "a tailable cursor would never get another document: give the socket";
+    complains(&run(&fixture, &["--db", "shop", "--read-only", "--eval", follow]), 1, words);
+}

@@ -4,7 +4,7 @@
 
     const { invalid, pick, run } = cairn;
 
-    const FIND = ["allowDiskUse", "batchSize", "collation", "comment", "hint", "let", "limit", "max", "maxTimeMS", "min", "noCursorTimeout", "returnKey", "showRecordId", "singleBatch", "skip", "sort", "projection"];
+    const FIND = ["allowDiskUse", "awaitData", "batchSize", "collation", "comment", "hint", "let", "limit", "max", "maxTimeMS", "min", "noCursorTimeout", "returnKey", "showRecordId", "singleBatch", "skip", "sort", "tailable", "projection"];
     const AGGREGATE = ["allowDiskUse", "bypassDocumentValidation", "collation", "comment", "hint", "let", "maxTimeMS", "readConcern", "writeConcern"];
     const COUNT = ["collation", "comment", "hint", "maxTimeMS", "limit", "skip"];
     const WRITE = ["bypassDocumentValidation", "comment", "let", "maxTimeMS", "writeConcern"];
@@ -105,7 +105,8 @@
         find(filter, projection, options) {
             const command = { find: this._name, filter: filter ?? {}, ...pick(sorted(options), FIND) };
             if (projection !== undefined && projection !== null) command.projection = projection;
-            return new cairn.FindCursor(this._database._name, command);
+            const cursor = new cairn.FindCursor(this._database._name, command);
+            return options?.maxAwaitTimeMS === undefined ? cursor : cursor.maxAwaitTimeMS(options.maxAwaitTimeMS);
         }
 
         findOne(filter, projection, options) {

@@ -2,6 +2,12 @@
 (function (cairn, native) {
     "use strict";
 
+    // Between two looks for another document, in milliseconds.
+    const PAUSE = 50;
+    // How long a cursor that awaits data waits in the store unless it is told, in milliseconds, as in MongoDB.
+    const AWAIT = 1000;
+    cairn.cursorOptions = Object.freeze({ tailable: 2, noTimeout: 16, awaitData: 32 });
+
     const ORDER = ["find", "aggregate", "filter", "pipeline", "sort", "projection", "hint", "skip", "limit"];
 
     class Cursor {
@@ -12,7 +18,8 @@
             // Documents that were read ahead by `hasNext`.
             cairn.hide(this, "ahead", []);
             cairn.hide(this, "change", undefined);
-            cairn.hide(this, "isClosed", false);
+            cairn.hide(this, "awaitTime", undefined);
+            cairn.hide(this, "isOver", false);
         }
 
         set(name, value) {
@@ -27,9 +34,27 @@
         }
 
         step() {
-            if (this.isClosed) return undefined;
-            if (!this.read) this.read = cairn.open(this.database, this.sent());
+            if (this.isOver) return undefined;
+            if (!this.read) {
+                const { tailable, awaitData } = this.command;
+                const waits = tailable ? (awaitData ? this.awaitTime ?? AWAIT : 0) : undefined;
+                this.read = cairn.open(this.database, this.sent(), waits);
+            }
             return this.read();
+        }
+
+        // Whether a cursor that follows a collection may have another document later.
+        isFollowing() { return !this.isOver && this.read !== undefined && this.read.isOpen(); }
+
+        // The next document as it is stored. One that follows a collection waits for it.
+        await() {
+            let document = this.take();
+            while (document === undefined && this.isFollowing()) {
+                // A cursor that awaits data has waited in the store.
+                if (!this.command.awaitData) native.sleep(PAUSE);
+                document = this.take();
+            }
+            return document;
         }
 
         // The next document as it is stored, and `undefined` at the end.
@@ -42,11 +67,23 @@
             return document === undefined ? null : this.changed(document);
         }
 
-        next() { return this.tryNext(); }
+        next() {
+            const document = this.await();
+            return document === undefined ? null : this.changed(document);
+        }
+
+        // Whether there is a document without waiting for one.
+        hasNow() {
+            if (this.ahead.length === 0) {
+                const document = this.step();
+                if (document !== undefined) this.ahead.push(document);
+            }
+            return this.ahead.length > 0;
+        }
 
         hasNext() {
             if (this.ahead.length === 0) {
-                const document = this.step();
+                const document = this.await();
                 if (document !== undefined) this.ahead.push(document);
             }
             return this.ahead.length > 0;
@@ -59,7 +96,7 @@
         }
 
         forEach(visit) {
-            for (let document = this.take(); document !== undefined; document = this.take()) {
+            for (let document = this.await(); document !== undefined; document = this.await()) {
                 if (visit(this.changed(document)) === false) break;
             }
         }
@@ -81,11 +118,12 @@
         }
 
         close() {
-            this.isClosed = true;
+            this.isOver = true;
             this.read = undefined;
             this.ahead = [];
         }
 
+        isClosed() { return this.isOver || (this.read !== undefined && this.read.isAtEnd()); }
         isExhausted() { return !this.hasNext(); }
         objsLeftInBatch() { return this.ahead.length; }
         pretty() { return this; }
@@ -118,6 +156,28 @@
         allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
         noCursorTimeout(is = true) { return this.set("noCursorTimeout", is); }
 
+        // Follows a capped collection: at its end `tryNext` gives null, and goes on after the next insert.
+        tailable({ awaitData = false } = {}) {
+            if (awaitData) this.set("awaitData", true);
+            return this.set("tailable", true);
+        }
+
+        // How long a cursor that awaits data waits in the store, each time.
+        maxAwaitTimeMS(milliseconds) {
+            if (this.read) cairn.invalid("maxAwaitTimeMS must be called before the cursor is read");
+            this.awaitTime = milliseconds;
+            return this;
+        }
+
+        // The flags of the wire protocol, by the numbers of DBQuery.Option.
+        addOption(flags) {
+            const known = cairn.cursorOptions.tailable | cairn.cursorOptions.awaitData | cairn.cursorOptions.noTimeout;
+            if (!Number.isInteger(flags) || (flags & ~known) !== 0) throw new cairn.NotSupported(`cursor.addOption(${flags})`, "it takes DBQuery.Option.tailable, awaitData and noTimeout");
+            if (flags & cairn.cursorOptions.noTimeout) this.noCursorTimeout();
+            if (flags & cairn.cursorOptions.awaitData) this.set("awaitData", true);
+            return flags & cairn.cursorOptions.tailable ? this.set("tailable", true) : this;
+        }
+
         counted(names) {
             const { find, filter } = this.command;
             return cairn.run(this.database, { count: find, query: filter || {}, ...cairn.pick(this.command, ["hint", "maxTimeMS", "collation", ...names]) }).n;
@@ -132,7 +192,7 @@
         allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
     }
 
-    for (const name of ["addOption", "tailable", "readConcern", "readPref", "showDiskLoc", "maxAwaitTimeMS", "oplogReplay"]) {
+    for (const name of ["readConcern", "readPref", "showDiskLoc", "oplogReplay"]) {
         cairn.hide(Cursor.prototype, name, function () { throw new cairn.NotSupported(`cursor.${name}`); });
     }
 

@@ -19,10 +19,10 @@
     class MongoBulkWriteError extends MongoServerError {}
     class MongoInvalidArgumentError extends MongoError {}
 
-    // What mongosh has and this shell does not.
+    // What mongosh has and this shell does not, and what there is instead.
     class NotSupported extends MongoError {
-        constructor(name) {
-            super(`${name} is not supported`);
+        constructor(name, instead) {
+            super(instead ? `${name} is not supported: ${instead}` : `${name} is not supported`);
         }
     }
     for (const made of [MongoError, MongoServerError, MongoBulkWriteError, MongoInvalidArgumentError, NotSupported]) {
@@ -59,18 +59,25 @@
     };
 
     // Runs a command whose result is a cursor. Returns a function that gives the next document, or `undefined`.
-    cairn.open = function (database, command) {
-        const opened = native.open(cairn.makers, database, command);
+    // `waits` is how long each call waits for a document, of a cursor that follows a collection.
+    cairn.open = function (database, command, waits) {
+        const opened = native.open(cairn.makers, database, command, Number(waits ?? 0));
         if (opened.failure) throw thrown(opened.failure);
-        const { next, failed } = opened;
-        return function () {
+        const { next, failed, isOpen } = opened;
+        let isAtEnd = false;
+        const read = function () {
             const document = next(cairn.makers);
             if (document === undefined) {
+                isAtEnd = !isOpen();
                 const failure = failed(cairn.makers);
                 if (failure) throw thrown(failure);
             }
             return document;
         };
+        // Whether another document may come after the last one that there is now.
+        read.isOpen = () => isOpen();
+        read.isAtEnd = () => isAtEnd;
+        return read;
     };
 
     // All documents of a cursor.

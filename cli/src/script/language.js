@@ -48,6 +48,7 @@
         if (failure) throw new Error(failure);
         return true;
     });
+    define("DBQuery", { Option: cairn.cursorOptions });
     define("version", () => native.version());
     define("isInteractive", () => false);
 
@@ -128,8 +129,9 @@
     let paged;
     function page(cursor) {
         const documents = [];
-        while (documents.length < PAGE && cursor.hasNext()) documents.push(cursor.tryNext());
-        const hasMore = documents.length === PAGE && cursor.hasNext();
+        while (documents.length < PAGE && cursor.hasNow()) documents.push(cursor.tryNext());
+        // A cursor that follows a collection goes on with what comes until then.
+        const hasMore = cursor.isFollowing() || (documents.length === PAGE && cursor.hasNow());
         paged = hasMore ? cursor : undefined;
         cairn.last = documents[0];
         return documents.map((document) => cairn.inspect(document)).join(documents.some((one) => cairn.inspect(one).includes("\n")) ? ",\n" : "\n") + (hasMore ? "\nType \"it\" for more" : "");
@@ -242,11 +244,63 @@
     // Node.js's modules are not here, but for what tests are written with.
     define("require", (name) => {
         if (["assert", "node:assert", "assert/strict", "node:assert/strict"].includes(name)) return assert;
-        throw new cairn.NotSupported(`require(${cairn.quoted(String(name))})`);
+        throw new cairn.NotSupported(`require(${cairn.quoted(String(name))})`, "there are no modules but \"assert\"; load(FILE) runs a script");
     });
 
-    for (const name of ["connect", "passwordPrompt", "Mongo", "edit", "snippet", "setTimeout", "setInterval", "fetch", "cls"]) {
-        define(name, function () { throw new cairn.NotSupported(name); });
+    const CALLS = "calls return when they are done";
+    const NO_SYSTEM = "scripts reach nothing of the system but what they are given";
+    const NO_NETWORK = "scripts have no network";
+    const BYTES = "BinData and HexData hold bytes";
+    const HASHES = "hash outside of the shell, as by md5sum";
+    const STORE = "give the store on the command line";
+    const ENCRYPTION = "encrypt in the application, by a driver";
+    const EDITOR = "the shell has no editor: load(FILE) runs a script";
+    // The globals of mongosh and of Node.js within it that are not here, and what to use in their place. A function throws when it
+    // is called, and an object when something of it is used, so that `typeof` can be asked.
+    const ABSENT_FUNCTIONS = {
+        connect: STORE, Mongo: STORE, MongoClient: STORE, passwordPrompt: "give --password-file",
+        edit: EDITOR, editor: EDITOR, snippet: "load(FILE) runs a script", cls: "the terminal clears itself, by Ctrl-L",
+        enableTelemetry: "there is no telemetry", disableTelemetry: "there is no telemetry",
+        setTimeout: `${CALLS}: use sleep(MILLISECONDS)`, setInterval: `${CALLS}: use a loop with sleep(MILLISECONDS)`, setImmediate: CALLS,
+        clearTimeout: CALLS, clearInterval: CALLS, clearImmediate: CALLS, queueMicrotask: CALLS,
+        fetch: NO_NETWORK, WebSocket: NO_NETWORK, EventSource: NO_NETWORK, Request: NO_NETWORK, Response: NO_NETWORK,
+        Headers: NO_NETWORK, FormData: NO_NETWORK, Worker: CALLS, BroadcastChannel: CALLS, MessageChannel: CALLS,
+        AbortController: "maxTimeMS ends a call, and Ctrl-C a statement", Buffer: BYTES, Blob: BYTES, File: BYTES,
+        TextEncoder: BYTES, TextDecoder: BYTES, atob: BYTES, btoa: BYTES,
+        URL: "take texts apart by regular expressions", URLSearchParams: "take texts apart by regular expressions",
+        MD5: HASHES, hex_md5: HASHES, md5sumFile: HASHES,
+        structuredClone: "EJSON.parse(EJSON.stringify(VALUE)) copies a value",
+        EventTarget: CALLS, Event: CALLS, ReadableStream: CALLS, WritableStream: CALLS, TransformStream: CALLS,
+        convertShardKeyToHashed: "there are no shards", bsonsize: "a document's size is $bsonSize in an aggregation",
+        KeyVault: ENCRYPTION, ClientEncryption: ENCRYPTION,
+        ls: NO_SYSTEM, cd: NO_SYSTEM, pwd: NO_SYSTEM, cat: NO_SYSTEM, listFiles: NO_SYSTEM, mkdir: NO_SYSTEM, removeFile: NO_SYSTEM,
+        writeFile: NO_SYSTEM, run: NO_SYSTEM, runProgram: NO_SYSTEM, hostname: "db.hostInfo() names the host", getHostName: "db.hostInfo() names the host",
+    };
+    const ABSENT_OBJECTS = {
+        config: "the options of cairn shell are on the command line", process: NO_SYSTEM, module: "load(FILE) runs a script",
+        exports: "load(FILE) runs a script", crypto: HASHES, performance: "new Date() tells the time", navigator: NO_SYSTEM,
+        log: "cairn serve logs to its standard error",
+    };
+    // What a value is asked for while it is shown.
+    const isShowing = (property) => property !== "\0display" && cairn.isAsked(property);
+    function absent(target, name, instead) {
+        const refuse = () => { throw new cairn.NotSupported(name, instead); };
+        return new Proxy(target, {
+            apply: refuse,
+            construct: refuse,
+            set: refuse,
+            get(_, property) {
+                if (isShowing(property)) return undefined;
+                if (property === "\0display") return refuse;
+                throw new cairn.NotSupported(`${name}.${property}`, instead);
+            },
+        });
+    }
+    for (const [name, instead] of Object.entries(ABSENT_FUNCTIONS)) {
+        if (!(name in global)) define(name, absent(function () {}, name, instead));
+    }
+    for (const [name, instead] of Object.entries(ABSENT_OBJECTS)) {
+        if (!(name in global)) define(name, absent({}, name, instead));
     }
     for (const name of ["rs", "sh", "sp"]) {
         define(name, new Proxy({}, {
@@ -275,8 +329,8 @@
         }
         if (isExplained) return { value: value.explain() };
         if (Object.hasOwn(value, "\0display")) return { value: value.next() };
-        if (value.read || value.change || value.isClosed) {
-            return { next: () => (value.hasNext() ? value.tryNext() : undefined) };
+        if (value.read || value.change || value.isOver || value.command.tailable) {
+            return { next: () => (value.hasNow() ? value.tryNext() : undefined) };
         }
         return { database: value.database, command: value.sent() };
     };

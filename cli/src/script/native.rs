@@ -20,6 +20,8 @@ use crate::store::Documents;
 
 /// How long is slept at once: a signal is noticed after it.
 const NAP: Duration = Duration::from_millis(20);
+/// The longest that a cursor waits at once, in seconds.
+const WAIT_MAX: f64 = 3600.0;
 
 /// The object `native` of the scripts in this folder.
 pub(super) fn functions<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>> {
@@ -43,20 +45,26 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
     };
     native.set("run", Function::new(ctx.clone(), run)?)?;
     let own = Rc::clone(shared);
-    let open = move |ctx: Ctx<'js>, makers: Object<'js>, database: String, command: Value<'js>| {
-        let command = to_bson::document(&ctx, &command)?;
-        let answer = Object::new(ctx.clone())?;
-        match own.stream(&database, command) {
-            Ok(documents) => {
-                let cursor =
-                    Rc::new(Opened { documents: RefCell::new(documents), failure: RefCell::new(None) });
-                answer.set("next", next(&ctx, Rc::clone(&cursor), Rc::clone(&own))?)?;
-                answer.set("failed", failed(&ctx, cursor)?)?;
+    let open =
+        move |ctx: Ctx<'js>, makers: Object<'js>, database: String, command: Value<'js>, waits: f64| {
+            let command = to_bson::document(&ctx, &command)?;
+            let answer = Object::new(ctx.clone())?;
+            match own.stream(&database, command) {
+                Ok(documents) => {
+                    let waits = Duration::from_secs_f64((waits / 1000.0).clamp(0.0, WAIT_MAX));
+                    let cursor = Rc::new(Opened {
+                        documents: RefCell::new(documents),
+                        waits,
+                        failure: RefCell::new(None),
+                    });
+                    answer.set("next", next(&ctx, Rc::clone(&cursor), Rc::clone(&own))?)?;
+                    answer.set("isOpen", is_open(&ctx, Rc::clone(&cursor))?)?;
+                    answer.set("failed", failed(&ctx, cursor)?)?;
+                }
+                Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
             }
-            Err(failure) => answer.set("failure", told(&ctx, &makers, &failure)?)?,
-        }
-        Ok::<_, rquickjs::Error>(answer)
-    };
+            Ok::<_, rquickjs::Error>(answer)
+        };
     native.set("open", Function::new(ctx.clone(), open)?)?;
     let name = shared.store_name.clone();
     native.set("storeName", Function::new(ctx.clone(), move || name.clone())?)?;
@@ -67,6 +75,8 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
 /// A cursor that a script reads.
 struct Opened {
     documents: RefCell<Box<dyn Documents>>,
+    /// How long each call waits for a document, if it follows a collection.
+    waits: Duration,
     /// Why it has ended early.
     failure: RefCell<Option<Failure>>,
 }
@@ -79,7 +89,7 @@ fn next<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>, shared: Rc<Shared>) -> Result<F
         let Ok(mut documents) = cursor.documents.try_borrow_mut() else {
             return Err(Exception::throw_message(&ctx, "the cursor is being read"));
         };
-        match documents.advance() {
+        match documents.advance_within(cursor.waits) {
             Ok(false) => Ok(None),
             Ok(true) => {
                 let document = documents.current();
@@ -95,6 +105,13 @@ fn next<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>, shared: Rc<Shared>) -> Result<F
         }
     };
     Function::new(ctx.clone(), step)
+}
+
+/// A function that says whether another document may come after the last one that there is now.
+fn is_open<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>) -> Result<Function<'js>> {
+    Function::new(ctx.clone(), move || {
+        cursor.documents.try_borrow().is_ok_and(|documents| documents.is_following())
+    })
 }
 
 /// A function that says why the cursor has ended early, if it has.

@@ -242,4 +242,14 @@ impl Documents for Cursor<Document> {
     fn current(&self) -> &RawDocument {
         Self::current(self)
     }
+
+    #[cfg(feature = "shell")]
+    fn advance_within(&mut self, time: Duration) -> Result<bool, Failure> {
+        Ok(Self::advance_within(self, time)?)
+    }
+
+    #[cfg(feature = "shell")]
+    fn is_following(&self) -> bool {
+        self.is_tailing()
+    }
 }

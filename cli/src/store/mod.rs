@@ -8,13 +8,19 @@ mod ahead;
 pub(crate) mod folder;
 mod place;
 #[cfg(feature = "remote")]
+mod refused;
+#[cfg(feature = "remote")]
 pub(crate) mod remote;
 #[cfg(feature = "shell")]
 pub(crate) mod session;
+#[cfg(all(feature = "remote", feature = "shell"))]
+mod tail;
 #[cfg(feature = "remote")]
 mod waiting;
 
 use std::path::{Path, PathBuf};
+#[cfg(feature = "shell")]
+use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
@@ -129,13 +135,28 @@ pub(crate) trait Documents {
 
     /// The current document, after [`advance`](Self::advance) returned `true`.
     fn current(&self) -> &RawDocument;
+
+    /// Goes to the next document. A cursor that follows a collection waits at most `time` for one.
+    #[cfg(feature = "shell")]
+    fn advance_within(&mut self, _time: Duration) -> Result<bool, Failure> {
+        self.advance()
+    }
+
+    /// Whether another document may come after the last one that there is now.
+    #[cfg(feature = "shell")]
+    fn is_following(&self) -> bool {
+        false
+    }
 }
 
 /// How a store is reached.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Access {
-    /// Bytes for the store's cache, if it is a folder. For `shell` and `query` also what a script may take: 512 MiB if it is not
-    /// given.
+    /// Bytes for the store's cache, if it is a folder.
+    #[cfg_attr(
+        feature = "shell",
+        doc = "For `shell` and `query` also what a script may take: 512 MiB if it is not given."
+    )]
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<usize>,
     /// Read the password of the URI's user from the first line of this file; the environment variable

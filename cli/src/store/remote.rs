@@ -10,17 +10,22 @@ use std::time::Duration;
 #[cfg(feature = "shell")]
 use cairndb::CancellationToken;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
-use mongodb::error::{Error, ErrorKind};
+use mongodb::error::Error;
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
 use query::code::Code;
 
+#[cfg(feature = "shell")]
+use crate::command::is_tailable;
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::password;
 use crate::signals::Signals;
 #[cfg(feature = "shell")]
 use crate::store::ahead::Ahead;
+use crate::store::refused::failure;
+#[cfg(feature = "shell")]
+use crate::store::tail::Tail;
 use crate::store::waiting::wait;
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
@@ -137,6 +142,10 @@ impl Store for Remote {
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
+        #[cfg(feature = "shell")]
+        if is_tailable(&command) {
+            return Ok(Box::new(Tail::open(&self.client, database, command, self.token.as_ref())?));
+        }
         let database = self.client.database(database);
         let open = move || database.run_raw_cursor_command(command).run().map_err(|error| failure(&error));
         #[cfg(feature = "shell")]
@@ -276,26 +285,7 @@ pub(crate) fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 fn unusable(error: &Error) -> Failure {
-    Failure::usage(format!("the URI cannot be used: {}", told(error)))
-}
-
-fn told(error: &Error) -> String {
-    error.kind.to_string()
-}
-
-fn failure(error: &Error) -> Failure {
-    if let ErrorKind::Command(command) = error.kind.as_ref() {
-        let reply = error.server_response().and_then(|reply| Document::try_from(reply).ok());
-        return Failure {
-            code: Some(command.code),
-            details: reply.map(Box::new),
-            ..Failure::new(Exit::Failed, command.message.clone())
-        };
-    }
-    if let ErrorKind::ServerSelection { .. } = error.kind.as_ref() {
-        return Failure::new(Exit::NoStore, format!("no server can be reached: {}", told(error)));
-    }
-    Failure::new(Exit::Failed, told(error))
+    Failure::usage(format!("the URI cannot be used: {}", error.kind))
 }
 
 /// The collection that a command writes documents to.

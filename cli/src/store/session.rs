@@ -9,6 +9,7 @@ use cairndb::CancellationToken;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use query::code::Code;
 
+use crate::command::is_tailable;
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
 use crate::store::folder::{Absent, Folder};
@@ -184,6 +185,25 @@ impl Session {
         }
     }
 
+    /// A folder that is opened for reading stays as it was at that moment, so nothing could be followed there.
+    fn admit_following(&self) -> Result<(), Failure> {
+        match (&self.path, self.writes) {
+            (None, _) | (Some(_), Writes::Allowed) => Ok(()),
+            (Some(path), Writes::WhenAsked) => self.open_for_writing(path),
+            (Some(path), Writes::Refused) => {
+                let shown = path.display();
+                let message = format!(
+                    "{shown} is open for reading as it is at one moment, so that a tailable cursor would never get another document: \
+                     give the socket of the process that writes to it"
+                );
+                Err(Failure {
+                    code: Some(Code::ILLEGAL_OPERATION.number()),
+                    ..Failure::new(Exit::Failed, message)
+                })
+            }
+        }
+    }
+
     fn open_for_writing(&self, path: &Path) -> Result<(), Failure> {
         let mut opened = self.opened();
         if !opened.is_for_reading {
@@ -226,6 +246,9 @@ impl Store for Session {
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         self.admit(&command)?;
+        if is_tailable(&command) {
+            self.admit_following()?;
+        }
         self.opened().store.store().stream(database, command)
     }
 

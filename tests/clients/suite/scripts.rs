@@ -107,7 +107,6 @@ fn mongosh_caps_collections() {
     mongosh("capped.js");
 }
 
-/// Not in the tool's own shell, which has no tailable cursors.
 #[test]
 fn mongosh_follows_a_capped_collection() {
     mongosh("tailable.js");
@@ -116,7 +115,7 @@ fn mongosh_follows_a_capped_collection() {
 /// The tool's own shell runs what mongosh runs, on a server and on a folder.
 #[test]
 fn the_tool_s_shell_runs_the_scripts_of_mongosh() {
-    for name in ["counters.js", "optimistic.js", "looks.js", "capped.js"] {
+    for name in ["counters.js", "optimistic.js", "looks.js", "capped.js", "tailable.js"] {
         let cairn = Cairn::start();
         script::shell(&cairn.uri(), name);
         cairn.stop();

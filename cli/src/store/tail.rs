@@ -1,0 +1,150 @@
+//! A tailable cursor of a server. MongoDB's driver waits within its cursors until a document comes; here the caller says how long, so
+//! the commands are sent one by one, in a session of their own, as servers want it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use cairndb::CancellationToken;
+use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::sync::{Client, ClientSession};
+
+use crate::command::{count, raw};
+use crate::failure::{Exit, Failure};
+use crate::store::Documents;
+use crate::store::refused::failure;
+use crate::store::waiting::wait;
+
+/// A cursor that follows a collection.
+pub(super) struct Tail {
+    client: Client,
+    /// `None` once the cursor has ended, or while a call is under way.
+    session: Option<ClientSession>,
+    token: Option<CancellationToken>,
+    database: String,
+    collection: String,
+    /// 0 once the server has ended the cursor.
+    id: i64,
+    batch_size: Option<u64>,
+    awaits: bool,
+    batch: VecDeque<RawDocumentBuf>,
+    current: RawDocumentBuf,
+}
+
+impl Tail {
+    /// Sends a `find` with `tailable`.
+    pub(super) fn open(
+        client: &Client,
+        database: &str,
+        command: RawDocumentBuf,
+        token: Option<&CancellationToken>,
+    ) -> Result<Self, Failure> {
+        let session = client.start_session().run().map_err(|error| failure(&error))?;
+        let asked =
+            Document::try_from(&*command).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let mut tail = Self {
+            client: client.clone(),
+            session: Some(session),
+            token: token.cloned(),
+            database: database.to_owned(),
+            collection: asked.get_str("find").unwrap_or_default().to_owned(),
+            id: 0,
+            batch_size: count(&asked, "batchSize").filter(|size| *size > 0),
+            awaits: asked.get_bool("awaitData").unwrap_or_default(),
+            batch: VecDeque::new(),
+            current: RawDocumentBuf::new(),
+        };
+        let reply = tail.send(command)?;
+        tail.take(&reply, "firstBatch")?;
+        Ok(tail)
+    }
+
+    /// Runs a command in the cursor's session. One that is given up after a signal takes the session with it, and the cursor has
+    /// ended.
+    fn send(&mut self, command: RawDocumentBuf) -> Result<Document, Failure> {
+        let Some(mut session) = self.session.take() else {
+            return Err(Failure::new(Exit::Failed, "the cursor has ended"));
+        };
+        let database = self.client.database(&self.database);
+        let call = move || {
+            let run = database.run_raw_command(command).session(&mut session).run();
+            Ok((session, run.map_err(|error| failure(&error))))
+        };
+        let (session, answer) = match &self.token {
+            Some(token) => wait(token, call),
+            None => call(),
+        }
+        .inspect_err(|_| self.id = 0)?;
+        self.session = Some(session);
+        answer.inspect_err(|_| self.id = 0)
+    }
+
+    /// Takes the documents of a batch.
+    fn take(&mut self, reply: &Document, name: &str) -> Result<(), Failure> {
+        let unreadable = |error: &dyn std::error::Error| {
+            Failure::new(Exit::Failed, format!("the server's answer: {error}"))
+        };
+        let cursor = reply.get_document("cursor").map_err(|error| unreadable(&error))?;
+        self.id = cursor.get_i64("id").map_err(|error| unreadable(&error))?;
+        for document in cursor.get_array(name).map_err(|error| unreadable(&error))? {
+            let document = document.as_document().into_iter().map(RawDocumentBuf::try_from);
+            for document in document {
+                self.batch.push_back(document.map_err(|error| unreadable(&error))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for what has come since the last batch.
+    fn ask(&mut self, time: Duration) -> Result<(), Failure> {
+        let mut command = doc! { "getMore": self.id, "collection": &self.collection };
+        if let Some(size) = self.batch_size {
+            command.insert("batchSize", i64::try_from(size).unwrap_or(i64::MAX));
+        }
+        if self.awaits {
+            // 0 would be the server's own time.
+            let milliseconds = i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1);
+            command.insert("maxTimeMS", Bson::Int64(milliseconds));
+        }
+        let reply = self.send(raw(&command)?)?;
+        self.take(&reply, "nextBatch")
+    }
+}
+
+impl Documents for Tail {
+    fn advance(&mut self) -> Result<bool, Failure> {
+        self.advance_within(Duration::ZERO)
+    }
+
+    fn current(&self) -> &RawDocument {
+        &self.current
+    }
+
+    fn advance_within(&mut self, time: Duration) -> Result<bool, Failure> {
+        if self.batch.is_empty() && self.id != 0 {
+            self.ask(time)?;
+        }
+        match self.batch.pop_front() {
+            Some(document) => {
+                self.current = document;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn is_following(&self) -> bool {
+        self.id != 0
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        if self.id == 0 {
+            return;
+        }
+        // Otherwise the server keeps the cursor until its time is over.
+        if let Ok(command) = raw(&doc! { "killCursors": &self.collection, "cursors": [self.id] }) {
+            let _ = self.send(command);
+        }
+    }
+}
