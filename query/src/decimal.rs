@@ -65,9 +65,11 @@ pub(crate) fn shortest(value: Decimal128) -> Decimal128 {
     if coefficient == 0 {
         return finish(negative, Limbs { high: 0, low: 0 }, 0);
     }
+    // At most 34 rounds.
     while coefficient % 10 == 0 {
         (coefficient, exponent) = (coefficient / 10, exponent + 1);
     }
+    // A whole number is written with its zeros where they fit.
     let scale = u32::try_from(exponent).ok().and_then(|zeros| 10_u128.checked_pow(zeros));
     if let Some(whole) = scale.and_then(|scale| coefficient.checked_mul(scale)).filter(|whole| *whole < LIMB)
     {

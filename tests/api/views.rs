@@ -153,7 +153,7 @@ fn a_filter_on_a_view_uses_an_index_only_where_it_is_right() {
     // The views that it goes through are named, from the one that was asked for down.
     let views = |command: Document| {
         let reply = run(&shop, doc! { "explain": command, "verbosity": "queryPlanner" });
-        let names = reply.get_array("views").map(|names| names.clone());
+        let names = reply.get_array("views").cloned();
         names
             .map(|names| {
                 names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect::<Vec<_>>()

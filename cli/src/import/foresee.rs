@@ -24,6 +24,7 @@ pub(super) fn foreseen(
         let mut found = store.stream(&target.database, find)?;
         let is_found = found.advance()?;
         match (target.mode, is_found) {
+            // A taken `_id` is for the store to find: it would be a reject.
             (Mode::Insert, _) => done.inserted += 1,
             (Mode::Upsert | Mode::Merge, false) => done.upserted += 1,
             (Mode::Upsert | Mode::Merge, true) => {
@@ -53,6 +54,7 @@ fn leaves_alone(mode: Mode, change: &RawDocument, document: &RawDocument) -> boo
         Ok(fields) if mode == Mode::Merge => fields
             .iter()
             .flatten()
+            // By the bytes of the values, as an update decides whether it changes anything.
             .all(|(name, value)| document.get(name.as_str()).ok().flatten() == Some(value)),
         _ => {
             // The replacement keeps the `_id` of what it replaces, and need not have one.

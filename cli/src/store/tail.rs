@@ -53,6 +53,7 @@ impl Tail {
             batch: VecDeque::new(),
             current: RawDocumentBuf::new(),
         };
+        // An empty collection has ended the cursor already, as in MongoDB.
         let reply = tail.send(command)?;
         tail.take(&reply, "firstBatch")?;
         Ok(tail)
@@ -69,6 +70,7 @@ impl Tail {
             let run = database.run_raw_command(command).session(&mut session).run();
             Ok((session, run.map_err(|error| failure(&error))))
         };
+        // The call goes on in another thread where a signal may end the wait for it.
         let (session, answer) = match &self.token {
             Some(token) => wait(token, call),
             None => call(),
@@ -120,6 +122,7 @@ impl Documents for Tail {
     }
 
     fn advance_within(&mut self, time: Duration) -> Result<bool, Failure> {
+        // What has come is handed out before more is asked for.
         if self.batch.is_empty() && self.id != 0 {
             self.ask(time)?;
         }
@@ -144,6 +147,7 @@ impl Drop for Tail {
         }
         // Otherwise the server keeps the cursor until its time is over.
         if let Ok(command) = raw(&doc! { "killCursors": &self.collection, "cursors": [self.id] }) {
+            // No error: a cursor that is gone already is what is wanted.
             let _ = self.send(command);
         }
     }

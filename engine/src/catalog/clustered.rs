@@ -47,6 +47,7 @@ impl Clustered {
 
     /// Reads what [`encode`](Self::encode) wrote. The error says what is wrong.
     pub(crate) fn decode(stored: &Bson) -> Result<Self, String> {
+        // A field that is not known could mean a key of another kind.
         let name =
             stored.as_document().filter(|stored| stored.len() == 1).and_then(|stored| stored.get(NAME));
         let name = name.and_then(Bson::as_str);

@@ -28,6 +28,7 @@ pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: P
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
             // Not within the view: the first count after a crash reads all documents, on a view of its own.
+            // Counting may be interrupted as the pipeline itself.
             let operation = pipeline.variables().operation();
             let count = if asked.count { collection.known_count(operation)? } else { None };
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;
@@ -112,6 +113,7 @@ pub(super) fn foreign_views(shared: &Shared, db: &str, pipeline: &Pipeline) -> R
 fn check_current_op(name: &str, options: &RawDocumentBuf) -> Result<()> {
     const OPTIONS: [&str; 6] =
         ["allUsers", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps"];
+    // As in MongoDB, which lets only administrators see what others do.
     if name != "admin" {
         let message = "$currentOp must be run against the 'admin' database with {aggregate: 1}";
         return Err(refused(Code::INVALID_NAMESPACE, message));
@@ -151,6 +153,7 @@ fn check_sessions(options: &RawDocumentBuf) -> Result<()> {
             }
         }
     }
+    // Both would say of whom sessions are listed.
     if options.get_bool("allUsers").unwrap_or(false) && options.contains_key("users") {
         let message =
             format!("{STAGE} may not specify {{allUsers: true}} and {{users: [...]}} at the same time");
@@ -162,6 +165,7 @@ fn check_sessions(options: &RawDocumentBuf) -> Result<()> {
 /// The operations that run, as far as the engine records them: index builds, and the pipeline that asks. Calls of verbs are
 /// recorded by a server, which has a list of its own.
 fn running(shared: &Shared, name: &str, pipeline: &Pipeline) -> Result<Vec<RawDocumentBuf>> {
+    // One moment for all of them.
     let now = DateTime::now().try_to_rfc3339_string().unwrap_or_default();
     let of = |namespace: &str, command: &str, message: Option<String>, progress: Option<Document>| {
         let mut operation = doc! {
@@ -177,6 +181,7 @@ fn running(shared: &Shared, name: &str, pipeline: &Pipeline) -> Result<Vec<RawDo
         operation
     };
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    // The pipeline that asks runs too.
     let mut operations = vec![of(&format!("{name}.$cmd.aggregate"), "aggregate", None, None)];
     for state in shared.catalog.collections() {
         for build in state.builds.list() {

@@ -112,6 +112,7 @@ pub(super) fn from_text<'d>(
     format: Format,
     subtype: BinarySubtype,
 ) -> Result<Value<'d>, &'static str> {
+    // A text of a UUID is never other bytes, and these are written in no other way.
     if (format == Format::Uuid) != (subtype == BinarySubtype::Uuid) {
         return Err("only the format 'uuid' is allowed with the subtype of UUIDs, and for no other one");
     }
@@ -129,6 +130,7 @@ pub(super) fn from_text<'d>(
 /// The text that stands for bytes.
 pub(super) fn to_text<'d>(binary: RawBinaryRef<'_>, format: Format) -> Result<Value<'d>, &'static str> {
     let RawBinaryRef { subtype, bytes } = binary;
+    // The subtype alone is no proof: stored bytes may have any length.
     let is_uuid = subtype == BinarySubtype::Uuid && bytes.len() == UUID_BYTES;
     let text = match format {
         Format::Auto | Format::Uuid if is_uuid => write_uuid(bytes),
@@ -155,6 +157,7 @@ pub(super) fn from_number<'d>(
     order: ByteOrder,
     subtype: BinarySubtype,
 ) -> Result<Value<'d>, &'static str> {
+    // A decimal has no such conversion in MongoDB either.
     let bytes = if let Some(number) = number.as_i32() {
         number.to_le_bytes().to_vec()
     } else if let Some(number) = number.as_i64() {
@@ -178,6 +181,7 @@ pub(super) fn to_integer(bytes: &[u8], order: ByteOrder, length_max: usize) -> R
         1 => bytes.first_chunk().map(|bytes| i64::from(i8::from_le_bytes(*bytes))),
         2 => bytes.first_chunk().map(|bytes| i64::from(i16::from_le_bytes(*bytes))),
         4 => bytes.first_chunk().map(|bytes| i64::from(i32::from_le_bytes(*bytes))),
+        // An int32 is made of four bytes at most.
         8 if length_max == 8 => bytes.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
         _ => None,
     };
@@ -188,6 +192,7 @@ pub(super) fn to_integer(bytes: &[u8], order: ByteOrder, length_max: usize) -> R
 pub(super) fn to_double(bytes: &[u8], order: ByteOrder) -> Result<f64, &'static str> {
     let bytes = little(bytes, order);
     let number = match bytes.len() {
+        // Of half the length it is a float.
         4 => bytes.first_chunk().map(|bytes| f64::from(f32::from_le_bytes(*bytes))),
         8 => bytes.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)),
         _ => None,

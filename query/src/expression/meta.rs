@@ -70,6 +70,7 @@ impl Metadata {
 
     /// The metadata that [`stored`](Self::stored) has made a document of. What is missing, or another value, is unknown.
     pub fn restore(stored: &RawDocument) -> Self {
+        // It may come from a temporary file, so nothing of it is taken for granted.
         Self {
             index_key: stored.get_document("indexKey").ok().map(RawDocument::to_owned),
             record_id: stored.get("recordId").ok().flatten().map(RawBson::from),

@@ -31,7 +31,7 @@ pub struct ForeignJoin<'p> {
     pub filter: RawDocumentBuf,
     /// Whether a field of the other documents must have a value, so that a hash table may have them by it.
     pub is_keyed: bool,
-    /// Whether it finds the same for all documents, and is run for the first one only.
+    /// Whether no document changes what it finds, so that it is run for the first one only.
     pub runs_once: bool,
     /// The variables of the filter.
     pub variables: Variables,
@@ -42,6 +42,7 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
     let join = |placed: &'p PlacedStage| {
         let Stage::Lookup(join) = &placed.stage else { return None };
         let lookup = &join.lookup;
+        // Which number it is does not matter: all have an index's order in common.
         let number = [RawBson::Int32(0)];
         let by_field = lookup.equality.as_ref().map(|equality| equality.foreign.filter(&number));
         let condition = lookup.condition.as_ref();

@@ -54,6 +54,7 @@ impl Sampling {
     pub(super) fn new(size: usize, variables: &Variables) -> Self {
         let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, variables.operation());
         let (kept, results) = (Vec::new(), Vec::new().into_iter());
+        // Copying it for each document would cost those who do not ask.
         let keeps_metadata = variables.has_metadata();
         Self { size, seen: 0, kept, memory, results, numbers: Vec::new(), keeps_metadata, metadata: None }
     }
@@ -66,6 +67,7 @@ impl Sampling {
 /// Random numbers in ascending order. Results are given from the highest on, as in MongoDB, which sorts by such numbers.
 fn ascending_numbers(count: usize) -> Vec<f64> {
     let mut numbers: Vec<f64> = std::iter::repeat_with(random).take(count).collect();
+    // Sorted apart from the documents: which of them has which is random anyway.
     numbers.sort_unstable_by(f64::total_cmp);
     numbers
 }

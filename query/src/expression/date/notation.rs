@@ -45,6 +45,7 @@ pub(super) fn parts(text: &str) -> Option<DateParts> {
 /// `@1720088000`: seconds since 1970, of UTC whatever zone is given.
 fn since_1970(seconds: &str) -> Option<DateParts> {
     const SECONDS_OF_DAY: i64 = 86_400;
+    // Fractions and other forms of numbers are none.
     let seconds: i64 = seconds.parse().ok()?;
     let (days, rest) = (seconds.div_euclid(SECONDS_OF_DAY), seconds.rem_euclid(SECONDS_OF_DAY));
     Some(DateParts {
@@ -79,18 +80,21 @@ fn set(part: &mut Option<i64>, value: i64) -> Option<()> {
 /// Adds what a word names.
 fn part(parts: &mut DateParts, word: &str) -> Option<()> {
     let lower = word.to_ascii_lowercase();
+    // Names first, because `mar` and `sat` could be taken for the beginning of something else.
     if let Some(month) = month(&lower) {
         return set(&mut parts.month, month);
     }
     if let Some(weekday) = place(&WEEKDAYS, &lower) {
         return set(&mut parts.named_weekday, weekday);
     }
+    // Before the dates with hyphens, which have no sign at their beginning.
     if let Some(minutes) = offset(word) {
         return set(&mut parts.offset, minutes);
     }
     if let Some(is_afternoon) = half_of_day(&lower) {
         return shift(parts, is_afternoon);
     }
+    // `3pm`, and no name is left that ends so.
     if word.contains(':') || lower.ends_with('m') {
         return time(parts, &lower);
     }
@@ -184,8 +188,10 @@ fn joined(parts: &mut DateParts, lower: &str) -> Option<()> {
         return week_date(parts, year, week);
     }
     let separator = lower.chars().find(|letter| ['/', '-', '.'].contains(letter))?;
+    // All separators of a date are the same; another one stays in a piece, which is no number then.
     let pieces: Vec<&str> = lower.split(separator).collect();
     match *pieces.as_slice() {
+        // The day of the year has three digits, so that it is no month.
         [year, day] if separator != '/' => {
             set(&mut parts.year, number(year, 4..=4)?)?;
             set(&mut parts.day_of_year, number(day, 3..=3)?)
@@ -214,6 +220,7 @@ fn joined(parts: &mut DateParts, lower: &str) -> Option<()> {
 /// A year and what follows the `w`: `27`, `27-4`, `274`.
 fn week_date(parts: &mut DateParts, year: &str, week: &str) -> Option<()> {
     let year = year.strip_suffix('-').unwrap_or(year);
+    // Always two digits, and the weekday is Monday unless it is named.
     let (week, weekday) = week.split_at_checked(2)?;
     set(&mut parts.iso_year, number(year, 4..=4)?)?;
     set(&mut parts.iso_week, number(week, 2..=2)?)?;
