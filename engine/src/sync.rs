@@ -66,20 +66,29 @@ pub(crate) fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<Mu
 }
 
 /// How long a wait goes on without a look at whether the operation that waits must end.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Locks, unless the operation must end before the lock is free.
-#[cold]
 pub(crate) fn lock_for<'a, T>(
     operation: &OperationContext,
     mutex: &'a Mutex<T>,
 ) -> Result<MutexGuard<'a, T>, Interruption> {
+    wait_for(operation, || mutex.lock(), |patience| try_lock_for(mutex, patience))
+}
+
+/// Waits for what other threads hold, unless the operation must end before: by `wait` however long it takes, or by `try_for`
+/// again and again.
+pub(crate) fn wait_for<T>(
+    operation: &OperationContext,
+    wait: impl FnOnce() -> T,
+    try_for: impl Fn(Duration) -> Option<T>,
+) -> Result<T, Interruption> {
     // Nothing can end it, so it need not wake up to look.
     if operation.is_unlimited() {
-        return Ok(mutex.lock());
+        return Ok(wait());
     }
     loop {
-        if let Some(held) = try_lock_for(mutex, LOOK_INTERVAL) {
+        if let Some(held) = try_for(LOOK_INTERVAL) {
             return Ok(held);
         }
         operation.look()?;

@@ -253,10 +253,7 @@ impl InsertionOrder {
 
     /// Waits for the turn of a write, unless the operation must end before. The caller holds no latch.
     pub(crate) fn turn(&self, database: &Database, operation: &OperationContext) -> Result<OrderTurn<'_>> {
-        let mut held = match self.state.try_lock() {
-            Some(held) => held,
-            None => sync::lock_for(operation, &self.state)?,
-        };
+        let mut held = sync::lock_for(operation, &self.state)?;
         // Read once in the life of the store, and again after a commit whose outcome is not known.
         let state = match *held {
             Some(state) => state,

@@ -13,22 +13,15 @@ use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
 use crate::error::Result;
 use crate::storage::write::Batch;
-use crate::sync::LOOK_INTERVAL;
+use crate::sync;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
 /// Waits for the turn of a sequence, unless the operation must end before.
 fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<Turn<'a>> {
-    // Nothing can end it, so it need not wake up to look.
-    if target.operation.is_unlimited() {
-        return Ok(sequence.turn());
-    }
-    loop {
-        if let Some(turn) = sequence.turn_within(LOOK_INTERVAL) {
-            return Ok(turn);
-        }
-        target.operation.look()?;
-    }
+    let turn =
+        sync::wait_for(target.operation, || sequence.turn(), |patience| sequence.turn_within(patience));
+    Ok(turn?)
 }
 
 /// One insert's hold on the sequence of one field.
