@@ -1,5 +1,7 @@
 //! `$meta`: the key by which a document was found and the id of its record, in projections and in pipelines.
 
+use std::path::Path;
+
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, Collection, IndexModel};
 use cairndb_tests::scratch::small;
@@ -29,6 +31,18 @@ fn found(things: &Collection<Document>, filter: Document, sort: Option<Document>
         shown.collect()
     };
     found.run().expect("a cursor").map(fields).collect()
+}
+
+/// 500 documents whose sort does not fit the memory of a stage.
+fn larger_than_a_stage(folder: &Path) -> Collection<Document> {
+    let client = Client::builder().stage_memory(64 << 10).open(folder.join("db")).expect("a database");
+    let large = client.database("app").collection("large");
+    let text = "x".repeat(1 << 10);
+    large
+        .insert_many((0..500).map(|id| doc! { "_id": id, "n": id * 7 % 500, "text": &text }))
+        .run()
+        .expect("stored");
+    large
 }
 
 #[test]
@@ -61,13 +75,7 @@ fn a_sort_keeps_what_is_known_of_its_documents() {
 
     // In temporary files too.
     let folder = tempfile::tempdir().expect("a folder");
-    let client = Client::builder().stage_memory(64 << 10).open(folder.path().join("db")).expect("a database");
-    let large = client.database("app").collection::<Document>("large");
-    let text = "x".repeat(1 << 10);
-    large
-        .insert_many((0..500).map(|id| doc! { "_id": id, "n": id * 7 % 500, "text": &text }))
-        .run()
-        .expect("stored");
+    let large = larger_than_a_stage(folder.path());
     let sorted = large.find(doc! { "_id": { "$gte": 0 } }).sort(doc! { "n": 1 }).projection(both());
     let mut last = -1;
     for shown in sorted.run().expect("a cursor") {
@@ -160,13 +168,7 @@ fn a_sort_tells_what_documents_were_sorted_by() {
 #[test]
 fn a_sort_beyond_memory_keeps_what_is_known_of_its_documents() {
     let folder = tempfile::tempdir().expect("a folder");
-    let client = Client::builder().stage_memory(64 << 10).open(folder.path().join("db")).expect("a database");
-    let large = client.database("app").collection::<Document>("large");
-    let text = "x".repeat(1 << 10);
-    large
-        .insert_many((0..500).map(|id| doc! { "_id": id, "n": id * 7 % 500, "text": &text }))
-        .run()
-        .expect("stored");
+    let large = larger_than_a_stage(folder.path());
     let show = doc! { "s": { "$meta": "sortKey" }, "r": { "$meta": "recordId" } };
     let stages = [
         doc! { "$set": { "m": { "$add": ["$n", 1] } } },

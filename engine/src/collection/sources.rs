@@ -27,8 +27,8 @@ pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: P
             .unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
-            // Not within the view: the first count after a crash reads all documents, on a view of its own.
-            // Counting may be interrupted as the pipeline itself.
+            // Not within the view: the first count after a crash reads all documents, on a view of its own, and may be
+            // interrupted as the pipeline itself.
             let operation = pipeline.variables().operation();
             let count = if asked.count { collection.known_count(operation)? } else { None };
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;

@@ -393,17 +393,16 @@ impl RowSource {
 
     /// The metadata of the current row. A sort has kept it only if it was asked to.
     fn metadata(&self, sort: Option<&Sort>) -> Result<Option<Metadata>> {
-        let metadata = match self {
-            Self::Nothing => None,
-            Self::Walk(matches) => Some(metadata_of(matches)?),
-            Self::Sorted { current, .. } => {
-                Some(Metadata::restore(RawDocument::from_bytes(apart(current).1)?))
-            }
+        let mut metadata = match self {
+            Self::Nothing => return Ok(None),
+            Self::Walk(matches) => metadata_of(matches)?,
+            Self::Sorted { current, .. } => Metadata::restore(RawDocument::from_bytes(apart(current).1)?),
         };
-        let (Some(metadata), Some(sort)) = (&metadata, sort) else { return Ok(metadata) };
-        // Of an index the entry has them too, but not always whole.
-        let sort_key = sort.values(RawDocument::from_bytes(self.bytes())?)?;
-        Ok(Some(Metadata { sort_key, ..metadata.clone() }))
+        if let Some(sort) = sort {
+            // Of an index the entry has them too, but not always whole.
+            metadata.sort_key = sort.values(RawDocument::from_bytes(self.bytes())?)?;
+        }
+        Ok(Some(metadata))
     }
 }
 

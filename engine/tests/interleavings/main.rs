@@ -7,6 +7,8 @@
 //! panic. RocksDB is the real one, and each call of it is one step. Planted faults show that the scenarios can fail.
 #![cfg(shuttle)]
 
+#[path = "../../../sequence/tests/interleavings/schedules.rs"]
+mod schedules;
 mod world;
 
 use cairndb::bson::doc;

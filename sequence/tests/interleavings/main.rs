@@ -9,6 +9,7 @@
 #![cfg(shuttle)]
 
 mod ahead;
+mod schedules;
 mod world;
 
 use std::collections::BTreeSet;

@@ -2,7 +2,6 @@
 //! schedules are run.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,11 +16,10 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread::{spawn, yield_now};
 use shuttle::{Config, Runner};
 
+use crate::schedules::Schedules;
+
 /// How many schedules of each kind a scenario gets, unless the variable says otherwise.
 const SCHEDULES: usize = 6_000;
-const SCHEDULES_VARIABLE: &str = "CAIRNDB_SCHEDULES";
-/// What a run begins with; any number unless the variable says which.
-const SEED_VARIABLE: &str = "CAIRNDB_SEED";
 /// How many threads PCT lets overtake.
 const PCT_DEPTH: usize = 3;
 /// What the schedules for a planted defect begin with.
@@ -41,12 +39,6 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The number in an environment variable.
-fn given(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.trim().parse().unwrap_or_else(|error| panic!("{variable}={text:?}: {error}")))
-}
-
 /// No schedule finds anything. The seed, which the harness prints where a test fails, tries the same ones again; a panic makes the
 /// checker print the one schedule.
 #[track_caller]
@@ -57,12 +49,9 @@ pub(crate) fn holds(scenario: fn() -> Findings) {
             assert!(findings.is_empty(), "{findings:?}");
         });
     }
-    let given_schedules = given(SCHEDULES_VARIABLE).and_then(|given| usize::try_from(given).ok());
-    let schedules = given_schedules.unwrap_or(SCHEDULES);
-    let seed = given(SEED_VARIABLE).unwrap_or_else(|| RandomState::new().hash_one(schedules) >> 16);
-    println!("interleavings: {schedules} orders of each kind; {SEED_VARIABLE}={seed}");
-    run(RandomScheduler::new_from_seed(seed, schedules), scenario);
-    run(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), scenario);
+    let Schedules { count, seed } = Schedules::given_or(SCHEDULES);
+    run(RandomScheduler::new_from_seed(seed, count), scenario);
+    run(PctScheduler::new_from_seed(seed, PCT_DEPTH, count), scenario);
 }
 
 /// Some schedule finds the planted defect; the same ones are tried every time.
