@@ -143,11 +143,12 @@ fn within<'d>(
         let is_allowed = value.is_nan() || (domain.holds)(value);
         if is_allowed { Ok(functions.0(value)) } else { Err(outside(format!("{value:?}"))) }
     };
-    // A decimal may be outside by less than a double can tell; then the function gives NaN.
+    // The domain is of doubles: a decimal may be outside by less than they can tell, or beyond all of them. Outside the function
+    // gives NaN.
     let of_decimal = |value: Decimal128| {
         let result = functions.1(value);
-        let is_allowed = (domain.holds)(decimal::to_double(value)) && !decimal::is_nan(result);
-        if is_allowed || decimal::is_nan(value) { Ok(result) } else { Err(outside(value.to_string())) }
+        let is_allowed = decimal::is_nan(value) || !decimal::is_nan(result);
+        if is_allowed { Ok(result) } else { Err(outside(value.to_string())) }
     };
     of_number(arguments, of_double, of_decimal)
 }
@@ -187,6 +188,11 @@ mod tests {
         check(bson!({ "$acosh": (decimal("1")) }), decimal("0"));
         check(bson!({ "$sin": (decimal("NaN")) }), decimal("NaN"));
         check(bson!({ "$atanh": (decimal("-1")) }), decimal("-Infinity"));
+        // Beyond all doubles.
+        let far = bson!({ "$abs": { "$sin": (decimal("9E+6143")) } });
+        check(bson!({ "$and": [{ "$gt": [far.clone(), 0] }, { "$lt": [far, 1] }] }), bson!(true));
+        check_error(bson!({ "$sin": (decimal("Infinity")) }), 50_989);
+        check_error(bson!({ "$atanh": (decimal("1E+400")) }), 50_989);
     }
 
     #[test]
