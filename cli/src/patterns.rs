@@ -1,5 +1,7 @@
 //! Which namespaces of many are meant: patterns with `*`, and new names for those that match.
 
+use std::fmt;
+
 use crate::failure::Failure;
 
 /// Which of the collections of a store or a dump.
@@ -19,6 +21,16 @@ impl Namespaces {
         let namespace = format!("{database}.{name}");
         let matches = |pattern: &Pattern| pattern.parts(&namespace).is_some();
         (self.include.is_empty() || self.include.iter().any(matches)) && !self.exclude.iter().any(matches)
+    }
+
+    /// Refuses patterns that have chosen nothing of `place`: a name that was mistyped must not look like work that was done.
+    pub(crate) fn check_chosen(&self, is_any_chosen: bool, place: &str) -> Result<(), Failure> {
+        if is_any_chosen || self.include.is_empty() {
+            return Ok(());
+        }
+        let given: Vec<String> = self.include.iter().map(|pattern| format!("--include {pattern}")).collect();
+        let given = given.join(" ");
+        Err(Failure::usage(format!("{given}: {place} has no collection, view or sequence that is meant")))
     }
 }
 
@@ -66,6 +78,16 @@ impl Pattern {
         }
         parts.push(rest.strip_suffix(last.as_str())?);
         Some(parts)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, text) in self.around.iter().enumerate() {
+            let star = if position == 0 { "" } else { "*" };
+            write!(f, "{star}{}", text.replace('\\', "\\\\").replace('*', "\\*"))?;
+        }
+        Ok(())
     }
 }
 

@@ -208,6 +208,12 @@ fn patterns_and_a_filter_choose() {
             if cfg!(feature = "shell") { "--filter:" } else { "--filter is not Extended JSON" },
         );
         refused(fixture, &["d", "--include", "shop"], 2, "all of a database is shop.*");
+        refused(
+            fixture,
+            &["d", "--include", "shop.ordres"],
+            2,
+            "--include shop.ordres: the store has no collection",
+        );
         refused(fixture, &[], 2, "required");
         refused(fixture, &["d", "--archive", "-"], 2, "cannot be used with");
         assert!(!fixture.path("d").exists() && !fixture.path("d.partial").exists());

@@ -156,6 +156,9 @@ fn what_a_crash_has_lost_is_told_from_what_a_process_still_has() {
     let text = String::from_utf8(text.stdout).expect("it is UTF-8");
     let process = format!("process   {}, which may have handed it out", std::process::id());
     assert!(text.lines().any(|line| line == process), "{text}");
+    // Nothing is lost as long as that process lives, and nothing shall say so.
+    assert_eq!(report["gaps"][0]["cause"], "reserved", "{report}");
+    assert!(text.contains(", reserved, not written yet") && !text.contains("crash"), "{text}");
     // Beyond what is reserved nothing was handed out.
     let beyond = asked(&fixture, 100_001);
     assert_eq!(

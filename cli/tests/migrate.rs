@@ -275,6 +275,10 @@ fn counters_of_two_sequences_are_never_one() {
     };
     blocked(&["--include", "a.*"], "would both be the counter a.counters/x.y.z");
     blocked(&["--exclude", "a.*", "--counters", "d.numbers"], "would both be the counter d.numbers/s");
+    let none = plan(&source, &target, &["--include", "e.*"]);
+    complains(&none, 2, "--include e.*: the store has no collection");
+    let neither = source.run("migrate", &["--plan"]).output().unwrap();
+    complains(&neither, 2, "<--to <URI>|--from <URI>>");
     blocked(&["--include", "c.*"], "c.counters: it is a collection of the store");
     succeeds(&migrate(&source, &target, &["--include", "c.*", "--counters", "d.numbers"]));
     let content = dumped(&target);

@@ -338,6 +338,15 @@ fn options_choose_what_is_restored() {
             "is there: give --drop, or --into-existing",
         );
         restore(&target, &[path(&dump), "--include", "tickets.*", "--into-existing"]);
+        // A name that was mistyped, also one of a sequence that is not restored.
+        for none in [
+            &["--include", "shop.ordres", "--include", "a\\*.*"][..],
+            &["--include", "tickets.*", "--no-sequences"],
+        ] {
+            let arguments = [&[path(&dump), "--into-existing"], none].concat();
+            let words = format!("--include {}", none[1..].join(" "));
+            refused(&target, &arguments, 2, words.trim_end_matches(" --no-sequences"));
+        }
     }
 }
 
@@ -355,6 +364,8 @@ fn what_is_no_dump_is_refused_before_anything_is_made() {
         let output =
             cairn().args(["restore", "made", name]).current_dir(target.folder.path()).output().unwrap();
         complains(&output, status, words);
+        // Which files it would have passed over is no help then.
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("passed over"), "{name}");
         assert!(!target.path("made").exists(), "{name}");
     };
     check("absent", 1, "absent");

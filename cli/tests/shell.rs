@@ -125,7 +125,7 @@ fn statements_of_standard_input_run_one_after_the_other() {
 }
 
 #[test]
-fn errors_end_a_script_and_say_where() {
+fn errors_end_a_script_and_say_where_and_a_script_finds_its_neighbours() {
     on_both(&[], |fixture| {
         script(fixture, "syntax.js", "1;\n2;\n3;\n4;\n5;\n6;\nlet = = 1;\n");
         complains(&run(fixture, &["syntax.js"]), 1, "syntax.js:7:");
@@ -140,6 +140,14 @@ fn errors_end_a_script_and_say_where() {
             1,
             "verb.js:2:11: TypeError: db.orders.insertOn is not a function",
         );
+        script(
+            fixture,
+            "beside.js",
+            "load(__dirname + '/inner.js');\nprint(typeof broken, __filename.endsWith('/beside.js'));\n",
+        );
+        script(fixture, "first.js", "load('beside.js');\nprint(__filename.endsWith('/first.js'));\n");
+        check(fixture, &["first.js"], "function true\ntrue\n");
+        check(fixture, &["--eval", "load('beside.js'); typeof __filename"], "function true\nundefined\n");
         complains(&run(fixture, &["absent.js"]), 1, "absent.js: No such file");
         complains(&run(fixture, &["--eval", "load('absent.js')"]), 1, "absent.js: No such file");
         complains(&run(fixture, &["--eval", "sh.status()"]), 1, "NotSupported: sh.status is not supported");
@@ -447,7 +455,13 @@ fn globals_of_mongosh_that_are_not_here_are_named_where_they_are_used() {
             "NotSupported: structuredClone is not supported: EJSON.parse(EJSON.stringify(VALUE))",
         ),
         ("new Mongo('mongodb://a/')", "NotSupported: Mongo is not supported: give the store"),
-        ("crypto.randomUUID()", "NotSupported: crypto.randomUUID is not supported"),
+        ("crypto.randomUUID()", "NotSupported: crypto.randomUUID is not supported: UUID() makes one"),
+        (
+            "fs.readFileSync('/etc/passwd')",
+            "NotSupported: fs.readFileSync is not supported: scripts reach nothing",
+        ),
+        ("new Intl.NumberFormat('de')", "NotSupported: Intl.NumberFormat is not supported: $dateToString"),
+        ("console.table([{a: 1}])", "NotSupported: console.table is not supported: print"),
         ("require('fs')", "NotSupported: require('fs') is not supported: there are no modules but"),
         ("db.orders.find().addOption(8)", "NotSupported: cursor.addOption(8) is not supported"),
     ] {

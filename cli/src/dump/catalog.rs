@@ -51,6 +51,14 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Refuses patterns that have chosen nothing of the store.
+    pub(crate) fn check_chosen(&self, store: &dyn Store, namespaces: &Namespaces) -> Result<(), Failure> {
+        let is_any = !self.found.is_empty()
+            || !self.left_out.is_empty()
+            || !sequences(store, &self.databases, namespaces)?.is_empty();
+        namespaces.check_chosen(is_any, "the store")
+    }
+
     fn read_database(
         &mut self,
         store: &dyn Store,

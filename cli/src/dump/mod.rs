@@ -110,6 +110,7 @@ fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(),
         store.users()?;
         catalog.add_users();
     }
+    catalog.check_chosen(store, &arguments.namespaces)?;
     check_filter(&catalog, filter.as_ref())?;
     for left_out in &catalog.left_out {
         warn(left_out);

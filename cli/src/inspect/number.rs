@@ -148,8 +148,8 @@ fn documents(store: &dyn Store, asked: Asked<'_>, signals: &Signals) -> Result<(
 /// The verdict without a document.
 fn verdict(trace: &Document, holder: Option<u32>) -> Verdict {
     // What a process has reserved that has the folder open looks as if it had crashed.
-    let is_noted = |gap: &Bson| gap.as_document().is_some_and(|gap| gap.get_datetime("at").is_ok());
-    let is_only_reserved = holder.is_some() && !gaps(trace).iter().any(is_noted);
+    let is_any_noted = gaps(trace).iter().filter_map(Bson::as_document).any(is_noted);
+    let is_only_reserved = holder.is_some() && !is_any_noted;
     match trace.get_str("verdict").unwrap_or_default() {
         "lost" if is_only_reserved => Verdict::NotYet,
         "lost" => Verdict::Lost,
@@ -158,6 +158,11 @@ fn verdict(trace: &Document, holder: Option<u32>) -> Verdict {
         "lost-unlisted" => Verdict::LostUnlisted,
         _ => Verdict::Used,
     }
+}
+
+/// Whether a gap is in the ledger.
+fn is_noted(gap: &Document) -> bool {
+    gap.get_datetime("at").is_ok()
 }
 
 fn gaps(trace: &Document) -> &[Bson] {
@@ -237,6 +242,19 @@ impl Answer {
         self.holder.filter(|_| self.verdict == Verdict::NotYet && is_reserved)
     }
 
+    /// The gaps that have the value. What the process has reserved that has the folder open is not lost by a crash, although
+    /// all but that process see it so.
+    fn gaps(&self) -> Vec<Document> {
+        let all = gaps(&self.trace).iter().filter_map(Bson::as_document).cloned();
+        all.map(|mut gap| {
+            if self.holder.is_some() && !is_noted(&gap) {
+                gap.insert("cause", "reserved");
+            }
+            gap
+        })
+        .collect()
+    }
+
     /// Whether no insert is under way that may have the value.
     fn is_settled(&self) -> bool {
         self.trace.get_bool("settled").unwrap_or(true)
@@ -299,7 +317,7 @@ impl Answer {
         if let Some(holder) = self.reserved_by() {
             line(&mut out, "process", &format!("{holder}, which may have handed it out"));
         }
-        for gap in gaps(&self.trace).iter().filter_map(Bson::as_document) {
+        for gap in self.gaps() {
             let number = |name: &str| gap.get_i64(name).unwrap_or_default();
             let cause = gap.get_str("cause").unwrap_or_default();
             let at = gap.get_datetime("at").ok().and_then(|at| at.try_to_rfc3339_string().ok());
@@ -317,7 +335,7 @@ impl Answer {
             Some((name, value))
         }));
         found.push(("ids", Bson::Array(self.ids.clone())));
-        found.push(("gaps", Bson::Array(gaps(&self.trace).to_vec())));
+        found.push(("gaps", Bson::Array(self.gaps().into_iter().map(Bson::Document).collect())));
         if let Some(round) = self.round() {
             found.push(("round", Bson::Int64(round)));
         }

@@ -20,6 +20,7 @@ const JOBS_MAX: i64 = 16;
 ///
 /// A migration that a signal, a kill or an error ended goes on when the same command is given again.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("cluster").required(true)))]
 #[command(after_help = "\
 Examples:
   cairn migrate shop-data --to mongodb+srv://ada@cluster.example/ --plan
@@ -33,10 +34,10 @@ pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     pub(super) store: String,
     /// The cluster to move to: a URI, or a Unix socket.
-    #[arg(long, value_name = "URI", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(long, value_name = "URI", group = "cluster")]
     to: Option<String>,
     /// The cluster to move from: a URI, or a Unix socket. A folder that is absent is made.
-    #[arg(long, value_name = "URI")]
+    #[arg(long, value_name = "URI", group = "cluster")]
     from: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,

@@ -50,6 +50,7 @@ impl Plan {
         };
         let mut plan = Self { cluster, ..Self::default() };
         let catalog = Catalog::read(ends.source, &arguments.namespaces)?;
+        catalog.check_chosen(ends.source, &arguments.namespaces)?;
         for left_out in &catalog.left_out {
             // It begins with the namespace, which is the subject.
             let (subject, what) = left_out.split_once(": ").unwrap_or(("the source", left_out));

@@ -65,9 +65,9 @@ pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
             )));
         }
     }
-    let mut metadata_bytes = 0;
+    let (mut metadata_bytes, mut passed_over) = (0, Vec::new());
     for (database, path) in databases {
-        for (stem, pair) in pairs(&path)? {
+        for (stem, pair) in pairs(&path, &mut passed_over)? {
             let described = described(&database, &stem, &pair)?;
             metadata_bytes += described.metadata.as_ref().map_or(0, String::len);
             if metadata_bytes > ALL_METADATA_BYTES_MAX {
@@ -88,6 +88,10 @@ pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
             "{shown} is no dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
         )));
     }
+    // Of a directory that is no dump there is only that to say.
+    for path in passed_over {
+        warn(&format!("{} is no file of a dump, and is passed over", path.display()));
+    }
     Ok(listed)
 }
 
@@ -106,12 +110,12 @@ fn check_root(root: &Path) -> Result<(), Failure> {
     Err(Failure::usage(format!("{shown} is no directory: an archive is given by --archive {shown}")))
 }
 
-/// The files of a database, by the names of its collections.
-fn pairs(folder: &Path) -> Result<BTreeMap<String, Pair>, Failure> {
+/// The files of a database, by the names of its collections. Other files are added to `passed_over`.
+fn pairs(folder: &Path, passed_over: &mut Vec<PathBuf>) -> Result<BTreeMap<String, Pair>, Failure> {
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
     for (name, path) in entries(folder)? {
         let Some((stem, is_metadata)) = ending(&name) else {
-            warn(&format!("{} is no file of a dump, and is passed over", path.display()));
+            passed_over.push(path);
             continue;
         };
         let pair = pairs.entry(stem.to_owned()).or_default();

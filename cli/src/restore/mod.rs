@@ -119,6 +119,8 @@ impl Restore<'_> {
         let mut plan = Plan::new(described, arguments)?;
         let sequences = source.carried.take().map(|carried| carried.sequences).unwrap_or_default();
         let numberings = self.numberings(sequences)?;
+        let is_any = plan.all().next().is_some() || !plan.left_out.is_empty() || !numberings.is_empty();
+        arguments.namespaces.check_chosen(is_any, "the dump")?;
         for left_out in &plan.left_out {
             self.tally.leave_out(left_out);
         }

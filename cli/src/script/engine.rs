@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use cairndb::bson::RawDocumentBuf;
@@ -12,7 +13,7 @@ use rquickjs::{Context, Ctx, Function, Object, Runtime, Value};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::script::evaluate::run_text;
+use crate::script::evaluate::{run_script, run_text};
 use crate::script::native;
 use crate::script::shared::{Ended, Shared};
 use crate::signals::Signals;
@@ -132,6 +133,11 @@ impl Engine {
             let value = run_text(ctx, name, text)?;
             then(ctx, value)
         })
+    }
+
+    /// Runs the text of a script that was read from a file.
+    pub(crate) fn run_script(&self, path: &Path, text: &str) -> Result<(), Stopped> {
+        self.attempt(|ctx| run_script(ctx, path, text))
     }
 
     /// Calls a function of the shell's own scripts with texts.

@@ -40,12 +40,33 @@ fn settled<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js
     }
 }
 
+/// The globals by which a script of mongosh finds the files beside it.
+const FILE_NAMES: [&str; 2] = ["__filename", "__dirname"];
+
 /// Runs a script from a file. Returns why it could not be read.
 pub(super) fn run_file(ctx: &Ctx<'_>, path: &Path) -> rquickjs::Result<Option<String>> {
     match read_script(path) {
-        Ok(text) => run_text(ctx, &path.display().to_string(), &text).map(|_| None),
+        Ok(text) => run_script(ctx, path, &text).map(|()| None),
         Err(failure) => Ok(Some(failure.message)),
     }
+}
+
+/// Runs the text of a script, which finds itself and the files beside it by two globals meanwhile.
+pub(super) fn run_script(ctx: &Ctx<'_>, path: &Path, text: &str) -> rquickjs::Result<()> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute.parent().unwrap_or(&absolute);
+    let globals = ctx.globals();
+    let mut outer = Vec::new();
+    for (name, own) in FILE_NAMES.into_iter().zip([&*absolute, folder]) {
+        // A script that loads another gets its own names back.
+        outer.push((name, globals.get::<_, Value<'_>>(name)?));
+        globals.set(name, own.display().to_string())?;
+    }
+    let ran = run_text(ctx, &path.display().to_string(), text);
+    for (name, value) in outer {
+        if value.is_undefined() { globals.remove(name)? } else { globals.set(name, value)? }
+    }
+    ran.map(drop)
 }
 
 /// The text of a script, without a line that tells the system how to run it.

@@ -31,7 +31,12 @@
         native.print(`${text}\n`);
     });
     define("tojson", (value) => cairn.display(value));
-    define("console", { log: print, info: print, debug: print, warn: print, error: print });
+    const ABSENT_CONSOLE = ["table", "dir", "dirxml", "trace", "assert", "count", "countReset", "group", "groupCollapsed", "groupEnd", "time", "timeEnd", "timeLog", "clear"];
+    const console = { log: print, info: print, debug: print, warn: print, error: print };
+    for (const name of ABSENT_CONSOLE) {
+        cairn.hide(console, name, function () { throw new cairn.NotSupported(`console.${name}`, "print(…) and printjson(…) show values"); });
+    }
+    define("console", console);
 
     // The engine looks for the reason to stop within this loop, and no script can catch that.
     function stop() { for (;;); }
@@ -278,8 +283,10 @@
     };
     const ABSENT_OBJECTS = {
         config: "the options of cairn shell are on the command line", process: NO_SYSTEM, module: "load(FILE) runs a script",
-        exports: "load(FILE) runs a script", crypto: HASHES, performance: "new Date() tells the time", navigator: NO_SYSTEM,
-        log: "cairn serve logs to its standard error",
+        exports: "load(FILE) runs a script", crypto: "UUID() makes one at random; hash outside of the shell, as by md5sum", performance: "new Date() tells the time", navigator: NO_SYSTEM,
+        fs: NO_SYSTEM, os: NO_SYSTEM, path: NO_SYSTEM, child_process: NO_SYSTEM, http: NO_NETWORK, https: NO_NETWORK, net: NO_NETWORK,
+        util: "print(…) and printjson(…) show values", bson: "the types of BSON are globals, as ObjectId and Long",
+        Intl: "$dateToString in an aggregation formats dates, and a collation sorts texts", log: "cairn serve logs to its standard error",
     };
     // What a value is asked for while it is shown.
     const isShowing = (property) => property !== "\0display" && cairn.isAsked(property);

@@ -8,7 +8,7 @@ mod statement;
 mod terminal;
 
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tracing_subscriber::filter::LevelFilter;
 
@@ -164,7 +164,7 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
     // Scripts that cannot be read are found before anything runs.
     let mut scripts = Vec::new();
     for path in &arguments.scripts {
-        scripts.push((path.display().to_string(), read_script(path)?));
+        scripts.push((path.as_path(), read_script(path)?));
     }
     let opened = open(arguments, &signals)?;
     let target = Target {
@@ -189,11 +189,11 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
 fn work(
     arguments: &Arguments,
     engine: &Engine,
-    scripts: &[(String, String)],
+    scripts: &[(&Path, String)],
     is_read_only: bool,
 ) -> Result<i32, Stopped> {
-    for (name, text) in scripts {
-        engine.evaluate(name, text, |_, _| Ok(()))?;
+    for (path, text) in scripts {
+        engine.run_script(path, text)?;
     }
     if let Some(code) = &arguments.eval {
         statement(engine, "--eval", code)?;
