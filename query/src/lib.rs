@@ -35,7 +35,6 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
-mod code_rows;
 mod decimal;
 mod decimal_functions;
 pub mod distinct;

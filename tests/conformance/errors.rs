@@ -58,7 +58,7 @@ message names that and the value, and what to do is to correct them.
 
 /// The codes without a name, a few on a line, by what the code calls them.
 fn nameless() -> String {
-    let table = include_str!("../../query/src/code.rs");
+    let table = include_str!("../../query/src/code/table.rs");
     let codes = table.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once(" = "));
     let nameless = codes.filter(|(name, number)| {
         name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')

