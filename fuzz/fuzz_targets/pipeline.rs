@@ -1,7 +1,11 @@
 //! No pipeline and no document panics; results are well-formed; a second run gives the same; what is left to the
-//! reader of the documents gives what the whole pipeline gives; and a join gives what comparing all documents gives.
+//! reader of the documents gives what the whole pipeline gives; and joins, searches of graphs, windows and fillings give what
+//! naive versions of them give.
 
 #![no_main]
+
+#[path = "../../query/tests/pipeline/naive.rs"]
+mod naive;
 
 use std::sync::Arc;
 
@@ -158,6 +162,8 @@ fuzz_target!(|bytes: &[u8]| {
     let others: Vec<_> = (0..input.byte() % 8).map(|_| raw(&fields(&mut input, 2))).collect();
     check_join(&documents, &others);
     check(&stages, &documents, &others);
+    check_graph(&mut input);
+    check_windows(&mut input);
 });
 
 /// The other collection of all stages, whatever its name is.
@@ -203,7 +209,7 @@ fn check_join(documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {
             if let Some(Bson::Array(values)) = value {
                 offered.extend(values);
             }
-            wanted.iter().any(|wanted| offered.iter().any(|offered| is_equal(wanted, offered)))
+            wanted.iter().any(|wanted| offered.iter().any(|offered| naive::is_equal(wanted, offered)))
         };
         let found = joined.get_array("found").expect("an array").into_iter();
         let found: Vec<_> =
@@ -212,9 +218,119 @@ fn check_join(documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {
     }
 }
 
-fn is_equal(left: &Bson, right: &Bson) -> bool {
-    let raw = |value: &Bson| RawBson::try_from(value.clone()).expect("a value that was read");
-    index::order::compare(raw(left).as_raw_bson_ref(), raw(right).as_raw_bson_ref()).is_eq()
+/// Compares a `$graphLookup` with one that compares every document with every value.
+fn check_graph(input: &mut Input<'_>) {
+    let count = i32::from(input.byte() % 12);
+    let nodes: Vec<Document> = (0..count).map(|id| node(input, id)).collect();
+    let start = node(input, 0).remove("next");
+    let (least, depth_max) =
+        (i32::from(input.byte() % 2), Some(i64::from(input.byte() % 5)).filter(|max| *max < 4));
+    let mut search = doc! {
+        "from": "nodes", "startWith": "$a", "connectFromField": "next", "connectToField": "to", "as": "found",
+        "depthField": "depth", "restrictSearchWithMatch": { "k": { "$gte": least } },
+    };
+    search.extend(depth_max.map(|max| ("maxDepth".to_owned(), max.into())));
+    let document = start.clone().map(|start| doc! { "a": start }).unwrap_or_default();
+    let found = run_stage(doc! { "$graphLookup": search }, &[document], &nodes);
+    let found = found.first().and_then(|found| found.get_array("found").ok()).expect("an array");
+    let reached = naive::reached(start.as_ref(), &nodes, depth_max, least);
+    assert_eq!(*found, reached.into_iter().map(Bson::Document).collect::<Vec<_>>());
+}
+
+/// Compares windows and fillings with those of a naive version.
+fn check_windows(input: &mut Input<'_>) {
+    let count = i32::from(input.byte() % 24);
+    let rows: Vec<Document> = (0..count).map(|n| row(input, n)).collect();
+    let operator =
+        naive::OPERATORS.get(usize::from(input.byte()) % naive::OPERATORS.len()).expect("one of them");
+    let mut bound = || Some(i64::from(input.byte() % 10) - 4).filter(|bound| *bound < 5);
+    let (one, other) = (bound(), bound());
+    let (lower, upper) = match (one, other) {
+        (Some(one), Some(other)) => (Some(one.min(other)), Some(one.max(other))),
+        bounds => bounds,
+    };
+    let window = if input.byte() & 1 == 0 {
+        naive::Window::Documents(lower, upper)
+    } else {
+        naive::Window::Range(lower, upper)
+    };
+    let output = doc! { *operator: naive::argument(operator), "window": window.given() };
+    let windows = doc! { "$setWindowFields": { "partitionBy": { "$add": ["$k", 0] }, "sortBy": { "t": 1 }, "output": { "x": output } } };
+    let mut found = run_stage(windows, &rows, &[]).into_iter();
+    let line = doc! { "$fill": { "partitionByFields": ["k"], "sortBy": { "n": 1 }, "output": { "v": { "method": "linear" } } } };
+    let mut lined = run_stage(line, &rows, &[]).into_iter();
+    for sorted in naive::partitions(&rows) {
+        for current in 0..sorted.len() {
+            let inside: Vec<&Document> = sorted
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| window.holds(&sorted, current, *other))
+                .map(|(_, row)| row)
+                .collect();
+            let mut x = found.next().and_then(|mut found| found.remove("x")).expect("it was computed");
+            // The order of a set is not specified.
+            if let (Bson::Array(values), "$addToSet" | "$setUnion") = (&mut x, *operator) {
+                values.sort_by(naive::compare);
+            }
+            let expected = naive::of_window(operator, &inside);
+            assert!(naive::is_same(&x, &expected), "{operator} {window:?}: {x} and not {expected}");
+        }
+    }
+    for k in 0..3 {
+        let of = |row: &&Document| row.get_i32("k").is_ok_and(|of| of == k);
+        let sorted: Vec<&Document> = rows.iter().filter(of).collect();
+        for current in 0..sorted.len() {
+            let v = lined.next().and_then(|mut lined| lined.remove("v")).expect("it was filled");
+            let expected = naive::line(&sorted, current);
+            assert!(naive::is_same(&v, &expected), "{v} and not {expected}");
+        }
+    }
+    assert!(found.next().is_none() && lined.next().is_none());
+}
+
+/// Runs one stage that takes what it is given.
+fn run_stage(stage: Document, documents: &[Document], others: &[Document]) -> Vec<Document> {
+    let raws = |all: &[Document]| all.iter().map(raw).collect::<Vec<_>>();
+    let pipeline = Pipeline::parse(&[raw(&stage)], &Variables::default()).expect("a pipeline");
+    let found = run(pipeline, &raws(documents), &raws(others)).expect("a result");
+    found.iter().map(|document| Document::try_from(document).expect("a document")).collect()
+}
+
+/// A document of a graph: what it is found by, and what it leads to, each anything of a few values, or nothing.
+fn node(input: &mut Input<'_>, id: i32) -> Document {
+    let mut node = doc! { "_id": id, "k": i32::from(input.byte() % 3) };
+    for name in ["to", "next"] {
+        let value = match input.byte() % 8 {
+            0 => continue,
+            1 | 2 => Bson::Array((0..input.byte() % 3).map(|_| link(input)).collect()),
+            3 => Bson::Array(vec![Bson::Array(vec![link(input)]), Bson::Int32(2)]),
+            _ => link(input),
+        };
+        node.insert(name, value);
+    }
+    node
+}
+
+fn link(input: &mut Input<'_>) -> Bson {
+    match input.byte() % 8 {
+        0 => Bson::Null,
+        1 => Bson::Int64(1),
+        2 => Bson::Double(1.0),
+        3 => Bson::from("1"),
+        4 => doc! { "x": 1 }.into(),
+        number => Bson::Int32(i32::from(number) - 5),
+    }
+}
+
+/// A row of a table with partitions `k`, times `t`, and values `v` that may be null or missing.
+fn row(input: &mut Input<'_>, n: i32) -> Document {
+    let mut row = doc! { "n": n, "k": i32::from(input.byte() % 3), "t": i64::from(input.byte() % 12) };
+    match input.byte() % 12 {
+        0 => {}
+        1 => drop(row.insert("v", Bson::Null)),
+        number => drop(row.insert("v", i32::from(number) - 7)),
+    }
+    row
 }
 
 fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {

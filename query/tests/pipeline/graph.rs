@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, bson, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::Filter;
 use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
@@ -14,6 +14,7 @@ use cairndb_query::pipeline::foreign::{Documents, Foreign};
 use cairndb_query::pipeline::stream::Given;
 use proptest::prelude::*;
 
+use crate::naive::reached;
 use crate::{raw, raws, variables};
 
 /// The other collection, whatever its name is.
@@ -58,49 +59,6 @@ fn search(
     let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(nodes);
     let found = pipeline.run_with(input, &foreign);
     found.map(|document| Ok(Document::try_from(document?).expect("a result is well-formed"))).collect()
-}
-
-fn is_equal(left: &Bson, right: &Bson) -> bool {
-    let [left, right] =
-        [left, right].map(|value| RawBson::try_from(value.clone()).expect("a value that can be written"));
-    index::order::compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()).is_eq()
-}
-
-/// The values that a field leads to: the elements of an array, and of a missing field none.
-fn leads_to(value: Option<&Bson>) -> Vec<Bson> {
-    match value {
-        Some(Bson::Array(elements)) => elements.clone(),
-        Some(value) => vec![value.clone()],
-        None => Vec::new(),
-    }
-}
-
-/// Whether a field is found by a value. A missing one is found by none.
-fn is_found(field: Option<&Bson>, value: &Bson) -> bool {
-    let Some(field) = field else { return false };
-    let elements = field.as_array().cloned().unwrap_or_default();
-    std::iter::once(field).chain(&elements).any(|offered| is_equal(offered, value))
-}
-
-/// What is reached from `start`, by comparing each node with each value in each step.
-fn naive(start: Option<&Bson>, nodes: &[Document], depth_max: Option<i64>, least: i32) -> Vec<Document> {
-    let mut reached: Vec<Document> = Vec::new();
-    let (mut values, mut depth) = (leads_to(start), 0_i64);
-    while !values.is_empty() && depth_max.is_none_or(|max| depth <= max) {
-        let is_new = |node: &&Document| reached.iter().all(|old| old.get("_id") != node.get("_id"));
-        let matches = |node: &&Document| {
-            node.get_i32("k").is_ok_and(|k| k >= least)
-                && values.iter().any(|value| is_found(node.get("to"), value))
-        };
-        let step: Vec<Document> = nodes.iter().filter(is_new).filter(matches).cloned().collect();
-        values = step.iter().flat_map(|node| leads_to(node.get("next"))).collect();
-        reached.extend(step.into_iter().map(|mut node| {
-            node.insert("depth", depth);
-            node
-        }));
-        depth += 1;
-    }
-    reached
 }
 
 fn value() -> impl Strategy<Value = Option<Bson>> {
@@ -155,7 +113,7 @@ proptest! {
         let stage = doc! { "$graphLookup": stage };
         let expected: Vec<Document> = starts.iter().map(|start| {
             let mut joined = start.clone();
-            joined.insert("found", naive(start.get("a"), &nodes, depth_max, least));
+            joined.insert("found", reached(start.get("a"), &nodes, depth_max, least));
             joined
         }).collect();
         for is_indexed in [false, true] {

@@ -5,6 +5,7 @@ mod leading;
 mod limits;
 mod lookup;
 mod model;
+mod naive;
 mod refusal;
 mod stages;
 mod unwound;
