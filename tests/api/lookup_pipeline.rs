@@ -96,11 +96,60 @@ fn an_equality_of_an_expression_finds_the_same_by_index_and_by_table() {
 }
 
 #[test]
+fn a_range_of_an_expression_finds_the_same_by_index() {
+    for operator in ["$gt", "$gte", "$lt", "$lte"] {
+        check_equality(&doc! { operator: ["$b", "$$v"] }, documents("b"));
+        check_equality(&doc! { operator: ["$$v", "$b"] }, documents("b"));
+        check_equality(&doc! { operator: ["$b.x", "$$v"] }, documents("b"));
+        let without =
+            documents("b").into_iter().filter(|document| !matches!(document.get("b"), Some(Bson::Array(_))));
+        check_equality(&doc! { operator: ["$b", "$$v"] }, without.collect());
+    }
+    check_equality(&doc! { "$and": [{ "$gte": ["$b", "$$v"] }, { "$lt": ["$b", "q"] }] }, documents("b"));
+    check_equality(&doc! { "$and": [{ "$gte": ["$b", "$$v"] }, { "$eq": ["$b", "$$v"] }] }, documents("b"));
+    check_equality(&doc! { "$or": [{ "$gte": ["$b", "$$v"] }, { "$eq": ["$_id", 3] }] }, documents("b"));
+}
+
+#[test]
+fn a_list_of_an_expression_finds_the_same_by_index_and_by_table() {
+    check_equality(&doc! { "$in": ["$b", ["$$v", 2]] }, documents("b"));
+    check_equality(&doc! { "$in": ["$b", [1, Bson::Null, "1"]] }, documents("b"));
+    check_equality(&doc! { "$in": ["$b", { "$cond": [{ "$isArray": "$$v" }, "$$v", [2]] }] }, documents("b"));
+    check_equality(&doc! { "$and": [{ "$in": ["$b", ["$$v"]] }, { "$gt": ["$_id", 1] }] }, documents("b"));
+}
+
+#[test]
 fn an_equality_of_a_path_finds_the_same_by_index_and_by_table() {
     let nested = values().into_iter().map(|value| doc! { "b": { "x": value } });
     let in_arrays = values().into_iter().map(|value| doc! { "b": [{ "x": value }, { "x": 2 }, 3] });
     let foreign = nested.chain(in_arrays).chain([doc! { "b": 5 }, doc! { "b": [] }, doc! {}]).collect();
     check_equality(&doc! { "$eq": ["$b.x", "$$v"] }, foreign);
+}
+
+/// What an index reads for each document is what the range of that document has.
+#[test]
+fn an_index_is_used_for_a_range_that_a_variable_bounds() {
+    let client = small().in_memory(true).open("").expect("made");
+    let foreign: Vec<Document> = (0..500).map(|number| doc! { "b": number }).collect();
+    let database = database(&client, vec![doc! { "a": 490 }, doc! { "a": 495 }, doc! { "a": 5 }], foreign);
+    let index = IndexModel::builder().keys(doc! { "b": 1 }).build();
+    database.collection::<Document>("foreign").create_index(index).run().expect("an index");
+    let lookup = |condition: Document| {
+        doc! { "$lookup": {
+            "from": "foreign", "let": { "v": "$a" }, "as": "found", "pipeline": [{ "$match": { "$expr": condition } }],
+        } }
+    };
+    let examined = |condition: Document| {
+        let command = doc! { "aggregate": "local", "pipeline": [lookup(condition)], "cursor": {} };
+        let read = || client.metrics().expect("metrics").searches.documents_examined;
+        let before = read();
+        database.run_command(command).run().expect("a pipeline");
+        read() - before
+    };
+    // Three documents of its own, and those found.
+    assert_eq!(examined(doc! { "$gte": ["$b", { "$max": ["$$v", 480] }] }), 3 + 10 + 5 + 20);
+    let few = doc! { "$and": [{ "$gte": ["$b", "$$v"] }, { "$lt": ["$b", { "$add": ["$$v", 3] }] }] };
+    assert_eq!(examined(few), 3 + 3 * 3);
 }
 
 /// An index is seen to be used: without one the documents before would have to be read, and one of them fails.

@@ -25,6 +25,7 @@ pub mod error;
 mod evaluate;
 pub mod fields;
 mod identity;
+pub(crate) mod implied;
 mod let_document;
 mod meta;
 mod node;
@@ -60,6 +61,7 @@ pub use self::variables::Variables;
 use index::path::FieldPath;
 
 use crate::expression::error::Error;
+use crate::expression::implied::Implied;
 use crate::expression::node::{Node, Scope};
 use crate::expression::parser::Parser;
 use crate::expression::value::Value;
@@ -157,6 +159,11 @@ impl Expression {
     /// The field that the expression is, such as `"$a.b"`.
     pub(crate) fn field(&self) -> Option<FieldPath> {
         self.root.field()
+    }
+
+    /// What is true of single fields in every document for which the expression is true.
+    pub(crate) fn implied(&self) -> Implied {
+        implied::implied(&self.root)
     }
 
     /// Computes the value for a document and calls `take` with it, without copying it; with `None` if it is missing.

@@ -190,6 +190,25 @@ impl Node {
         }
     }
 
+    /// Whether every evaluation with the same variables gives the same value, whatever the document.
+    pub(super) fn is_fixed(&self) -> bool {
+        match self {
+            Node::Random | Node::NewObjectId => false,
+            // A variable of an operator has the value of a part of this node, which is asked too.
+            Node::Path(source, _) => *source != PathStart::Root,
+            Node::Constant(_)
+            | Node::Object(_)
+            | Node::Array(_)
+            | Node::Call { .. }
+            | Node::Let { .. }
+            | Node::Map { .. }
+            | Node::Filter { .. }
+            | Node::Reduce { .. }
+            | Node::Percentile { .. }
+            | Node::Regex(_) => self.parts().into_iter().all(Node::is_fixed),
+        }
+    }
+
     /// Adds the paths of the fields that the node reads of the document. Returns `None` if it reads the whole document.
     pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
         match self {

@@ -183,7 +183,11 @@ fn is_nan(value: RawBsonRef<'_>) -> bool {
 
 /// An operand that is compared by its `own` collation, as keys with another one have it. Returns `None` if they have another
 /// order of its texts.
-fn in_keys<'v>(operand: &'v RawBson, own: &Collation, keys: &Collation) -> Option<Cow<'v, RawBson>> {
+pub(super) fn in_keys<'v>(
+    operand: &'v RawBson,
+    own: &Collation,
+    keys: &Collation,
+) -> Option<Cow<'v, RawBson>> {
     if own.is_simple() && keys.is_simple() {
         return Some(Cow::Borrowed(operand));
     }

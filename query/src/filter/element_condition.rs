@@ -137,7 +137,7 @@ fn collect_fields<'f>(node: &'f Node, fields: &mut Vec<&'f str>) -> Result<(), N
         }
         Node::Not(node) => return collect_fields(node, fields),
         Node::Field(path, _) => fields.push(path.first()),
-        Node::Expression(_) => return Err(NameFault::Whole { operator: "$expr" }),
+        Node::Expression(_) | Node::Implied(_) => return Err(NameFault::Whole { operator: "$expr" }),
         Node::Schema(_) => return Err(NameFault::Whole { operator: "$jsonSchema" }),
     }
     Ok(())

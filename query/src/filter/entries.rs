@@ -18,6 +18,7 @@ use index::path::FieldPath;
 
 use crate::filter::bounds::{Arrays, null_points, subset, superset};
 use crate::filter::evaluate::{Node, Test};
+use crate::filter::implied::ImpliedTest;
 use crate::pattern::Watch;
 
 /// A field of an index, and where documents have arrays on its path.
@@ -214,6 +215,7 @@ impl<'a> View<'a> {
             Node::Any(nodes) => self.any(nodes.iter().map(|node| self.matching(node)).collect()),
             Node::Not(node) => self.not_matching(node),
             Node::Field(path, test) => self.met(path, test),
+            Node::Implied(test) => self.implied(test),
             // Neither is translated into values of single fields.
             Node::Expression(_) | Node::Schema(_) => Constraint::unrestricted(),
         }
@@ -227,8 +229,26 @@ impl<'a> View<'a> {
             Node::Any(nodes) => self.all(nodes.iter().map(|node| self.not_matching(node)).collect()),
             Node::Not(node) => self.matching(node),
             Node::Field(path, test) => self.not_met(path, test),
-            Node::Expression(_) | Node::Schema(_) => Constraint::unrestricted(),
+            // The expression beside it is negated too, and one that is false says nothing.
+            Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => Constraint::unrestricted(),
         }
+    }
+
+    /// The constraint on the entries of the documents for which an expression is true. It is true of every entry, so no field
+    /// is in `chosen_by`: no match has an array on the path, and all of its entries have its one value there.
+    fn implied(&self, test: &ImpliedTest) -> Constraint {
+        let mut constraint = Constraint::unrestricted();
+        let Some((at, field)) = self.at(test.path()) else { return constraint };
+        // An expression compares an array as a whole. Its entries are its elements, or what the path finds in them, which
+        // may be any values.
+        if !field.arrays.is_empty() && test.is_met_by_arrays() {
+            return constraint;
+        }
+        if let Some(set) = test.superset(field.collation) {
+            constraint.sets.push((at, set));
+            constraint.has_value = !test.is_met_by_missing();
+        }
+        constraint
     }
 
     /// The constraint on an entry of the objects in which some value at the path meets the test.

@@ -39,7 +39,7 @@ fn collect<'f>(node: &'f Node, found: &mut Vec<(&'f FieldPath, RawBsonRef<'f>)>)
                 collect(only, found);
             }
         }
-        Node::Not(_) | Node::Expression(_) | Node::Schema(_) => {}
+        Node::Not(_) | Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => {}
         Node::Field(path, test) => found.extend(equal_value(test).map(|value| (path, value))),
     }
 }

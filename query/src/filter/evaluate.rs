@@ -18,6 +18,7 @@ use crate::filter::array::{any_element, any_object, has_length};
 use crate::filter::bits::Bits;
 use crate::filter::compare::{Comparison, Membership};
 use crate::filter::element::{Modulo, TypeSet};
+use crate::filter::implied::ImpliedTest;
 use crate::filter::schema::tree::Schema;
 use crate::pattern::{Pattern, Watch};
 use crate::value::document_or_array;
@@ -35,6 +36,9 @@ pub(super) enum Node {
     Field(FieldPath, Test),
     /// The expression must be true. It can fail, and the parser allows it only on whole documents.
     Expression(Box<Expression>),
+    /// What an expression beside this node says about a field. It is there for the planner, and true of every document, since
+    /// the expression decides.
+    Implied(Box<ImpliedTest>),
     /// The document must be valid by the schema.
     Schema(Box<Schema>),
 }
@@ -83,9 +87,12 @@ impl Node {
     pub(super) fn collect_conjuncts<'n>(&'n self, conjuncts: &mut Vec<&'n Node>) {
         match self {
             Node::All(nodes) => nodes.iter().for_each(|node| node.collect_conjuncts(conjuncts)),
-            Node::Any(_) | Node::Not(_) | Node::Field(..) | Node::Expression(_) | Node::Schema(_) => {
-                conjuncts.push(self);
-            }
+            Node::Any(_)
+            | Node::Not(_)
+            | Node::Field(..)
+            | Node::Expression(_)
+            | Node::Implied(_)
+            | Node::Schema(_) => conjuncts.push(self),
         }
     }
 
@@ -93,9 +100,12 @@ impl Node {
     pub(super) fn collect_branches<'n>(&'n self, branches: &mut Vec<&'n Node>) {
         match self {
             Node::Any(nodes) => nodes.iter().for_each(|node| node.collect_branches(branches)),
-            Node::All(_) | Node::Not(_) | Node::Field(..) | Node::Expression(_) | Node::Schema(_) => {
-                branches.push(self);
-            }
+            Node::All(_)
+            | Node::Not(_)
+            | Node::Field(..)
+            | Node::Expression(_)
+            | Node::Implied(_)
+            | Node::Schema(_) => branches.push(self),
         }
     }
 
@@ -124,6 +134,7 @@ impl Node {
             Node::Schema(schema) => schema.matches(RawBsonRef::Document(document), watch),
             // Here there are no variables, and an expression that fails could not be reported.
             Node::Expression(_) => false,
+            Node::Implied(_) => true,
             Node::Field(path, test) => {
                 let mut is_match = false;
                 let mut visit = |leaf: Leaf<'_>| {
@@ -170,8 +181,8 @@ impl Node {
             }
             Node::Not(node) => Ok(!node.try_matches(document, variables, watch)?),
             Node::Expression(expression) => Ok(expression.matches(document, variables)?),
-            // Neither can contain an expression: the parser allows none below a field.
-            Node::Field(..) | Node::Schema(_) => Ok(self.matches(document, watch)),
+            // None of these can contain an expression: the parser allows none below a field.
+            Node::Field(..) | Node::Implied(_) | Node::Schema(_) => Ok(self.matches(document, watch)),
         }
     }
 
@@ -181,7 +192,7 @@ impl Node {
             Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(Node::has_expression),
             Node::Not(node) => node.has_expression(),
             Node::Expression(_) => true,
-            Node::Field(..) | Node::Schema(_) => false,
+            Node::Field(..) | Node::Implied(_) | Node::Schema(_) => false,
         }
     }
 }

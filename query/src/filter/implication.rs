@@ -18,6 +18,7 @@ use index::path::FieldPath;
 
 use crate::filter::bounds::{Arrays, class_of, subset, superset};
 use crate::filter::evaluate::{Node, Test};
+use crate::filter::implied::ImpliedTest;
 use crate::pattern::Watch;
 
 /// How many values and tests one proof may compare. Without a limit, a query with thousands of branches could keep
@@ -60,7 +61,7 @@ impl Proof<'_> {
             }
             Node::Field(..) => known.iter().any(|node| self.one_implies(node, wanted)),
             // Filters of partial indexes have none of these.
-            Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
+            Node::Not(_) | Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => false,
         }
     }
 
@@ -77,6 +78,10 @@ impl Proof<'_> {
                 let tests = tests_of(path, wanted);
                 !tests.is_empty() && self.meets_one(test, &tests)
             }
+            Node::Implied(test) => {
+                let tests = tests_of(test.path(), wanted);
+                !tests.is_empty() && self.implied_meets_one(test, &tests)
+            }
             // A conjunction was taken apart before. Of the others nothing follows for single values.
             Node::All(_) | Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
         }
@@ -84,7 +89,6 @@ impl Proof<'_> {
 
     /// Whether every value that meets `test`, and a missing field that does, meets at least one of `wanted`.
     fn meets_one(&self, test: &Test, wanted: &[&Test]) -> bool {
-        let meets_missing = |test: &Test| test.matches(None, &Watch::default());
         if meets_missing(test) && !wanted.iter().any(|test| meets_missing(test)) {
             return false;
         }
@@ -96,7 +100,25 @@ impl Proof<'_> {
         {
             return true;
         }
-        let values = values_of(test, self.keys);
+        self.are_met(&values_of(test, self.keys), wanted)
+    }
+
+    /// Whether every value that meets what an expression says of a field, and a missing field that does, meets at least one of
+    /// `wanted`.
+    fn implied_meets_one(&self, test: &ImpliedTest, wanted: &[&Test]) -> bool {
+        if test.is_met_by_missing() && !wanted.iter().any(|test| meets_missing(test)) {
+            return false;
+        }
+        // What a path of several names gathers from an array is an array to an expression, and to a filter single values.
+        let is_gathered = test.path().components().nth(1).is_some();
+        if is_gathered && test.is_met_by_arrays() {
+            return false;
+        }
+        test.superset(self.keys).is_some_and(|values| self.are_met(&values, wanted))
+    }
+
+    /// Whether each of `values` surely meets one of `wanted`.
+    fn are_met(&self, values: &Intervals, wanted: &[&Test]) -> bool {
         let met = wanted.iter().map(|test| surely_met(test, self.keys));
         let covered = met.fold(Intervals::none(), Intervals::union);
         if !self.takes(values.as_slice().len() + covered.as_slice().len()) {
@@ -123,9 +145,15 @@ fn tests_of<'n>(path: &FieldPath, wanted: &'n Node) -> Vec<&'n Test> {
         | Node::Any(_)
         | Node::Not(_)
         | Node::Expression(_)
+        | Node::Implied(_)
         | Node::Schema(_) => None,
     };
     branches.iter().filter_map(test).collect()
+}
+
+/// Whether a missing field meets a test.
+fn meets_missing(test: &Test) -> bool {
+    test.matches(None, &Watch::default())
 }
 
 /// A superset of the values that meet a test, where an array counts as itself.

@@ -15,6 +15,7 @@ mod equality;
 mod evaluate;
 pub mod failure;
 mod implication;
+mod implied;
 mod operand;
 mod operator;
 mod parse;
@@ -97,6 +98,9 @@ impl Filter {
 
     /// Parses a filter that may have expressions, which use `variables`. Evaluate it with
     /// [`try_matches`](Self::try_matches).
+    ///
+    /// The bounds that the filter gives for an index hold for the values that the variables have here. With other values it can
+    /// be evaluated, and not planned.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -294,7 +298,11 @@ impl Filter {
     pub(crate) fn asks_for(&self, path: &FieldPath) -> bool {
         let root = &self.root;
         let parts = if let Node::All(parts) = root { parts.as_slice() } else { std::slice::from_ref(root) };
-        parts.iter().any(|part| matches!(part, Node::Field(own, _) if own == path))
+        parts.iter().any(|part| match part {
+            Node::Field(own, _) => own == path,
+            Node::Implied(test) => test.path() == path,
+            Node::All(_) | Node::Any(_) | Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
+        })
     }
 
     /// Whether it is proven that every document that matches `self` matches `other`, which compares texts by `collation`.

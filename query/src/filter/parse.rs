@@ -8,12 +8,14 @@ use index::collation::Collation;
 use index::path::FieldPath;
 
 use crate::error::{Error, Fault};
+use crate::expression::implied::Implied;
 use crate::expression::{Expression, Variables};
 use crate::filter::array::parse_length;
 use crate::filter::bits::{BitTest, Bits};
 use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::element::{Modulo, TypeSet, first_name, is_element_operators, is_operators};
 use crate::filter::evaluate::{Condition, Node, Test};
+use crate::filter::implied::ImpliedTest;
 use crate::filter::operand::{DEPTH_MAX, fields, members, pattern_error};
 use crate::filter::operator::{self, Clause, Operator, OperatorSupport};
 use crate::filter::schema;
@@ -170,7 +172,10 @@ impl<'c> OperatorCall<'c> {
             Expressions::Forbidden => Err(self.not_allowed()),
             Expressions::Nested | Expressions::NestedForbidden => Err(self.malformed(Fault::NotTopLevel)),
             Expressions::Allowed(variables) => {
-                Ok(Node::Expression(Box::new(Expression::parse(self.operand, variables)?)))
+                let expression = Expression::parse(self.operand, variables)?;
+                let implied = implied(expression.implied(), variables);
+                // The expression comes first: what it implies is true of every document, and decides nothing.
+                Ok(Node::all([Node::Expression(Box::new(expression))].into_iter().chain(implied).collect()))
             }
         }
     }
@@ -463,6 +468,25 @@ impl<'c> OperatorCall<'c> {
     fn not_allowed(self) -> Error {
         Error::NotAllowed { operator: self.name.to_owned() }
     }
+}
+
+/// What a true expression says about fields, as a node for the planner. Returns `None` if nothing is known.
+fn implied(implied: Implied, variables: &Variables) -> Option<Node> {
+    let (mut comparisons, mut nodes) = (Vec::new(), Vec::new());
+    for part in implied.conjuncts() {
+        match part {
+            Implied::Compared(comparison) => comparisons.push(*comparison),
+            // A part of which nothing is known may be the true one.
+            Implied::Any(parts) => {
+                let branches = parts.into_iter().map(|part| self::implied(part, variables));
+                nodes.extend(branches.collect::<Option<_>>().map(Node::Any));
+            }
+            Implied::All(_) | Implied::Unknown => {}
+        }
+    }
+    let tests = ImpliedTest::all(&comparisons, variables);
+    nodes.extend(tests.into_iter().map(|test| Node::Implied(Box::new(test))));
+    (!nodes.is_empty()).then(|| Node::all(nodes))
 }
 
 fn not(condition: Condition) -> Condition {

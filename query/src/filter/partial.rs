@@ -8,7 +8,7 @@ pub(super) fn refused(node: &Node) -> Option<&'static str> {
         Node::All(nodes) | Node::Any(nodes) => nodes.iter().find_map(refused),
         // `$ne`, `$nin`, `$nor` and `{$exists: false}` are negations too.
         Node::Not(_) => Some("$not"),
-        Node::Expression(_) => Some("$expr"),
+        Node::Expression(_) | Node::Implied(_) => Some("$expr"),
         Node::Schema(_) => Some("$jsonSchema"),
         Node::Field(_, test) => match test {
             // The values of a pattern form no set that a proof could compare.

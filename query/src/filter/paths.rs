@@ -23,6 +23,12 @@ pub(super) fn collect(node: &Node, outer: &str, limit: usize, paths: &mut Vec<Fi
                 paths.push(whole);
             }
         }
+        // An expression is about whole documents, so there is no object around its path.
+        Node::Implied(test) => {
+            if paths.len() < limit && !paths.contains(test.path()) {
+                paths.push(test.path().clone());
+            }
+        }
         // A negation asks for what is not there, and the others are not about single values.
         Node::Not(_) | Node::Expression(_) | Node::Schema(_) => {}
     }

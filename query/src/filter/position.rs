@@ -58,7 +58,7 @@ fn position(node: &Node, document: &RawDocument, watch: &Watch<'_>) -> Option<us
             [only] => position(only, document, watch),
             [] | [_, _, ..] => None,
         },
-        Node::Not(_) | Node::Expression(_) | Node::Schema(_) => None,
+        Node::Not(_) | Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => None,
         Node::Field(path, test) => {
             let mut found = None;
             let mut visit = |leaf: Leaf<'_>| {

@@ -118,7 +118,7 @@ fn exact_field(node: &Node, fields: &[IndexedField<'_>]) -> Option<usize> {
             let is_exact = |at: &usize| fields.get(*at).is_some_and(|field| is_exact(test, field.collation));
             single_field(path, fields).filter(is_exact)
         }
-        Node::Expression(_) | Node::Schema(_) => None,
+        Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => None,
         // The complement of an exact set is exact, so are the union and the intersection of exact sets of one field.
         Node::Not(node) => exact_field(node, fields),
         Node::All(nodes) | Node::Any(nodes) => {
@@ -155,6 +155,7 @@ fn collect_paths<'n>(node: &'n Node, paths: &mut HashSet<&'n FieldPath>) -> bool
             paths.insert(path);
             true
         }
-        Node::Expression(_) | Node::Schema(_) => false,
+        // What an expression says about a field decides nothing. The expression, which stands beside it, needs the document.
+        Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => false,
     }
 }

@@ -1,16 +1,16 @@
 //! What the pipeline of a `$lookup` takes from the documents that it is run for, told by the text of its stages.
 //!
-//! An `$expr` of its first `$match` that compares a field with a variable is an equality that an index or a hash table
-//! can answer. The equality of a filter finds at least what that of an expression finds, so the `$expr` itself still
-//! decides.
+//! An `$expr` of its first `$match` that compares a field with a variable bounds an index, as any filter does. If it is an
+//! equality, or an `$in`, a hash table can answer it too. The equality of a filter finds at least what that of an expression
+//! finds, so the `$expr` itself still decides.
 
-use bson::raw::CString;
+use bson::raw::{CString, cstr};
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use index::path::FieldPath;
 
+use crate::expression::implied::{Comparator, FieldComparison, Implied};
 use crate::expression::{Expression, Variables};
 use crate::filter::Filter;
-use crate::path::parse_path;
 use crate::pipeline::error::Fault;
 use crate::raw::Fields;
 use crate::value::elements;
@@ -62,8 +62,17 @@ impl ForeignField {
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) given: RawDocumentBuf,
-    /// The fields that an `$expr` compares with a variable or a constant.
-    pub(super) keys: Vec<(ForeignField, Expression)>,
+    /// The same without the `$expr`s that every match must meet.
+    pub(super) plain: RawDocumentBuf,
+    /// What these `$expr`s compare with a variable or a constant.
+    pub(super) compared: Vec<ComparedField>,
+}
+
+/// A field of the other collection that an expression compares with what no document there changes.
+#[derive(Clone, Debug)]
+pub(super) struct ComparedField {
+    pub(super) field: ForeignField,
+    comparison: FieldComparison,
 }
 
 impl Condition {
@@ -73,16 +82,77 @@ impl Condition {
         let mut branches = RawArrayBuf::new();
         branches.push(given.to_owned());
         Filter::parse_with(&rawdoc! { "$and": branches }, variables).ok()?;
-        let mut keys = Vec::new();
-        // Defined again, `CURRENT` is what every path starts from.
-        if variables.names().all(|name| name != CURRENT) {
-            for field in Fields::of(given).flatten().filter(|field| field.name() == "$expr") {
-                if let Ok(expression) = field.value() {
-                    collect_keys(expression, variables, &mut keys);
-                }
+        let mut compared = Vec::new();
+        let plain = without_expressions(given, &mut |expression| {
+            let Ok(expression) = Expression::parse(expression, variables) else { return };
+            for part in expression.implied().conjuncts() {
+                let Implied::Compared(comparison) = part else { continue };
+                let field = ForeignField::new(comparison.path.clone());
+                compared.extend(field.ok().map(|field| ComparedField { field, comparison: *comparison }));
+            }
+        });
+        Some(Self { given: given.to_owned(), plain, compared })
+    }
+
+    /// The fields that must have one of some values.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ComparedField> {
+        self.compared.iter().filter(|compared| compared.is_key())
+    }
+
+    /// Whether the `$expr`s have comparisons that an index bounds, and that no hash table can answer.
+    pub(super) fn has_ranges(&self) -> bool {
+        self.compared.iter().any(|compared| !compared.is_key())
+    }
+}
+
+impl ComparedField {
+    /// Whether the field must have one of some values.
+    pub(super) fn is_key(&self) -> bool {
+        match self.comparison.comparator {
+            Comparator::Eq | Comparator::In => true,
+            Comparator::Gt | Comparator::Gte | Comparator::Lt | Comparator::Lte => false,
+        }
+    }
+
+    /// The values of which the field of a match has one, if a filter's equality finds it by them. Returns `None` for other
+    /// values, and for an operand that fails: that is reported where a document is tested.
+    pub(super) fn values(&self, variables: &Variables) -> Option<Vec<RawBson>> {
+        let operand = self.comparison.operand(variables).ok()?;
+        match self.comparison.comparator {
+            Comparator::Eq => Some(vec![key_value(operand)?]),
+            // Without one of the members, documents that are equal to it would be missed.
+            Comparator::In => {
+                elements(operand?.as_array()?).map(|member| key_value(Some(member.into()))).collect()
+            }
+            Comparator::Gt | Comparator::Gte | Comparator::Lt | Comparator::Lte => None,
+        }
+    }
+
+    /// A value that the operand has, or one of its members, if it is known without a document of the stage.
+    pub(super) fn known(&self, variables: &Variables) -> Option<RawBson> {
+        let operand = self.comparison.operand(variables).ok()??;
+        match self.comparison.comparator {
+            Comparator::In => elements(operand.as_array()?).next().map(RawBson::from),
+            Comparator::Eq | Comparator::Gt | Comparator::Gte | Comparator::Lt | Comparator::Lte => {
+                Some(operand)
             }
         }
-        Some(Self { given: given.to_owned(), keys })
+    }
+
+    /// A filter with the comparison for an explanation, with a value for the operand. Its bounds are inclusive: those of one field
+    /// with one value contradict each other in no explanation.
+    pub(super) fn example(&self, value: &RawBson) -> RawDocumentBuf {
+        let operator = match self.comparison.comparator {
+            Comparator::Eq | Comparator::In => cstr!("$eq"),
+            Comparator::Gt | Comparator::Gte => cstr!("$gte"),
+            Comparator::Lt | Comparator::Lte => cstr!("$lte"),
+        };
+        let mut sides = RawArrayBuf::new();
+        sides.push(format!("${}", self.field.path.as_str()));
+        sides.push(rawdoc! { "$literal": value.clone() });
+        let mut comparison = RawDocumentBuf::new();
+        comparison.append(operator, sides);
+        rawdoc! { "$expr": comparison }
     }
 }
 
@@ -159,61 +229,24 @@ fn mentions(value: RawBsonRef<'_>, text: &dyn Fn(&str) -> bool, name: &dyn Fn(&s
     })
 }
 
-/// Adds the equalities that must hold if an expression is true.
-fn collect_keys(
-    expression: RawBsonRef<'_>,
-    variables: &Variables,
-    keys: &mut Vec<(ForeignField, Expression)>,
-) {
-    let Some(document) = expression.as_document() else { return };
-    let Some(Ok(field)) = Fields::of(document).next() else { return };
-    let Ok(operand) = field.value() else { return };
-    let Some(array) = operand.as_array() else { return };
-    // What holds for all holds for each. Of the parts of an `$or` nothing is known.
-    if field.name() == "$and" {
-        elements(array).for_each(|element| collect_keys(element, variables, keys));
-    } else if field.name() == "$eq" {
-        // The field may stand on either side.
-        let mut sides = elements(array);
-        let (Some(left), Some(right), None) = (sides.next(), sides.next(), sides.next()) else { return };
-        keys.extend(key(left, right, variables).or_else(|| key(right, left, variables)));
+/// A filter without the `$expr`s that every match must meet, each of which `take` gets. Its bytes were validated, which bounds
+/// how deep this goes.
+fn without_expressions(filter: &RawDocument, take: &mut dyn FnMut(RawBsonRef<'_>)) -> RawDocumentBuf {
+    let mut plain = RawDocumentBuf::new();
+    for field in Fields::of(filter).flatten() {
+        let (Ok(name), Ok(value)) = (CString::try_from(field.name()), field.value()) else { continue };
+        // An `$expr` within `$or` or `$nor` need not be true, so it stays.
+        match (field.name(), value) {
+            ("$expr", expression) => take(expression),
+            ("$and", RawBsonRef::Array(parts)) => {
+                let mut kept = RawArrayBuf::new();
+                for part in elements(parts).filter_map(RawBsonRef::as_document) {
+                    kept.push(without_expressions(part, take));
+                }
+                plain.append(name, kept);
+            }
+            (_, value) => plain.append(name, value),
+        }
     }
-}
-
-/// A comparison of a field with a variable or a constant.
-fn key(
-    field: RawBsonRef<'_>,
-    other: RawBsonRef<'_>,
-    variables: &Variables,
-) -> Option<(ForeignField, Expression)> {
-    // Two dollar signs are a variable and no field.
-    let path = field.as_str()?.strip_prefix('$').filter(|path| !path.starts_with('$'))?;
-    let is_fixed = match other {
-        RawBsonRef::String(text) => !text.starts_with('$') || variables.names().any(|name| names(text, name)),
-        // Operators, and objects and arrays that may hold some.
-        RawBsonRef::Document(_) | RawBsonRef::Array(_) => false,
-        RawBsonRef::Double(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Null
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::JavaScriptCodeWithScope(_)
-        | RawBsonRef::Int32(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::Decimal128(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey
-        | RawBsonRef::DbPointer(_) => true,
-    };
-    if !is_fixed {
-        return None;
-    }
-    let field = ForeignField::new(parse_path(path).ok()?).ok()?;
-    Some((field, Expression::parse(other, variables).ok()?))
+    plain
 }

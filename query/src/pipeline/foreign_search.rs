@@ -192,7 +192,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         }
         let at = at::<E>(self.position);
         let variables = self.lookup.variables(document, &self.variables).map_err(&at)?;
-        let wanted = self.lookup.wanted(document, &variables).map_err(&at)?;
+        let wanted = self.lookup.wanted(document, &variables);
         let Some(Opened { documents, done, is_matched }) = self.documents(wanted, &variables)? else {
             return Ok(Results::Table(0));
         };
@@ -242,15 +242,14 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
 
     /// What the pipeline reads. Returns `None` if that is in the table, and there is no pipeline.
     fn documents(&mut self, wanted: Wanted, variables: &Variables) -> Result<Option<Opened<'i, E>>, E> {
-        let Wanted { conditions, keyed } = wanted;
         // Without a value for the table, another condition may still have an index.
-        if (self.table.is_none() || matches!(keyed, Keyed::Never))
-            && let Some(documents) = self.indexed(conditions, &keyed, variables)?
+        if (self.table.is_none() || matches!(wanted.keyed, Keyed::Never))
+            && let Some(documents) = self.indexed(&wanted, variables)?
         {
             let done = usize::from(self.lookup.condition.is_some());
             return Ok(Some(Opened { documents, done, is_matched: self.pushed().is_some() }));
         }
-        let Keyed::By(field, values) = keyed else {
+        let Keyed::By(field, values) = wanted.keyed else {
             return Ok(Some(Opened { documents: self.scan(variables)?, done: 0, is_matched: false }));
         };
         // Once the table is built, it answers for all documents.
@@ -275,24 +274,20 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
     }
 
     /// What an index finds. Returns `None` if all documents would have to be read.
-    fn indexed(
-        &mut self,
-        mut conditions: Vec<RawDocumentBuf>,
-        keyed: &Keyed,
-        variables: &Variables,
-    ) -> Result<Option<StageInput<'i, E>>, E> {
+    fn indexed(&mut self, wanted: &Wanted, variables: &Variables) -> Result<Option<StageInput<'i, E>>, E> {
         let Some(from) = &self.lookup.from else { return Ok(None) };
-        if let Some(pushed) = self.pushed() {
-            // An index for the filter alone could read most of the collection, and that for each document. So there must be one
-            // for what the document asks for, which is tried once: the table is built if there is none.
-            if matches!(keyed, Keyed::By(..)) && !self.is_indexed {
-                let wanted = all_of(conditions.clone());
-                if self.foreign.find(from, &wanted, variables)?.is_none() {
-                    return Ok(None);
-                }
+        let (pushed, ranged) = (self.pushed(), wanted.equalities.as_ref());
+        // An index for a range or for the pushed filter alone could read most of the collection, and that for each document. So
+        // there must be one for what is equal, which is tried once: the table is built if there is none.
+        let is_tried = self.is_indexed || matches!(wanted.keyed, Keyed::Never);
+        if !is_tried && (pushed.is_some() || ranged.is_some()) {
+            let equal = all_of(ranged.unwrap_or(&wanted.conditions).clone());
+            if self.foreign.find(from, &equal, variables)?.is_none() {
+                return Ok(None);
             }
-            conditions.push(pushed.clone());
         }
+        let mut conditions = wanted.conditions.clone();
+        conditions.extend(pushed.cloned());
         let filter = all_of(conditions);
         // A filter for everything is a scan, which no index would make shorter.
         let found = if filter.is_empty() { None } else { self.foreign.find(from, &filter, variables)? };

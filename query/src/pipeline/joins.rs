@@ -1,12 +1,18 @@
 //! What the `$lookup` stages of a pipeline ask other collections for, as far as it is known before they run: what an explanation
 //! plans.
 
+use std::collections::HashMap;
+
 use bson::{RawBson, RawDocumentBuf};
 
 use crate::expression::Variables;
+use crate::pipeline::correlation::{ComparedField, Condition};
 use crate::pipeline::lookup::all_of;
 use crate::pipeline::stage::{PlacedStage, Stage};
 use crate::pipeline::stream::nothing;
+
+/// What stands for a value that only a document tells. Which number it is does not matter: all have an index's order in common.
+const NUMBER: RawBson = RawBson::Int32(0);
 
 /// A `$lookup` of a pipeline.
 ///
@@ -42,27 +48,46 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
     let join = |placed: &'p PlacedStage| {
         let Stage::Lookup(join) = &placed.stage else { return None };
         let lookup = &join.lookup;
-        // Which number it is does not matter: all have an index's order in common.
-        let number = [RawBson::Int32(0)];
-        let by_field = lookup.equality.as_ref().map(|equality| equality.foreign.filter(&number));
+        let variables = lookup.variables(nothing(), variables).ok()?;
+        let by_field = lookup.equality.as_ref().map(|equality| equality.foreign.filter(&[NUMBER]));
         let condition = lookup.condition.as_ref();
-        let given = condition.map(|condition| condition.given.clone());
-        let keys = condition.map_or(&[][..], |condition| &condition.keys);
-        let by_key = keys.iter().map(|(field, _)| field.filter(&number));
+        let plain = condition.map(|condition| condition.plain.clone());
         let pushed = join.unwound.as_ref().and_then(|unwound| unwound.matching.as_ref());
         // Only a pipeline that selects lets a filter of its results into the search.
         let selects_only = join.stages.iter().all(|placed| matches!(placed.stage, Stage::Match(_)));
         // Where a field must have a value, an index has to be one for that alone.
-        let is_keyed = lookup.equality.is_some() || !keys.is_empty();
+        let has_keys = condition.is_some_and(|condition| condition.keys().next().is_some());
+        let is_keyed = lookup.equality.is_some() || has_keys;
+        let compared = condition.map(|condition| examples(condition, &variables)).unwrap_or_default();
+        // Beside a key, ranges only narrow what the index for it finds.
+        let compared = compared.into_iter().filter(|(compared, _)| !is_keyed || compared.is_key());
+        let compared = compared.map(|(_, example)| example);
         let pushed = pushed.filter(|_| selects_only && !is_keyed).map(|matching| matching.given.clone());
         Some(ForeignJoin {
             position: placed.position,
             collection: lookup.from.as_deref(),
-            filter: all_of(by_field.into_iter().chain(given).chain(by_key).chain(pushed).collect()),
+            filter: all_of(by_field.into_iter().chain(plain).chain(compared).chain(pushed).collect()),
             is_keyed,
             runs_once: lookup.is_constant(),
-            variables: lookup.variables(nothing(), variables).ok()?,
+            variables,
         })
     };
     stages.iter().filter_map(join).collect()
+}
+
+/// What the expressions of a condition compare, each as a filter with a value for what only documents tell.
+fn examples<'c>(condition: &'c Condition, variables: &Variables) -> Vec<(&'c ComparedField, RawDocumentBuf)> {
+    // A value that is known for a field stands for those that are not: then no two of its bounds contradict each other.
+    let mut known: HashMap<&str, RawBson> = HashMap::new();
+    for compared in &condition.compared {
+        if let Some(value) = compared.known(variables) {
+            known.entry(compared.field.path.as_str()).or_insert(value);
+        }
+    }
+    let example = |compared: &'c ComparedField| {
+        let value = compared.known(variables);
+        let stands_for_it = known.get(compared.field.path.as_str());
+        (compared, compared.example(value.as_ref().or(stands_for_it).unwrap_or(&NUMBER)))
+    };
+    condition.compared.iter().map(example).collect()
 }

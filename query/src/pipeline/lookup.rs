@@ -4,8 +4,8 @@
 //! A document's values are the elements of an array, not the array itself; null and no value at all ask for null. In
 //! the other collection values match as in a filter: an array matches by each element and as a whole, a missing
 //! field as null. What an index finds is looked up for each document. Otherwise the other collection is read once,
-//! into a hash table that counts as memory of the stage. A pipeline without any equality reads it for each document, and
-//! one that needs nothing of the documents runs once.
+//! into a hash table that counts as memory of the stage. A pipeline without any equality or index reads it for each
+//! document, and one that needs nothing of the documents runs once.
 //!
 //! Here is what the stage is told, and what it asks for a document. How that is found is in `foreign_search`, what becomes
 //! of it in `joining`.
@@ -18,11 +18,10 @@ use index::path::{FieldPath, leaves};
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::path::parse_path;
-use crate::pipeline::correlation::{Condition, ForeignField, is_correlated, key_value};
+use crate::pipeline::correlation::{Condition, ForeignField, is_correlated};
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::options;
 use crate::pipeline::source::Source;
-use crate::pipeline::stream::nothing;
 use crate::raw::Fields;
 use crate::value::{describe, elements};
 
@@ -156,7 +155,7 @@ impl Lookup {
     }
 
     /// What documents of the other collection must have for a document, and the filter that an index may answer.
-    pub(super) fn wanted(&self, document: &RawDocument, variables: &Variables) -> Result<Wanted, Fault> {
+    pub(super) fn wanted(&self, document: &RawDocument, variables: &Variables) -> Wanted {
         let mut conditions = Vec::new();
         // As long as nothing is known to be equal, no table could answer.
         let mut keyed = Keyed::Never;
@@ -165,22 +164,27 @@ impl Lookup {
             conditions.push(foreign.filter(&values));
             keyed = Keyed::By(foreign.clone(), values);
         }
-        if let Some(condition) = &self.condition {
-            conditions.push(condition.given.clone());
-            for (position, (field, expression)) in condition.keys.iter().enumerate() {
-                // Keys are constants and variables: no document is read for them.
-                let value = key_value(expression.evaluate(nothing(), variables)?);
-                let values: Vec<RawBson> = value.into_iter().collect();
-                if !values.is_empty() {
-                    conditions.push(field.filter(&values));
-                }
-                // A table has one field: that of the first equality.
-                if position == 0 && self.equality.is_none() && !values.is_empty() {
-                    keyed = Keyed::By(field.clone(), values);
-                }
+        let Some(condition) = &self.condition else {
+            return Wanted { conditions, equalities: None, keyed };
+        };
+        // Only where ranges could hide that no index is on a key.
+        let mut equalities = condition.has_ranges().then(|| conditions.clone());
+        if let Some(equalities) = &mut equalities {
+            equalities.push(condition.plain.clone());
+        }
+        for (position, key) in condition.keys().enumerate() {
+            let Some(values) = key.values(variables) else { continue };
+            if let Some(equalities) = &mut equalities {
+                equalities.push(key.field.filter(&values));
+            }
+            // A table has one field: that of the first equality.
+            if position == 0 && self.equality.is_none() {
+                keyed = Keyed::By(key.field.clone(), values);
             }
         }
-        Ok(Wanted { conditions, keyed })
+        // With its `$expr`s, of which the search takes bounds by itself.
+        conditions.push(condition.given.clone());
+        Wanted { conditions, equalities, keyed }
     }
 }
 
@@ -188,6 +192,8 @@ impl Lookup {
 pub(super) struct Wanted {
     /// The filters that must all match.
     pub(super) conditions: Vec<RawDocumentBuf>,
+    /// What is left of these without the ranges of expressions. Absent if there are no ranges.
+    pub(super) equalities: Option<Vec<RawDocumentBuf>>,
     pub(super) keyed: Keyed,
 }
 

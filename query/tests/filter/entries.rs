@@ -1,6 +1,7 @@
 //! The bounds that filters give for compound indexes: every match has an entry within them.
 
 use bson::{Bson, Document, bson, doc};
+use cairndb_query::expression::Variables;
 use cairndb_query::filter::entries::{EntryBounds, IndexedField};
 use cairndb_query::filter::{Alternatives, Filter};
 use index::extract::{ExtractedKeys, extract};
@@ -61,12 +62,24 @@ fn check_found(
     documents: &[Document],
     more: ArrayComponents,
 ) -> Result<(), TestCaseError> {
+    check_found_with(filter, &Variables::default(), fields, documents, more)
+}
+
+/// Checks the same of a filter whose expressions use variables.
+pub(crate) fn check_found_with(
+    filter: &Document,
+    variables: &Variables,
+    fields: &Document,
+    documents: &[Document],
+    more: ArrayComponents,
+) -> Result<(), TestCaseError> {
     let (Some(full), Some(sparse)) = (spec(fields, Sparseness::NotSparse), spec(fields, Sparseness::Sparse))
     else {
         return Ok(());
     };
-    let parsed = parse(filter);
-    for document in documents.iter().filter(|document| parsed.matches(&raw(document))) {
+    let parsed = Filter::parse_with(&raw(filter), variables).expect("a filter");
+    let matches = |document: &Document| parsed.try_matches(&raw(document), variables).expect("an answer");
+    for document in documents.iter().filter(|document| matches(document)) {
         let Some((_, arrays)) = entries(&full, document) else { continue };
         let wider: Vec<_> = (0..full.fields().len())
             .map(|at| arrays.get(at).copied().unwrap_or_default().union(more))
@@ -94,7 +107,7 @@ fn check_found(
 }
 
 /// Indexes on one to three fields, which often share a part of their paths.
-fn fields() -> impl Strategy<Value = Document> {
+pub(crate) fn fields() -> impl Strategy<Value = Document> {
     vec((path(), select(vec![1, -1])), 1..4).prop_map(|fields| {
         fields.into_iter().map(|(path, direction)| (path, Bson::Int32(direction))).collect()
     })

@@ -1,6 +1,6 @@
 //! `$expr`: expressions in filters.
 
-use bson::{Document, doc, rawdoc};
+use bson::{Document, RawBsonRef, doc, rawdoc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::{Arrays, Filter};
 
@@ -89,9 +89,9 @@ fn filters_without_expressions_are_as_before() {
 }
 
 #[test]
-fn expressions_give_no_bounds() {
-    let filter = rawdoc! { "$expr": { "$eq": ["$a", 1] }, "b": 2 };
+fn expressions_give_bounds_beside_those_of_other_clauses() {
+    let filter = rawdoc! { "$expr": { "$lt": ["$a", "$$limit"] }, "b": 2 };
     let filter = Filter::parse_with(&filter, &variables()).expect("a filter");
-    assert!(filter.intervals("a", Arrays::Absent).is_all());
-    assert!(!filter.intervals("b", Arrays::Absent).is_all());
+    assert!(!filter.intervals("a", Arrays::Absent).contains(RawBsonRef::Int32(10)));
+    assert!(!filter.intervals("b", Arrays::Absent).contains(RawBsonRef::Int32(3)));
 }

@@ -4,6 +4,7 @@ mod bounds;
 mod entries;
 mod expression;
 mod failure;
+mod implied;
 mod matching;
 mod model;
 mod planner;

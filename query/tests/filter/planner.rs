@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
+use cairndb_query::expression::Variables;
 use cairndb_query::filter::Filter;
 use cairndb_query::planner::{
     Access, EntryScan, Hint, IndexView, Merge, MergeOrder, Needs, Plan, Request, plans,
@@ -18,7 +19,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::entries::{dense_document, dense_fields, dense_filter, dense_path};
+use crate::entries::{dense_document, dense_fields, dense_filter, dense_path, number};
+use crate::implied::expression;
 use crate::{parse, raw};
 
 /// An index with the entries of some documents.
@@ -165,7 +167,19 @@ impl Collection {
 
     /// Checks that a plan finds every match, and in order if it is sorted.
     fn check(&self, plan: &Plan, filter: &Filter, sort: Option<&Sort>) -> Result<(), TestCaseError> {
-        let matches = |document: &usize| filter.matches(self.document(*document));
+        self.check_with(plan, filter, &Variables::default(), sort)
+    }
+
+    /// Checks the same of a filter whose expressions use variables.
+    fn check_with(
+        &self,
+        plan: &Plan,
+        filter: &Filter,
+        variables: &Variables,
+        sort: Option<&Sort>,
+    ) -> Result<(), TestCaseError> {
+        let matches =
+            |document: &usize| filter.try_matches(self.document(*document), variables).expect("an answer");
         let expected: Vec<usize> = (0..self.documents.len()).filter(matches).collect();
         let mut found: Vec<usize> = self.reached(&plan.access).into_iter().filter(matches).collect();
         if let Some(sort) = sort.filter(|_| plan.is_sorted) {
@@ -251,7 +265,9 @@ fn any_filter() -> impl Strategy<Value = Document> {
     let equal = (dense_path(), 0..3).prop_map(|(path, number)| doc! { path: number });
     let id = (0..20, select(vec!["$gt", "$lte", "$ne", "$eq"]))
         .prop_map(|(id, relation)| doc! { "_id": { relation: id } });
-    let part = prop_oneof![3 => dense_filter(), 3 => equal, 1 => id];
+    let value = prop_oneof![4 => number(), 1 => number().prop_map(|number| bson!([number])), 1 => Just(bson!({ "x": 1 }))];
+    let expr = expression(dense_path(), value).prop_map(|expression| doc! { "$expr": expression });
+    let part = prop_oneof![3 => dense_filter(), 3 => equal, 1 => id, 2 => expr];
     let clause = select(vec!["$and", "$and", "$or"]);
     (clause, vec(part, 1..4)).prop_map(|(clause, parts)| doc! { clause: parts })
 }
@@ -272,19 +288,25 @@ proptest! {
         let is_sortable = collection.documents.iter().all(|document| sort.key(document).is_ok());
         let hints: Vec<_> = hints.chain([None]).collect();
         for filter in filters {
-            let filter = parse(&filter);
+            let filter = Filter::parse_with(&raw(&filter), &unset()).expect("a filter");
             for hint in hints.iter().copied() {
                 for sort in [None, Some(&sort).filter(|_| is_sortable)] {
                     let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
                     let found = plans(&request);
                     prop_assert!(!found.is_empty());
                     for plan in &found {
-                        collection.check(plan, &filter, sort)?;
+                        collection.check_with(plan, &filter, &unset(), sort)?;
                     }
                 }
             }
         }
     }
+}
+
+/// The variables of expressions: without values here.
+fn unset() -> Variables {
+    let variables = Variables::default().with("set", None).expect("a name");
+    variables.with("unset", None).expect("a name")
 }
 
 /// Orders of texts: that of bytes, and two of a language.
@@ -337,12 +359,13 @@ proptest! {
         let sort = Sort::parse(&raw(&sort)).expect("a sort").with_collation(&rules);
         let is_sortable = collection.documents.iter().all(|document| sort.key(document).is_ok());
         for filter in filters {
-            let filter = Filter::parse_collated(&raw(&with_texts(filter)), &rules).expect("a filter");
+            let variables = unset().with_collation(rules.clone());
+            let filter = Filter::parse_with(&raw(&with_texts(filter)), &variables).expect("a filter");
             for hint in (0..views.len()).map(Hint::Index).map(Some).chain([None]) {
                 for sort in [None, Some(&sort).filter(|_| is_sortable)] {
                     let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
                     for plan in &plans(&request) {
-                        collection.check(plan, &filter, sort)?;
+                        collection.check_with(plan, &filter, &variables, sort)?;
                     }
                 }
             }
