@@ -10,11 +10,11 @@ mod naive;
 use std::sync::Arc;
 
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, RawBson, RawDocument, doc};
+use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, doc};
 use cairndb_fuzz::Input;
 use libfuzzer_sys::fuzz_target;
 use query::expression::Variables;
-use query::filter::Filter;
+use query::filter::{Arrays, Filter};
 use query::pipeline::Pipeline;
 use query::pipeline::error::Error;
 use query::pipeline::foreign::{Documents, Foreign};
@@ -170,8 +170,43 @@ fuzz_target!(|bytes: &[u8]| {
 struct Others(Vec<RawDocumentBuf>);
 
 impl Foreign<Error> for Others {
-    fn find(&self, _: &str, _: &RawDocument, _: &Variables) -> Result<Option<Documents<Error>>, Error> {
-        Ok(None)
+    /// Finds as an index on `a` would: only documents within the bounds of the filter are looked at. Without bounds everything
+    /// is read.
+    fn find(
+        &self,
+        _: &str,
+        filter: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<Documents<Error>>, Error> {
+        let Ok(parsed) = Filter::parse_with(filter, variables) else { return Ok(None) };
+        let is_array =
+            |document: &RawDocumentBuf| matches!(document.get("a"), Ok(Some(RawBsonRef::Array(_))));
+        let arrays = if self.0.iter().any(is_array) { Arrays::Possible } else { Arrays::Absent };
+        let bounds = parsed.intervals("a", arrays);
+        if bounds.is_all() {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for document in &self.0 {
+            let is_within = match document.get("a") {
+                Ok(Some(RawBsonRef::Array(array))) => {
+                    let mut entries = array.into_iter().map_while(Result::ok).peekable();
+                    let is_empty = entries.peek().is_none();
+                    entries.any(|entry| bounds.contains(entry))
+                        || is_empty && bounds.contains(RawBsonRef::Undefined)
+                }
+                Ok(Some(value)) => bounds.contains(value),
+                Ok(None) => bounds.contains(RawBsonRef::Null),
+                Err(_) => return Ok(None),
+            };
+            // A filter that fails for a document is left to the pipeline, which fails for it too.
+            let Ok(is_match) = parsed.try_matches(document, variables) else { return Ok(None) };
+            assert!(is_within || !is_match, "{filter:?} has no bounds for {document:?}: {bounds:?}");
+            if is_match {
+                found.push(document.clone());
+            }
+        }
+        Ok(Some(Box::new(Given::new(found.into_iter().map(Ok)))))
     }
 
     fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
@@ -472,11 +507,29 @@ fn stage(input: &mut Input<'_>) -> Document {
         } },
         16 => doc! { "$lookup": {
             "from": "other", "let": { "v": value(input, 4) }, "as": pick(input, &["a", "c.d", "x"]),
-            "pipeline": [{ "$match": { "$expr": { "$eq": [pick(input, &["$a", "$b"]), "$$v"] } } }, stage(input)],
+            "pipeline": [{ "$match": { "$expr": condition(input) } }, stage(input)],
         } },
         17 => doc! { "$unionWith": { "coll": "other", "pipeline": [stage(input)] } },
         _ => Document::from_iter([(pick(input, &STAGES), value(input, 0))]),
     }
+}
+
+/// A comparison with the variable of a `$lookup`, or several.
+fn condition(input: &mut Input<'_>) -> Document {
+    let operator = pick(input, &["$eq", "$eq", "$gt", "$gte", "$lt", "$lte", "$in"]);
+    let field = pick(input, &["$a", "$b", "$a.b", "$$ROOT.b"]);
+    let operand = pick(input, &["$$v", "$$v.b", "$b"]);
+    match input.byte() % 4 {
+        0 => doc! { operator: [operand, field] },
+        1 => {
+            doc! { pick(input, &["$and", "$or"]): [{ operator: [field, operand] }, condition_of_two(input)] }
+        }
+        _ => doc! { operator: [field, operand] },
+    }
+}
+
+fn condition_of_two(input: &mut Input<'_>) -> Document {
+    doc! { pick(input, &["$lt", "$gte", "$eq"]): ["$a", value(input, 4)] }
 }
 
 /// A window whose bounds may be refused.

@@ -28,6 +28,7 @@ mod durability;
 mod entry_plans;
 mod expiry;
 mod explain;
+mod expression_indexes;
 mod find;
 mod find_and_modify;
 mod find_options;

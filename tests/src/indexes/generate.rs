@@ -251,6 +251,8 @@ pub(super) fn filter(choices: &mut Choices, depth: u32) -> Document {
             let parts = 1 + choices.below(3);
             let parts = (0..parts).map(|_| Bson::Document(self::filter(choices, depth + 1)));
             filter.insert(clause, parts.collect::<Vec<_>>());
+        } else if choices.one_in(5) {
+            filter.insert("$expr", expression(choices, 0));
         } else {
             filter.insert(path(choices), condition(choices, 0));
         }
@@ -271,6 +273,31 @@ pub(super) fn few(choices: &mut Choices, paths: &[String]) -> Document {
         filter.insert(choices.pick(paths).clone(), condition);
     }
     filter
+}
+
+/// An expression that compares fields with values, and fails for no document.
+fn expression(choices: &mut Choices, depth: u32) -> Bson {
+    if depth < 2 && choices.one_in(3) {
+        let clause = *choices.pick(&["$and", "$and", "$or", "$not"]);
+        let count = if clause == "$not" { 1 } else { 1 + choices.below(3) };
+        let parts: Vec<Bson> = (0..count).map(|_| expression(choices, depth + 1)).collect();
+        return bson!({ clause: parts });
+    }
+    let start = *choices.pick(&["$", "$", "$$ROOT.", "$$CURRENT."]);
+    let field = format!("{start}{}", path(choices));
+    let literal = |value: Bson| bson!({ "$literal": value });
+    match choices.below(12) {
+        0 => bson!({ "$lt": [field, format!("${}", path(choices))] }),
+        1 => {
+            bson!({ "$in": [field, literal(Bson::Array((0..choices.below(4)).map(|_| operand(choices)).collect()))] })
+        }
+        kind => {
+            let name = *choices.pick(&["$eq", "$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]);
+            let value = if choices.one_in(12) { bson!("$$REMOVE") } else { literal(operand(choices)) };
+            let sides = if kind < 4 { [value, field.into()] } else { [field.into(), value] };
+            bson!({ name: sides })
+        }
+    }
 }
 
 fn condition(choices: &mut Choices, depth: u32) -> Bson {

@@ -1,4 +1,4 @@
-//! Filters that the model understands: equality and ranges on one path.
+//! Filters that the model understands: equality and ranges on one path, by the rules of filters and by those of expressions.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,19 @@ use super::order::{class, compare, is_nan};
 #[derive(Clone, Debug)]
 pub(super) enum Filter {
     All,
-    Equal { path: &'static str, value: Bson },
-    Range { path: &'static str, bounds: Vec<(Bound, Bson)> },
+    Equal {
+        path: &'static str,
+        value: Bson,
+    },
+    Range {
+        path: &'static str,
+        bounds: Vec<(Bound, Bson)>,
+    },
+    /// An `$expr` with comparisons of the value that are all true. No bound is an equality.
+    Expression {
+        path: &'static str,
+        comparisons: Vec<(Option<Bound>, Bson)>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +45,13 @@ impl Filter {
                     .collect();
                 doc! { *path: conditions }
             }
+            Self::Expression { path, comparisons } => {
+                let comparison = |(bound, value): &(Option<Bound>, Bson)| {
+                    let operator = bound.map_or("$eq", Bound::operator);
+                    doc! { operator: [format!("${path}"), { "$literal": value.clone() }] }
+                };
+                doc! { "$expr": { "$and": comparisons.iter().map(comparison).collect::<Vec<_>>() } }
+            }
         }
     }
 
@@ -47,6 +65,18 @@ impl Filter {
             Self::Range { path, bounds } => bounds.iter().all(|(bound, value)| {
                 candidates(document, path).iter().any(|found| bound.admits(found, value))
             }),
+            Self::Expression { path, comparisons } => {
+                let found = value_at(document, path);
+                comparisons.iter().all(|(bound, value)| {
+                    let order = match found {
+                        Some(found) => compare(found, value),
+                        // A missing value comes after the lowest one and before all others.
+                        None if *value == Bson::MinKey => Ordering::Greater,
+                        None => Ordering::Less,
+                    };
+                    bound.map_or(order.is_eq(), |bound| bound.holds(order))
+                })
+            }
         }
     }
 
@@ -54,7 +84,7 @@ impl Filter {
     pub(super) fn wanted_id(&self) -> Option<&Bson> {
         match self {
             Self::Equal { path: "_id", value } => Some(value),
-            Self::All | Self::Equal { .. } | Self::Range { .. } => None,
+            Self::All | Self::Equal { .. } | Self::Range { .. } | Self::Expression { .. } => None,
         }
     }
 }
@@ -77,6 +107,10 @@ impl Bound {
         if is_nan(found) || is_nan(limit) {
             return order.is_eq() && matches!(self, Self::From | Self::UpTo);
         }
+        self.holds(order)
+    }
+
+    fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Above => order == Ordering::Greater,
             Self::From => order != Ordering::Less,

@@ -137,22 +137,30 @@ impl Operation {
                 let documents = (0..len).map(|_| values::document(choices)).collect();
                 Self::InsertMany { at, documents, ordered: choices.one_in(2) }
             }
-            16..=20 => Self::Replace {
+            16 | 17 => Self::Replace {
                 at,
                 filter: values::filter(choices),
                 replacement: values::document(choices),
-                upsert: choices.one_in(2),
+                upsert: true,
             },
-            21..=23 => Self::Delete { at, filter: values::filter(choices), many: false },
-            24 => Self::Delete { at, filter: values::filter(choices), many: !choices.one_in(4) },
+            18..=20 => Self::Replace {
+                at,
+                filter: values::filter_or_expression(choices),
+                replacement: values::document(choices),
+                upsert: false,
+            },
+            21..=23 => Self::Delete { at, filter: values::filter_or_expression(choices), many: false },
+            24 => {
+                Self::Delete { at, filter: values::filter_or_expression(choices), many: !choices.one_in(4) }
+            }
             25..=27 => Self::Find {
                 at,
-                filter: values::filter(choices),
+                filter: values::filter_or_expression(choices),
                 skip: choices.index(4),
                 limit: choices.index(6),
             },
-            28 | 29 => Self::FindOne { at, filter: values::filter(choices) },
-            30 => Self::Count { at, filter: values::filter(choices) },
+            28 | 29 => Self::FindOne { at, filter: values::filter_or_expression(choices) },
+            30 => Self::Count { at, filter: values::filter_or_expression(choices) },
             _ => Self::EstimatedCount { at },
         }
     }

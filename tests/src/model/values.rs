@@ -81,6 +81,17 @@ pub(super) fn filter(choices: &mut Choices) -> Filter {
     }
 }
 
+/// A filter with an expression in half of the cases. An upsert takes none.
+pub(super) fn filter_or_expression(choices: &mut Choices) -> Filter {
+    if choices.one_in(2) {
+        return filter(choices);
+    }
+    let path = if choices.one_in(3) { "_id" } else { *choices.pick(&PATHS) };
+    let bounds = [None, Some(Bound::Above), Some(Bound::From), Some(Bound::UpTo), Some(Bound::Below)];
+    let comparison = |choices: &mut Choices| (*choices.pick(&bounds), operand(path, choices));
+    Filter::Expression { path, comparisons: (0..=choices.index(2)).map(|_| comparison(choices)).collect() }
+}
+
 /// One of a few definitions, some of which exclude each other.
 pub(super) fn index(choices: &mut Choices) -> Index {
     let plain = |name: &str, fields: &[(&'static str, i32)]| Index {
