@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..))]
     disk_quota: Option<u32>,
-    /// Mebibytes that the temporary files of sorts and groups may have together. With 0 what needs more memory than it may have fails.
+    /// Mebibytes that the temporary files of sorts, groups and joins may have together. With 0 what needs more memory than it may have fails.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
     temporary_space: u32,
     /// Read the checksums of all files in the background, at that rate at most. What is damaged is logged, and counted in

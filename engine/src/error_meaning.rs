@@ -276,7 +276,7 @@ impl CodeMeaning {
         ),
         code(
             Code::QUERY_EXCEEDED_MEMORY_LIMIT,
-            "a sort needs more memory, and temporary files are not allowed",
+            "a sort, a group or a join needs more memory, and temporary files are not allowed",
             "allow them, or make an index in that order",
         ),
         code(Code::API_VERSION_ERROR, "a version of the API that is not 1", "ask for 1"),

@@ -271,7 +271,7 @@
 //! |---|---|
 //! | a document | 16 MiB, 180 levels |
 //! | indexes of a collection | 64 |
-//! | memory of a sort or a pipeline stage | 100 MiB; sorts and groups go on in temporary files |
+//! | memory of a sort or a pipeline stage | 100 MiB; sorts, groups and joins go on in temporary files |
 //! | processes that write to a folder | 1 |
 //!
 //! Transactions and change streams are not supported yet; a call that asks for them is refused. So are indexes on text and

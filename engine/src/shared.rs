@@ -31,7 +31,7 @@ use crate::storage::{Database, Store, StoreOptions};
 use crate::sync::{AtomicBool, Mutex};
 use crate::uploads::Uploads;
 
-/// How many bytes one operation may hold for values, sorts and groups, and a cursor between two calls.
+/// How many bytes one operation may hold for values, sorts, groups and joins, and a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
 /// How many bytes all of them together may hold.
 const OPERATIONS_BYTES_MAX: usize = 1 << 30;
@@ -87,7 +87,7 @@ pub(crate) struct Engine {
     pub(crate) uploads: Arc<Uploads>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
-    /// Where sorts and groups go on beyond their memory. Absent in a store in memory, and in one that is open for reading.
+    /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and in one that is open for reading.
     files: Option<Arc<dyn TemporaryFiles>>,
 }
 

@@ -226,7 +226,7 @@ impl Numbers {
         page.gauge("pending_compaction_bytes", "what compactions have yet to rewrite", pending)?;
         page.counter("background_errors", "flushes and compactions that failed", storage.background_errors)?;
         let temporary = storage.temporary_bytes;
-        page.gauge("temporary_bytes", "temporary files of sorts and groups", temporary)?;
+        page.gauge("temporary_bytes", "temporary files of sorts, groups and joins", temporary)?;
         page.counter("temporary_files", "temporary files that were made", storage.temporary_files)?;
         let written = storage.temporary_bytes_written;
         page.counter("temporary_bytes_written", "what was written to temporary files", written)?;

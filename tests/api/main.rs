@@ -73,6 +73,7 @@ mod sequence_commands;
 mod sequences;
 mod spans;
 mod spilling;
+mod spilling_joins;
 mod stamp;
 mod stats;
 mod tailable;

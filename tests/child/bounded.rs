@@ -149,6 +149,15 @@ fn recurse(level: usize) -> Outcome<()> {
     Ok(())
 }
 
+fn lookup_all() -> Document {
+    doc! { "$lookup": { "from": "large", "localField": "no", "foreignField": "no", "as": "all" } }
+}
+
+/// An aggregation of the only document that may not use files, which would only be filled more slowly.
+fn in_memory(stages: &[Document]) -> Request {
+    Request::Decoded(doc! { "aggregate": "one", "pipeline": stages, "cursor": {}, "allowDiskUse": false })
+}
+
 fn aggregate(collection: &str, stages: Vec<Document>) -> Request {
     Request::Decoded(doc! { "aggregate": collection, "pipeline": stages, "cursor": {} })
 }
@@ -324,18 +333,13 @@ const READS: &[Door] = &[
         },
         end: End::Refused(10334),
     },
+    Door { name: "$lookup", request: || aggregate("one", vec![lookup_all()]), end: End::Refused(4568) },
     Door {
-        name: "$lookup",
-        request: || {
-            aggregate(
-                "one",
-                vec![
-                    doc! { "$lookup": { "from": "large", "localField": "no", "foreignField": "no", "as": "all" } },
-                ],
-            )
-        },
-        end: End::Refused(292),
+        name: "$lookup and $unwind",
+        request: || aggregate("one", vec![lookup_all(), doc! { "$unwind": "$all" }]),
+        end: End::Refused(10334),
     },
+    Door { name: "$lookup in memory", request: || in_memory(&[lookup_all()]), end: End::Refused(292) },
     Door {
         name: "$lookup in every document",
         request: || {
@@ -352,16 +356,12 @@ const READS: &[Door] = &[
     Door {
         name: "$unwind of products",
         request: || {
-            // In memory: files would only be filled more slowly.
-            let stages = [
+            in_memory(&[
                 doc! { "$set": { "a": { "$range": [0, 300_000] }, "b": { "$range": [0, 300_000] } } },
                 doc! { "$unwind": "$a" },
                 doc! { "$unwind": "$b" },
                 doc! { "$sort": { "b": -1 } },
-            ];
-            Request::Decoded(
-                doc! { "aggregate": "one", "pipeline": stages.to_vec(), "cursor": {}, "allowDiskUse": false },
-            )
+            ])
         },
         end: End::Refused(146),
     },

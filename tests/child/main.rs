@@ -7,7 +7,7 @@
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
 //! runs pipelines that write. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
-//! reads more than the memory budget, and prints the most memory that it had. `child spill FOLDER STAGE_MEMORY` sorts and groups
+//! reads more than the memory budget, and prints the most memory that it had. `child spill FOLDER STAGE_MEMORY` sorts, groups and joins
 //! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
 //! a limit on its address space, and `child starve FOLDER` writes until it has no more memory.

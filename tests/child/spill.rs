@@ -1,4 +1,4 @@
-//! Sorts and groups many times the memory that they may have, and prints for each the most memory that it took.
+//! Sorts, groups and joins many times the memory that they may have, and prints for each the most memory that it took.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,13 +19,21 @@ pub(crate) fn run(folder: &Path, stage_memory: usize) -> Outcome<()> {
     let things = client.database("test").collection::<Document>("things");
     let text = "x".repeat(TEXT_BYTES);
     for first in (0..DOCUMENTS).step_by(usize::try_from(CALL)?) {
-        let documents = (first..first + CALL).map(|n| doc! { "_id": n, "n": scattered(n), "text": &text });
+        let documents =
+            (first..first + CALL).map(|n| doc! { "_id": n, "n": scattered(n), "m": moved(n), "text": &text });
         things.insert_many(documents).run()?;
     }
+    // Each document asks for another one, in no order.
+    let join = [
+        doc! { "$project": { "wanted": { "$subtract": [99_999, "$_id"] } } },
+        doc! { "$lookup": { "from": "things", "localField": "wanted", "foreignField": "m", "as": "found" } },
+        doc! { "$unwind": "$found" },
+    ];
     let groups = doc! { "$group": { "_id": { "$mod": ["$n", 10_000] }, "all": { "$push": "$text" } } };
     for (name, work) in [
         ("sort", Box::new(sort) as Box<dyn Fn(&Collection<Document>) -> Outcome<i32>>),
-        ("group", Box::new(move |things| count(things, &groups))),
+        ("group", Box::new(move |things| count(things, std::slice::from_ref(&groups)))),
+        ("join", Box::new(move |things| count(things, &join))),
     ] {
         let before = resident_bytes("VmRSS:")?;
         // The most memory is counted anew from here on.
@@ -51,10 +59,10 @@ fn sort(things: &Collection<Document>) -> Outcome<i32> {
     Ok(rows)
 }
 
-fn count(things: &Collection<Document>, stage: &Document) -> Outcome<i32> {
-    let mut grouped = things.aggregate([stage.clone()]).run()?;
+fn count(things: &Collection<Document>, stages: &[Document]) -> Outcome<i32> {
+    let mut results = things.aggregate(stages.iter().cloned()).run()?;
     let mut rows = 0;
-    while grouped.advance()? {
+    while results.advance()? {
         rows += 1;
     }
     Ok(rows)
@@ -63,6 +71,12 @@ fn count(things: &Collection<Document>, stage: &Document) -> Outcome<i32> {
 /// Numbers in no order.
 fn scattered(n: i32) -> i32 {
     n.wrapping_mul(0x1e37_79b9).rotate_left(11) & i32::MAX
+}
+
+/// The numbers below `DOCUMENTS`, each once and in no order.
+fn moved(n: i32) -> i32 {
+    // The factor has no divisor in common with the number of documents.
+    i32::try_from(i64::from(n) * 61_803 % i64::from(DOCUMENTS)).unwrap_or_default()
 }
 
 fn resident_bytes(name: &str) -> Outcome<usize> {

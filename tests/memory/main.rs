@@ -146,7 +146,7 @@ fn a_process_stays_near_its_memory_budget() {
 /// allocator keeps.
 #[cfg(target_os = "linux")]
 #[test]
-fn sorts_and_groups_beyond_memory_keep_to_it() {
+fn sorts_groups_and_joins_beyond_memory_keep_to_it() {
     const STAGE_MEMORY: usize = 10 << 20;
     const BESIDE: usize = 24 << 20;
     let scratch = Scratch::on(cairndb_tests::scratch::Medium::Disk);
@@ -159,7 +159,7 @@ fn sorts_and_groups_beyond_memory_keep_to_it() {
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
     let printed = String::from_utf8(child.stdout).expect("words");
     let mut written_before = 0;
-    for (line, expected) in printed.lines().zip([("sort", 100_000), ("group", 10_000)]) {
+    for (line, expected) in printed.lines().zip([("sort", 100_000), ("group", 10_000), ("join", 100_000)]) {
         let words: Vec<&str> = line.split(' ').collect();
         let [name, numbers @ ..] = words.as_slice() else { panic!("{line}") };
         let numbers: Vec<usize> = numbers.iter().map(|number| number.parse().expect("a number")).collect();
@@ -169,7 +169,7 @@ fn sorts_and_groups_beyond_memory_keep_to_it() {
         assert!(*written > written_before + (150 << 20), "{name}: {} MiB in files", written >> 20);
         written_before = *written;
     }
-    assert_eq!(printed.lines().count(), 2, "{printed}");
+    assert_eq!(printed.lines().count(), 3, "{printed}");
 }
 
 /// A cursor that waited for its client kept its document. Six hundred that no client came back to held 2.5 GB.

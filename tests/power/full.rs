@@ -396,7 +396,8 @@ fn a_full_disk_with_ext4_loses_nothing() {
     check("ext4 of 58 MiB", Small::ext4(58));
 }
 
-/// A sort whose temporary files find no space ends as on a full disk, gives all of it back, and other writes never notice.
+/// A sort, a group or a join whose temporary files find no space ends as on a full disk, gives all of it back, and other writes
+/// never notice.
 #[test]
 fn a_sort_that_fills_the_disk_gives_it_back() {
     // Enough for documents, log, a compaction and the sort at once.
@@ -414,7 +415,12 @@ fn a_sort_that_fills_the_disk_gives_it_back() {
         let group = doc! { "$group": { "_id": "$_id", "all": { "$push": "$padding" } } };
         things(&client).aggregate([group]).run()?.advance().map(drop)
     };
-    for refused in [sorted().map(drop), grouped()] {
+    let joined = || {
+        // What none of them has is what all of them are found by.
+        let all = doc! { "from": "things", "localField": "none", "foreignField": "none", "as": "found" };
+        things(&client).aggregate([doc! { "$lookup": all }]).run()?.advance().map(drop)
+    };
+    for refused in [sorted().map(drop), grouped(), joined()] {
         let refused = refused.expect_err("there is no room");
         assert!(refused.is_no_space() && !refused.to_string().contains("temporary_space"), "{refused}");
         let storage = client.metrics().expect("open").storage;
@@ -427,7 +433,7 @@ fn a_sort_that_fills_the_disk_gives_it_back() {
         things(&client).insert_one(doc! { "padding": "small" }).run().expect("the space is there again");
     }
     fs::remove_file(small.ballast()).expect("removed");
-    assert_eq!(sorted().expect("there is room").count(), 8002);
+    assert_eq!(sorted().expect("there is room").count(), 8003);
     assert!(client.verify().expect("a report").is_clean());
     client.close().expect("closed");
 }

@@ -18,7 +18,7 @@ use crate::store::{
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
-/// What a sort or a group holds before it goes on in temporary files. The tool says that it takes little beside the store.
+/// What a sort, a group or a join holds before it goes on in temporary files. The tool says that it takes little beside the store.
 const STAGE_MEMORY: usize = 32 << 20;
 
 /// What becomes of a folder that is not there.

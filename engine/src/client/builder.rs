@@ -307,7 +307,7 @@ impl ClientBuilder {
     /// The memory in bytes that a sort may take, and each stage of a pipeline that holds documents. It is not part of the memory
     /// budget. The default, and the most that has an effect, is 100 MiB; the least is 64 KiB.
     ///
-    /// Sorts and groups that need more go on in temporary files, up to [`temporary_space`](Self::temporary_space). Other stages
+    /// Sorts, groups and joins that need more go on in temporary files, up to [`temporary_space`](Self::temporary_space). Other stages
     /// fail with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`), and all do with `allow_disk_use(false)`.
     ///
     /// ```
@@ -324,7 +324,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes the temporary files of all sorts and groups together may have. The default is 10 GiB. One that needs
+    /// How many bytes the temporary files of all sorts, groups and joins together may have. The default is 10 GiB. One that needs
     /// more fails as on a full disk, with code 14031 (`OutOfDiskSpace`); with 0 there are none, and it fails with code 292.
     ///
     /// The files lie in the database's folder `CAIRNDB.spill`, count for [`disk_quota`](Self::disk_quota), and are gone when the

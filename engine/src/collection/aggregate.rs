@@ -36,13 +36,13 @@ impl<T> Collection<T> {
     ///
     /// `$match`, `$sort`, `$skip` and `$limit` at the start of the pipeline are executed as by [`find`](Self::find), with
     /// indexes. Stages that need all documents before they return one, such as `$sort` and `$group`, work when the cursor is
-    /// first advanced. Sorts and groups that need more than 100 MiB go on in temporary files, unless `allow_disk_use` is `false`. Then,
+    /// first advanced. Sorts, groups and joins that need more than 100 MiB go on in temporary files, unless `allow_disk_use` is `false`. Then,
     /// and for stages that cannot, the pipeline fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
     ///
     /// `$lookup` joins by `localField` and `foreignField`, by a `pipeline` that may use the variables of `let`, or by both. It
-    /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole: if
-    /// that needs more than 100 MiB, the pipeline fails with code 292. A `$match` at the start of its pipeline uses an index
-    /// too. A pipeline of `$lookup` without any equality reads the other collection for each document.
+    /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole. A `$match`
+    /// at the start of its pipeline uses an index too. A pipeline of `$lookup` without any equality reads the other collection for
+    /// each document.
     /// An `$unwind` of its array right after it makes both one stage: the array is never made, and may be larger than a document. Of a
     /// `$match` after that, conditions on fields of what is found are looked up with it.
     /// `$graphLookup` follows documents of another collection along their fields, at the same moment too. An index on
@@ -131,7 +131,7 @@ enum Target<'a> {
 }
 
 setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count": "people" }])"#, {
-    /// Whether sorts and groups that need more memory than they may have go on in temporary files, in the folder of the
+    /// Whether sorts, groups and joins that need more memory than they may have go on in temporary files, in the folder of the
     /// database. They do if nothing is said. With `false` they fail with code 292
     /// (`QueryExceededMemoryLimitNoDiskUseAllowed`), as stages that cannot go on in files always do.
     allow_disk_use: bool = [
@@ -422,7 +422,7 @@ struct Given<'g> {
     views: &'g [String],
 }
 
-/// What a pipeline did. Moves of a sort or a group to a file, that of the search included, are its `spills`.
+/// What a pipeline did. Moves of a sort, a group or a join to a file, those of the search included, are its `spills`.
 #[derive(Clone, Copy)]
 pub(crate) struct PipelineWork {
     pub(crate) rows: u64,

@@ -1,8 +1,11 @@
-//! The temporary files of the store as sorts and groups ask for them.
+//! The temporary files of the store as sorts, groups and joins ask for them.
 
-use query::operation::{RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles};
+use query::operation::{
+    RunSink, RunSource, SortedSink, SortedSource, SpillFailure, TemporaryFile, TemporaryFiles,
+};
 
 use crate::storage::run::{RunReader, RunWriter};
+use crate::storage::sorted_run::{SortedReader, SortedWriter};
 use crate::storage::spill::{SpillFile, SpillFiles};
 
 /// What the files give back, or the engine's own error.
@@ -17,6 +20,10 @@ impl TemporaryFiles for SpillFiles {
 impl TemporaryFile for SpillFile {
     fn begin(&self) -> Box<dyn RunSink> {
         Box::new(RunWriter::new(self.clone()))
+    }
+
+    fn begin_sorted(&self, index_bytes_max: usize) -> Box<dyn SortedSink> {
+        Box::new(SortedWriter::new(self.clone(), index_bytes_max))
     }
 }
 
@@ -46,5 +53,44 @@ impl RunSource for RunReader<SpillFile> {
 
     fn memory_bytes(&self) -> usize {
         self.block_bytes()
+    }
+}
+
+impl SortedSink for SortedWriter<SpillFile> {
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Spilled<()> {
+        self.add(key, value).map_err(SpillFailure::new)
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.index_bytes()
+    }
+
+    fn finish(self: Box<Self>) -> Spilled<Box<dyn SortedSource>> {
+        let run = (*self).finish().map_err(SpillFailure::new)?;
+        Ok(Box::new(run))
+    }
+}
+
+impl RunSource for SortedReader<SpillFile> {
+    fn advance(&mut self) -> Spilled<bool> {
+        self.advance().map_err(SpillFailure::new)
+    }
+
+    fn key(&self) -> &[u8] {
+        self.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.value()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
+
+impl SortedSource for SortedReader<SpillFile> {
+    fn seek(&mut self, key: &[u8]) -> Spilled<()> {
+        self.seek(key).map_err(SpillFailure::new)
     }
 }

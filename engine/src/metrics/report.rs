@@ -214,7 +214,7 @@ pub struct StorageMetrics {
     pub pending_compaction_bytes: u64,
     /// How many flushes and compactions have failed.
     pub background_errors: u64,
-    /// The bytes of the temporary files of sorts and groups that run, or wait for their readers.
+    /// The bytes of the temporary files of sorts, groups and joins that run, or wait for their readers.
     pub temporary_bytes: u64,
     /// How many temporary files were made.
     pub temporary_files: u64,

@@ -88,7 +88,7 @@ pub struct FindOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// Whether sorts and groups that need more memory than they may have go on in temporary files. They do if nothing is said;
+    /// Whether sorts, groups and joins that need more memory than they may have go on in temporary files. They do if nothing is said;
     /// with `false` they fail with code 292.
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.

@@ -153,13 +153,13 @@ impl Database {
         &self.records
     }
 
-    /// Allows temporary files of sorts and groups, of `limit` bytes together.
+    /// Allows temporary files of sorts, groups and joins, of `limit` bytes together.
     pub(super) fn with_spill_space(mut self, limit: u64) -> Self {
         self.spill_space = Arc::new(SpillSpace::new(limit));
         self
     }
 
-    /// What temporary files of sorts and groups have.
+    /// What temporary files of sorts, groups and joins have.
     pub(super) fn spill_space(&self) -> &Arc<SpillSpace> {
         &self.spill_space
     }

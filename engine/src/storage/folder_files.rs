@@ -84,7 +84,7 @@ pub enum FileKind {
     Messages,
     /// Ends of logs that a crash had cut short, kept aside when the folder was opened.
     Torn,
-    /// What sorts, groups and index builds write while they run.
+    /// What sorts, groups, joins and index builds write while they run.
     Temporary,
     /// Files that the store did not make.
     Other,

@@ -64,7 +64,7 @@ pub(crate) const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
 /// needed after the build, so they are removed when the database is opened.
 pub(crate) const BUILD_PREFIX: &str = "CAIRNDB.build-";
 
-/// The folder of the temporary files of sorts and groups. Nothing in it is needed after the operation, so it is removed when
+/// The folder of the temporary files of sorts, groups and joins. Nothing in it is needed after the operation, so it is removed when
 /// the database is opened.
 pub(crate) const SPILL_FOLDER: &str = "CAIRNDB.spill";
 

@@ -50,6 +50,7 @@ pub(crate) mod salvage;
 pub(crate) mod scan;
 pub(crate) mod scratch;
 pub(crate) mod snapshot;
+pub(crate) mod sorted_run;
 pub(crate) mod spill;
 pub(crate) mod sync;
 pub(crate) mod tables;

@@ -71,7 +71,7 @@ pub(crate) struct StoreOptions {
     pub(crate) disk_quota: Option<u64>,
     /// Bytes in which an index build sorts its keys.
     pub(crate) index_build_memory: usize,
-    /// How far sorts and groups may go beyond their memory.
+    /// How far sorts, groups and joins may go beyond their memory.
     pub(crate) spilling: SpillOptions,
     pub(crate) durability: Durability,
     /// Whether the witness is kept, and whether its statement is checked.
@@ -79,7 +79,7 @@ pub(crate) struct StoreOptions {
     pub(crate) fault: PlantedFault,
 }
 
-/// How far sorts and groups may go beyond their memory.
+/// How far sorts, groups and joins may go beyond their memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpillOptions {
     /// Bytes that a sort, or a stage of a pipeline, may hold in memory.

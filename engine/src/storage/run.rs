@@ -1,5 +1,5 @@
 //! Runs of entries in files: blocks with a checksum, written once and read once from the beginning. Index builds have them,
-//! and sorts and groups that need more memory than they may have.
+//! and sorts, groups and joins that need more memory than they may have. In `sorted_run` they are read from anywhere.
 //!
 //! A block is the length of its content and the content's CRC-32C, four bytes each, and the content: entries, each of them
 //! the lengths of its key and of its value, four bytes each, its key and its value. Integers are big-endian.
@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::vec::IntoIter;
 
 use bytes::Buf;
 
@@ -24,6 +23,8 @@ pub(crate) struct RunWriter<F> {
     file: F,
     /// The header of the block, to be filled in, and its content.
     block: Vec<u8>,
+    /// Bytes of entries after which a block ends.
+    block_bytes: usize,
     entries: u64,
     /// Where the blocks are in the file. Other runs may be between them.
     extents: Vec<Range<u64>>,
@@ -36,13 +37,16 @@ pub(crate) struct RunReader<F> {
     file: F,
     /// How many entries are still to come.
     left: u64,
-    /// Where the blocks are that follow those of `extent`.
-    extents: IntoIter<Range<u64>>,
+    /// Where the blocks are, and how many of these extents were begun.
+    extents: Vec<Range<u64>>,
+    begun: usize,
     /// Where the next blocks are. The next one is at its start.
     extent: Range<u64>,
     /// The bytes of the largest block.
     largest: usize,
     block: Vec<u8>,
+    /// Where the block is in the file.
+    block_start: u64,
     /// Where the next entry begins in the block.
     next: usize,
     key: Range<usize>,
@@ -64,11 +68,22 @@ pub(crate) trait RunFile {
 impl<F: RunFile> RunWriter<F> {
     /// A run in a file, which is empty.
     pub(crate) fn new(file: F) -> Self {
-        Self { file, block: vec![0; HEADER_BYTES], entries: 0, extents: Vec::new(), largest: 0 }
+        Self::with_blocks(file, BLOCK_BYTES)
+    }
+
+    /// A run in blocks that end after `block_bytes` bytes of entries.
+    pub(super) fn with_blocks(file: F, block_bytes: usize) -> Self {
+        let block = vec![0; HEADER_BYTES];
+        Self { file, block, block_bytes, entries: 0, extents: Vec::new(), largest: 0 }
     }
 
     /// Adds an entry.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add_entry(key, value).map(drop)
+    }
+
+    /// Adds an entry. Returns where its block begins, if that has ended with it.
+    pub(super) fn add_entry(&mut self, key: &[u8], value: &[u8]) -> Result<Option<u64>> {
         for part in [key, value] {
             let bytes = u32::try_from(part.len()).expect("the entries of a document have less than 64 MiB");
             self.block.extend_from_slice(&bytes.to_be_bytes());
@@ -76,30 +91,40 @@ impl<F: RunFile> RunWriter<F> {
         self.entries += 1;
         self.block.extend_from_slice(key);
         self.block.extend_from_slice(value);
-        if self.block.len() >= BLOCK_BYTES { self.write_block() } else { Ok(()) }
+        if self.block.len() >= self.block_bytes { self.write_block().map(Some) } else { Ok(None) }
+    }
+
+    /// Whether the next entry begins a block.
+    pub(super) fn is_at_block(&self) -> bool {
+        self.block.len() == HEADER_BYTES
+    }
+
+    /// Ends the last block. Returns where it begins. `None` if it has no entry.
+    pub(super) fn end_block(&mut self) -> Result<Option<u64>> {
+        if self.is_at_block() { Ok(None) } else { self.write_block().map(Some) }
     }
 
     /// Ends the run. It is not synced: what it is for does not outlive a crash.
     pub(crate) fn finish(mut self) -> Result<RunReader<F>> {
-        if self.block.len() > HEADER_BYTES {
-            self.write_block()?;
-        }
+        self.end_block()?;
         let Self { file, entries: left, extents, largest, .. } = self;
-        let extents = extents.into_iter();
         Ok(RunReader {
             file,
             left,
             extents,
+            begun: 0,
             extent: 0..0,
             largest,
             block: Vec::new(),
+            block_start: 0,
             next: 0,
             key: 0..0,
             value: 0..0,
         })
     }
 
-    fn write_block(&mut self) -> Result<()> {
+    /// Writes the block. Returns where it begins.
+    fn write_block(&mut self) -> Result<u64> {
         if let Some((header, content)) = self.block.split_at_mut_checked(HEADER_BYTES) {
             let bytes = u32::try_from(content.len()).expect("a block has one large entry at most");
             let parts = bytes.to_be_bytes().into_iter().chain(crc32c::crc32c(content).to_be_bytes());
@@ -115,31 +140,82 @@ impl<F: RunFile> RunWriter<F> {
         self.largest = self.largest.max(self.block.len());
         self.block.truncate(HEADER_BYTES);
         // After a large entry: the next blocks need less.
-        self.block.shrink_to(2 * BLOCK_BYTES);
-        Ok(())
+        self.block.shrink_to(2 * self.block_bytes);
+        Ok(start)
     }
 }
 
 impl<F: RunFile> RunReader<F> {
     /// Steps to the next entry. Returns `false` at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if self.next >= self.block.len() && !self.read_block()? {
+        let Some((key, value)) = self.next_entry()? else {
             // A file that was cut between two blocks looks whole.
             return if self.left == 0 { Ok(false) } else { Err(self.damaged("it ends too early")) };
-        }
-        let rest = self.block.get(self.next..).unwrap_or_default();
-        let lengths = |mut rest: &[u8]| Some((rest.try_get_u32().ok()?, rest.try_get_u32().ok()?));
-        let entry = lengths(rest).and_then(|(key, value)| {
-            let key_at = self.next + HEADER_BYTES;
-            let value_at = key_at.checked_add(usize::try_from(key).ok()?)?;
-            let end = value_at.checked_add(usize::try_from(value).ok()?)?;
-            (end <= self.block.len()).then_some((key_at..value_at, value_at..end))
-        });
-        let Some((key, value)) = entry else { return Err(self.damaged("an entry of it is cut short")) };
+        };
         self.next = value.end;
         self.left = self.left.saturating_sub(1);
         (self.key, self.value) = (key, value);
         Ok(true)
+    }
+
+    /// Skips entries as long as their keys are less than `key`. The last of them is the current one then.
+    pub(super) fn skip_below(&mut self, key: &[u8]) -> Result<()> {
+        while let Some((next_key, next_value)) = self.next_entry()?
+            && self.block.get(next_key.clone()).unwrap_or_default() < key
+        {
+            self.next = next_value.end;
+            (self.key, self.value) = (next_key, next_value);
+        }
+        Ok(())
+    }
+
+    /// Goes before the first entry of the block that begins at `start`. How many entries are left is not known from here on.
+    pub(super) fn go_to(&mut self, start: u64) {
+        // That a file was cut is seen all the same: the extents say where its blocks are.
+        self.left = 0;
+        // Of a run with a million blocks all may be in one extent.
+        self.begun = self.extents.partition_point(|extent| extent.start <= start);
+        let extent = self.begun.checked_sub(1).and_then(|at| self.extents.get(at));
+        self.extent = start..extent.map_or(start, |extent| extent.end);
+        self.block.clear();
+        self.rewind();
+    }
+
+    /// Goes before the first entry of the block that was read.
+    pub(super) fn rewind(&mut self) {
+        (self.next, self.key, self.value) = (0, 0..0, 0..0);
+    }
+
+    /// Where the block that was read begins, and the key of its first entry. `None` before the first and after the last block.
+    pub(super) fn block(&self) -> Option<(u64, &[u8])> {
+        let (key, _) = self.entry_at(0)?;
+        Some((self.block_start, self.block.get(key)?))
+    }
+
+    /// Reads the block that comes next, if all entries of the one before were read. Returns the key of the next entry, and `None`
+    /// after the last.
+    pub(super) fn next_key(&mut self) -> Result<Option<&[u8]>> {
+        let entry = self.next_entry()?;
+        Ok(entry.and_then(|(key, _)| self.block.get(key)))
+    }
+
+    /// Where the next entry is in its block, which is read if it has to be. Returns `None` after the last entry.
+    fn next_entry(&mut self) -> Result<Option<(Range<usize>, Range<usize>)>> {
+        if self.next >= self.block.len() && !self.read_block()? {
+            return Ok(None);
+        }
+        let entry = self.entry_at(self.next);
+        entry.map(Some).ok_or_else(|| self.damaged("an entry of it is cut short"))
+    }
+
+    /// Where the key and the value of the entry are that begins at a position in the block.
+    fn entry_at(&self, begin: usize) -> Option<(Range<usize>, Range<usize>)> {
+        let mut rest = self.block.get(begin..).unwrap_or_default();
+        let (key, value) = (rest.try_get_u32().ok()?, rest.try_get_u32().ok()?);
+        let key_at = begin + HEADER_BYTES;
+        let value_at = key_at.checked_add(usize::try_from(key).ok()?)?;
+        let end = value_at.checked_add(usize::try_from(value).ok()?)?;
+        (end <= self.block.len()).then_some((key_at..value_at, value_at..end))
     }
 
     /// The key of the current entry.
@@ -160,11 +236,13 @@ impl<F: RunFile> RunReader<F> {
     /// Reads the next block. Returns `false` after the last.
     fn read_block(&mut self) -> Result<bool> {
         let mut block = std::mem::take(&mut self.block);
-        self.next = 0;
+        self.rewind();
         if self.extent.is_empty() {
-            let Some(extent) = self.extents.next() else { return Ok(false) };
-            self.extent = extent;
+            let Some(extent) = self.extents.get(self.begun) else { return Ok(false) };
+            self.extent = extent.clone();
+            self.begun += 1;
         }
+        self.block_start = self.extent.start;
         self.file.read(self.extent.start, HEADER_BYTES as u64, &mut block)?;
         let mut fields = block.as_slice();
         let (Ok(bytes), Ok(checksum)) = (fields.try_get_u32(), fields.try_get_u32()) else {
@@ -184,7 +262,7 @@ impl<F: RunFile> RunReader<F> {
         Ok(true)
     }
 
-    fn damaged(&self, reason: &str) -> Error {
+    pub(super) fn damaged(&self, reason: &str) -> Error {
         let (path, offset, reason) = (self.file.path(), self.extent.start, reason.to_owned());
         Error::new(ErrorKind::DamagedFile { path, offset, reason })
     }

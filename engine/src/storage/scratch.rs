@@ -93,7 +93,7 @@ impl Drop for BuildFolder {
     }
 }
 
-/// Removes the folders of builds that were cut short, and of sorts and groups. The caller holds the lock of the database's folder.
+/// Removes the folders of builds that were cut short, and of sorts, groups and joins. The caller holds the lock of the database's folder.
 pub(super) fn remove_all(database: &Path) {
     let entries = fs::read_dir(database).into_iter().flatten().flatten();
     let is_left = |name: &str| name.starts_with(BUILD_PREFIX) || name == SPILL_FOLDER;

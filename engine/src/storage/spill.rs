@@ -1,4 +1,4 @@
-//! Temporary files of sorts and groups that need more memory than they may have.
+//! Temporary files of sorts, groups and joins that need more memory than they may have.
 //!
 //! A file loses its name at once, while it is open: so nothing is left of it when the process dies, whatever it was doing,
 //! and no other process that opens the folder can meet it. Its bytes are counted, because the folder does not show them. Only

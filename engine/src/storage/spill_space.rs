@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many temporary files are open at a time at most. A sort has one for each three dozen memories full, a group one for each
-/// time that it is divided. Other files need to be opened too.
+/// time that it is divided, and a join one besides those of a sort. Other files need to be opened too.
 const FILES_MAX: u64 = 512;
 
 /// The bytes of all temporary files of a store, and the limit for them.
@@ -62,7 +62,7 @@ impl SpillSpace {
         // The caller is told which option it is, because the disk may have room.
         let limit = self.limit;
         let message = format!(
-            "temporary files of sorts and groups would have more than {limit} bytes together \
+            "temporary files of sorts, groups and joins would have more than {limit} bytes together \
              (`temporary_space`)"
         );
         Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }))
@@ -76,7 +76,8 @@ impl SpillSpace {
         }
         // The number is not used, but counting it as dropped keeps the difference right.
         self.free(0);
-        let message = format!("more than {FILES_MAX} temporary files of sorts and groups would be open");
+        let message =
+            format!("more than {FILES_MAX} temporary files of sorts, groups and joins would be open");
         Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }))
     }
 

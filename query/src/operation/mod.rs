@@ -27,7 +27,9 @@ use self::interruption::{MemoryLimits, interruption};
 use self::looks::Looks;
 pub use self::slice::Slice;
 use self::slice::SliceState;
-pub use self::spill::{RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles};
+pub use self::spill::{
+    RunSink, RunSource, SortedSink, SortedSource, SpillFailure, TemporaryFile, TemporaryFiles,
+};
 use self::work_clock::WorkClock;
 
 /// The number of steps between two looks at clock and tokens, as a power of two.
@@ -62,7 +64,7 @@ pub struct Allowance {
     pub shared: Option<MemoryBudget>,
     /// How many bytes a sort, and each stage of a pipeline, may hold. `None` means the limit of the stage.
     pub stage_bytes: Option<usize>,
-    /// Where sorts and groups that need more go on. Without it they fail.
+    /// Where sorts, groups and joins that need more go on. Without it they fail.
     pub files: Option<Arc<dyn TemporaryFiles>>,
 }
 
@@ -422,7 +424,7 @@ impl OperationContext {
         }
     }
 
-    /// Where sorts and groups may go on beyond their memory. `None` if they may not.
+    /// Where sorts, groups and joins may go on beyond their memory. `None` if they may not.
     pub fn temporary_files(&self) -> Option<Arc<dyn TemporaryFiles>> {
         let state = self.state.as_ref().filter(|state| !state.is_off_disk.load(Ordering::Relaxed))?;
         state.files.clone()

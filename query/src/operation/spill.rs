@@ -1,5 +1,5 @@
-//! Temporary files of an operation: what the caller of this crate gives it, so that sorts and groups can go on beyond their
-//! memory.
+//! Temporary files of an operation: what the caller of this crate gives it, so that sorts, groups and joins can go on beyond
+//! their memory.
 //!
 //! This crate decides when something is moved to a file, and what. The caller makes the files, bounds them, and answers for
 //! their bytes: a source gives back exactly what was added, or an error.
@@ -18,6 +18,10 @@ pub trait TemporaryFiles: fmt::Debug + Send + Sync {
 pub trait TemporaryFile: Send + Sync {
     /// Begins a run of entries. Several may be written by turns.
     fn begin(&self) -> Box<dyn RunSink>;
+
+    /// Begins a run in which keys are looked up. What finds them may take about `index_bytes_max` bytes of memory, however many
+    /// entries there are.
+    fn begin_sorted(&self, index_bytes_max: usize) -> Box<dyn SortedSink>;
 }
 
 /// A run of entries that is being written.
@@ -42,6 +46,24 @@ pub trait RunSource: Send + Sync {
 
     /// The most bytes of memory that reading it takes.
     fn memory_bytes(&self) -> usize;
+}
+
+/// A run of entries that is being written, each with a greater key than the one before.
+pub trait SortedSink: Send + Sync {
+    /// Adds an entry.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), SpillFailure>;
+
+    /// The bytes of memory of what finds the keys that were added.
+    fn index_bytes(&self) -> usize;
+
+    /// Ends the run, which is then read from anywhere.
+    fn finish(self: Box<Self>) -> Result<Box<dyn SortedSource>, SpillFailure>;
+}
+
+/// A run of entries that is read from anywhere, as often as it is asked for.
+pub trait SortedSource: RunSource {
+    /// Goes before the first entry whose key is `key` or greater. Which entry is current until the next step is not said.
+    fn seek(&mut self, key: &[u8]) -> Result<(), SpillFailure>;
 }
 
 /// Why a temporary file could not be made, written or read. It holds the error of the caller who made the file.

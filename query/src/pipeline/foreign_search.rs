@@ -15,9 +15,8 @@ use crate::filter::Filter;
 use crate::operation::{OperationContext, Reservation};
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::{FieldIndex, Foreign};
-use crate::pipeline::foreign_table::ForeignTable;
+use crate::pipeline::foreign_table::{ForeignTable, TableBuilder};
 use crate::pipeline::lookup::{Equality, Keyed, Lookup, STAGE, Wanted, all_of, local_value};
-use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
 
 /// Runs the stages of a pipeline, without as many of the first ones, over documents.
@@ -34,13 +33,15 @@ pub(super) struct ForeignSearch<'i, E> {
     variables: Variables,
     foreign: Arc<dyn Foreign<E> + Send + Sync>,
     index: FieldIndexState<E>,
-    /// The other collection in memory. Absent as long as an index finds everything.
-    table: Option<Arc<ForeignTable>>,
+    /// The other collection by one field. Absent as long as an index finds everything.
+    table: Option<ForeignTable>,
     /// Whether an index is known to find what one document asks for.
     is_indexed: bool,
-    /// The indexes of the documents that were found in the table for the current document, and their memory.
+    /// The positions of the documents that were found in the table for the current document, and their memory.
     found: Vec<usize>,
     room: Reservation,
+    /// The document that was read last, if the table is in a file.
+    read: RawDocumentBuf,
 }
 
 /// The index that finds by one value.
@@ -79,11 +80,13 @@ struct Opened<'i, E> {
     is_matched: bool,
 }
 
-/// The documents at indexes of a table, as what a pipeline reads.
+/// The documents at positions of a table, as what a pipeline reads.
 struct FoundInTable {
-    table: Arc<ForeignTable>,
+    table: ForeignTable,
     found: std::vec::IntoIter<usize>,
     current: Option<usize>,
+    /// The current document, if the table is in a file.
+    read: RawDocumentBuf,
     operation: OperationContext,
     position: usize,
 }
@@ -98,9 +101,13 @@ impl<'i, E: From<Error>> Results<'i, E> {
                 FieldIndexState::Unknown | FieldIndexState::Absent => Ok(false),
             },
             Self::Table(next) => {
-                // The position counts those that were read, so the current one is just before it.
+                let (Some(position), Some(table)) = (search.found.get(*next), &search.table) else {
+                    return Ok(false);
+                };
+                table.read(*position, &mut search.read).map_err(at::<E>(search.position))?;
+                // It counts those that were read, so the current one is just before it.
                 *next += 1;
-                Ok(*next <= search.found.len())
+                Ok(true)
             }
             // The documents found come from a collection or a table, which do not pause.
             Self::Stream { stream, is_matched } => {
@@ -120,8 +127,8 @@ impl<'i, E: From<Error>> Results<'i, E> {
             (Self::Index, FieldIndexState::Open(index), _) => index.current(),
             (Self::Table(next), _, Some(table)) => {
                 // Before the first step there is no current document.
-                let index = next.checked_sub(1).and_then(|at| search.found.get(at));
-                index.map_or(nothing(), |index| table.document(*index))
+                let position = next.checked_sub(1).and_then(|at| search.found.get(at));
+                position.map_or(nothing(), |position| table.document(*position, &search.read))
             }
             (Self::Index | Self::Table(_), _, _) => nothing(),
         }
@@ -161,8 +168,21 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
     ) -> Self {
         let room = Reservation::of(variables.operation());
         let (matching, table, is_indexed) = (None, None, false);
-        let (index, found) = (FieldIndexState::Unknown, Vec::new());
-        Self { lookup, run, matching, position, variables, foreign, index, table, is_indexed, found, room }
+        let (index, found, read) = (FieldIndexState::Unknown, Vec::new(), RawDocumentBuf::new());
+        Self {
+            lookup,
+            run,
+            matching,
+            position,
+            variables,
+            foreign,
+            index,
+            table,
+            is_indexed,
+            found,
+            room,
+            read,
+        }
     }
 
     /// Finds only what passes a filter. `given` is the filter as a document, if stages of the pipeline select the same after it
@@ -255,7 +275,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         // Once the table is built, it answers for all documents.
         let table = match self.table.take() {
             Some(table) => table,
-            None => Arc::new(self.build(&field.path)?),
+            None => self.build(&field.path)?,
         };
         let table = self.table.insert(table);
         table.find(&values, &mut self.room, &mut self.found).map_err(at::<E>(self.position))?;
@@ -263,9 +283,10 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
             return Ok(None);
         }
         let documents = Box::new(FoundInTable {
-            table: Arc::clone(table),
+            table: table.clone(),
             found: std::mem::take(&mut self.found).into_iter(),
             current: None,
+            read: RawDocumentBuf::new(),
             operation: self.variables.operation().clone(),
             position: self.position,
         });
@@ -320,8 +341,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
 
     /// Reads the other collection into a table, as far as the filter wants it.
     fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
-        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = ForeignTable::new(memory, self.variables.collation().clone());
+        let mut table = TableBuilder::new(STAGE, self.variables.operation(), self.variables.collation());
         // What the filter leaves out is found for no document, so it takes no memory.
         let indexed = match (&self.lookup.from, self.pushed()) {
             (Some(from), Some(pushed)) => self.foreign.find(from, pushed, &self.variables)?,
@@ -337,21 +357,25 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
                 table.add(documents.current(), field).map_err(at::<E>(self.position))?;
             }
         }
-        Ok(table)
+        // What reading the collection held is free for reading the table.
+        drop(documents);
+        table.finish().map_err(at::<E>(self.position))
     }
 }
 
 impl<E: From<Error>> Stream<E> for FoundInTable {
     fn advance(&mut self) -> Result<Step, E> {
+        let at = at::<E>(self.position);
         self.current = self.found.next();
-        let Some(index) = self.current else { return Ok(Step::End) };
+        let Some(position) = self.current else { return Ok(Step::End) };
+        self.table.read(position, &mut self.read).map_err(&at)?;
         // Rows are counted where they are read, and these are read nowhere.
-        let passed = self.operation.pass(self.table.document(index).as_bytes().len());
-        passed.map_err(Fault::from).map_err(at::<E>(self.position))?;
+        let passed = self.operation.pass(self.table.document(position, &self.read).as_bytes().len());
+        passed.map_err(Fault::from).map_err(at)?;
         Ok(Step::Document)
     }
 
     fn current(&self) -> &RawDocument {
-        self.current.map_or(nothing(), |index| self.table.document(index))
+        self.current.map_or(nothing(), |position| self.table.document(position, &self.read))
     }
 }

@@ -8,7 +8,8 @@
 //! depth in that of `_id`, whether an index was asked or not.
 //!
 //! If an index finds the values of `connectToField`, it is asked in each step. Otherwise the other collection is read
-//! once, as far as `restrictSearchWithMatch` matches, into a table that counts as memory of the stage. In a pipeline of
+//! once, as far as `restrictSearchWithMatch` matches, into a table that counts as memory of the stage, and goes on in a temporary
+//! file if that is too little. In a pipeline of
 //! `$lookup` the table is handed on from one run to the next, unless the restriction reads a variable of that `$lookup`.
 
 use std::collections::{BTreeMap, HashSet};
@@ -29,7 +30,7 @@ use crate::path::parse_path;
 use crate::pipeline::correlation::{ForeignField, reads_unset};
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::Foreign;
-use crate::pipeline::foreign_table::ForeignTable;
+use crate::pipeline::foreign_table::{ForeignTable, TableBuilder};
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
 use crate::pipeline::stream::{StageInput, Step, Stream};
@@ -209,7 +210,7 @@ pub(super) struct GraphSearching<'i, E> {
     position: usize,
     variables: Variables,
     foreign: Arc<dyn Foreign<E> + Send + Sync>,
-    /// The other collection in memory. Absent as long as an index finds everything.
+    /// The other collection by `connectToField`. Absent as long as an index finds everything.
     table: Option<ForeignTable>,
     /// The memory of the search for one document.
     memory: StageMemory,
@@ -354,7 +355,10 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
         let table = self.table.insert(table);
         let mut found = Vec::new();
         table.find(wanted.values, &mut self.room, &mut found).map_err(&at)?;
-        for document in found.into_iter().map(|index| table.document(index)) {
+        let mut read = RawDocumentBuf::new();
+        for position in found {
+            table.read(position, &mut read).map_err(&at)?;
+            let document = table.document(position, &read);
             // The table has null for a missing field as well.
             if !wanted.is_null || self.graph.has_null(document, &self.variables).map_err(&at)? {
                 visit(document, reached, level, &mut self.memory).map_err(&at)?;
@@ -372,8 +376,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     /// Reads the other collection into a table, as far as it may be reached.
     fn build(&self) -> Result<ForeignTable, E> {
         let at = at::<E>(self.position);
-        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = ForeignTable::new(memory, self.variables.collation().clone());
+        let mut table = TableBuilder::new(STAGE, self.variables.operation(), self.variables.collation());
         // Where an index answers the restriction, only what matches is read. Everything needs no index.
         let restriction = self.graph.restriction.as_ref().filter(|restriction| !restriction.given.is_empty());
         let found = match restriction {
@@ -391,7 +394,9 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
                 table.add(document, &self.graph.connect_to.path).map_err(&at)?;
             }
         }
-        Ok(table)
+        // What reading the collection held is free for reading the table.
+        drop(documents);
+        table.finish().map_err(at)
     }
 
     /// Adds the documents of a step to the array. Returns the values that the next step asks for.

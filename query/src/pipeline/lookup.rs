@@ -4,8 +4,8 @@
 //! A document's values are the elements of an array, not the array itself; null and no value at all ask for null. In
 //! the other collection values match as in a filter: an array matches by each element and as a whole, a missing
 //! field as null. What an index finds is looked up for each document. Otherwise the other collection is read once,
-//! into a hash table that counts as memory of the stage. A pipeline without any equality or index reads it for each
-//! document, and one that needs nothing of the documents runs once.
+//! into a table that counts as memory of the stage, and goes on in a temporary file if that is too little. A pipeline
+//! without any equality or index reads it for each document, and one that needs nothing of the documents runs once.
 //!
 //! Here is what the stage is told, and what it asks for a document. How that is found is in `foreign_search`, what becomes
 //! of it in `joining`.

@@ -8,7 +8,7 @@ use crate::pipeline::error::Fault;
 pub const STAGE_BYTES_MAX: usize = 100 << 20;
 
 /// Fewer bytes are not moved to a file before the limit of the stage is reached.
-const SPILLED_BYTES_MIN: usize = 1 << 20;
+pub(super) const SPILLED_BYTES_MIN: usize = 1 << 20;
 
 /// The bytes that a stage holds, counted against its own limit and against that of the operation.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //!
 //! [`Pipeline::parse`] checks everything that can be checked without a document; [`Pipeline::run`] connects the stages
 //! to a [`Stream`]. A stage that handles one document after the other holds only the current one. A stage that must see
-//! all documents first (`$sort`, `$group` and the like) holds at most [`STAGE_BYTES_MAX`] bytes, and fails beyond.
+//! all documents first (`$sort`, `$group` and the like) holds at most [`STAGE_BYTES_MAX`] bytes. Beyond, sorts, groups and joins
+//! go on in temporary files, and others fail.
 //!
 //! What a stage means is in the file of its family, the names of all stages are one table in `stage`. Not here: reading
 //! the documents. A pipeline names its [`Source`], and [`take_leading`](Pipeline::take_leading) hands the caller those
@@ -21,6 +22,7 @@ mod executed;
 mod facet;
 mod fill;
 pub mod foreign;
+mod foreign_files;
 mod foreign_search;
 mod foreign_table;
 mod granularity;

@@ -1,6 +1,6 @@
 //! Entries beyond memory, in temporary files: sorted runs, and what merges them.
 //!
-//! An entry is a key and a value, both bytes. What they mean is for the sort or the group that moves them out.
+//! An entry is a key and a value, both bytes. What they mean is for the sort, the group or the join that moves them out.
 
 pub(crate) mod merge;
 pub(crate) mod runs;

@@ -1,4 +1,4 @@
-//! The sorted runs of one sort. When many have been written they are merged to fewer, so that reading all of them needs
+//! The sorted runs of one sort, or of the keys of a join. When many have been written they are merged to fewer, so that reading all of them needs
 //! neither many open files nor much memory, and every entry is written a few times at most.
 
 use std::sync::Arc;
@@ -24,6 +24,21 @@ pub(crate) struct Runs {
     memory_bytes_max: usize,
 }
 
+/// A run that is being written.
+pub(crate) struct NewRun<'r> {
+    sink: Box<dyn RunSink>,
+    operation: &'r OperationContext,
+}
+
+impl NewRun<'_> {
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), SpillError> {
+        // Each entry counts, so that a run of millions can be interrupted. What was written of it is gone then.
+        self.operation.pass(key.len() + value.len())?;
+        Ok(self.sink.add(key, value)?)
+    }
+}
+
 impl Runs {
     pub(crate) fn new(
         files: Arc<dyn TemporaryFiles>,
@@ -38,16 +53,21 @@ impl Runs {
     /// Writes entries, which are sorted, as the next run. [`settle`](Self::settle) follows.
     pub(crate) fn write<'e>(
         &mut self,
-        entries: impl Iterator<Item = (&'e [u8], &'e [u8])>,
+        mut entries: impl Iterator<Item = (&'e [u8], &'e [u8])>,
+    ) -> Result<(), SpillError> {
+        self.write_with(|run| entries.try_for_each(|(key, value)| run.add(key, value)))
+    }
+
+    /// Writes the entries that `add_all` adds, which are sorted, as the next run. [`settle`](Self::settle) follows.
+    pub(crate) fn write_with(
+        &mut self,
+        add_all: impl FnOnce(&mut NewRun<'_>) -> Result<(), SpillError>,
     ) -> Result<(), SpillError> {
         self.operation.note_spill();
-        let mut run = self.begin(0)?;
-        // Each entry counts, so that a run of millions can be interrupted. What was written of it is gone then.
-        for (key, value) in entries {
-            self.operation.pass(key.len() + value.len())?;
-            run.add(key, value)?;
-        }
-        self.written.push((0, run.finish()?));
+        let sink = self.begin(0)?;
+        let mut run = NewRun { sink, operation: &self.operation };
+        add_all(&mut run)?;
+        self.written.push((0, run.sink.finish()?));
         Ok(())
     }
 

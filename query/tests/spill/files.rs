@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use cairndb_query::operation::{
-    Allowance, OperationContext, RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles,
+    Allowance, OperationContext, RunSink, RunSource, SortedSink, SortedSource, SpillFailure, TemporaryFile,
+    TemporaryFiles,
 };
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -31,6 +32,8 @@ struct Shared {
     memory_bytes: AtomicUsize,
     /// The length of the longest value that was added.
     value_bytes_max: AtomicUsize,
+    /// The length of the longest key that was added to a sorted run.
+    sorted_key_bytes_max: AtomicUsize,
     /// What changes a byte of an entry that is read, and which.
     damage: AtomicUsize,
     /// How many files were read at a time, at most.
@@ -75,6 +78,10 @@ impl Files {
 
     pub(crate) fn value_bytes_max(&self) -> usize {
         self.shared.value_bytes_max.load(Relaxed)
+    }
+
+    pub(crate) fn sorted_key_bytes_max(&self) -> usize {
+        self.shared.sorted_key_bytes_max.load(Relaxed)
     }
 
     pub(crate) fn made(&self) -> usize {
@@ -132,6 +139,16 @@ struct Sink {
     entries: Vec<Entry>,
 }
 
+/// A run that is sorted, which its entries show.
+struct Sorted(Sink);
+
+/// Entries that are read from anywhere.
+struct Sought {
+    source: Source,
+    entries: Vec<Entry>,
+    next: usize,
+}
+
 struct Source {
     open: Open,
     #[expect(dead_code, reason = "it is kept open by its runs")]
@@ -176,6 +193,11 @@ impl TemporaryFile for File {
         let open = Open::new(&self.0.open.0);
         Box::new(Sink { open, file: Arc::clone(&self.0), entries: Vec::new() })
     }
+
+    fn begin_sorted(&self, _index_bytes_max: usize) -> Box<dyn SortedSink> {
+        let open = Open::new(&self.0.open.0);
+        Box::new(Sorted(Sink { open, file: Arc::clone(&self.0), entries: Vec::new() }))
+    }
 }
 
 impl RunSink for Sink {
@@ -191,6 +213,58 @@ impl RunSink for Sink {
         let Self { open, file, entries } = *self;
         let current = Entry::default();
         Ok(Box::new(Source { open, file, entries: entries.into_iter(), current, is_started: false }))
+    }
+}
+
+impl SortedSink for Sorted {
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), SpillFailure> {
+        let last = self.0.entries.last();
+        let is_damaged = self.0.open.0.shared.damage.load(Relaxed) > 0;
+        let ascends = last.is_none_or(|(last, _)| last.as_slice() < key);
+        assert!(ascends || is_damaged, "{last:?} comes before {key:?}");
+        self.0.open.0.shared.sorted_key_bytes_max.fetch_max(key.len(), Relaxed);
+        self.0.add(key, value)
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.0.entries.len()
+    }
+
+    fn finish(self: Box<Self>) -> Result<Box<dyn SortedSource>, SpillFailure> {
+        self.0.open.0.call()?;
+        let Sink { open, file, entries } = self.0;
+        let (current, none) = (Entry::default(), Vec::new().into_iter());
+        let source = Source { open, file, entries: none, current, is_started: false };
+        Ok(Box::new(Sought { source, entries, next: 0 }))
+    }
+}
+
+impl RunSource for Sought {
+    fn advance(&mut self) -> Result<bool, SpillFailure> {
+        let next: Vec<_> = self.entries.get(self.next).cloned().into_iter().collect();
+        self.next += next.len();
+        self.source.entries = next.into_iter();
+        self.source.advance()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.source.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.source.value()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.source.memory_bytes()
+    }
+}
+
+impl SortedSource for Sought {
+    fn seek(&mut self, key: &[u8]) -> Result<(), SpillFailure> {
+        self.source.open.0.call()?;
+        self.next = self.entries.partition_point(|(before, _)| before.as_slice() < key);
+        Ok(())
     }
 }
 
