@@ -270,6 +270,19 @@ fn an_explanation_tells_how_the_other_collection_is_read() {
     let mut once = nested;
     once.insert("runsOnce", true);
     check(pipeline(doc! { "$match": { "c": { "$gt": 1 } } }), once);
+    let part = |field: &str| {
+        let first = [doc! { "$match": { field: { "$gt": 1 } } }, doc! { "$set": { "d": 1 } }];
+        doc! {
+            "from": "foreign", "let": { "v": "$a" }, "as": "x",
+            "pipeline": [first[0].clone(), first[1].clone(), { "$match": { "$expr": { "$gt": ["$c", "$$v"] } } }],
+        }
+    };
+    let nested =
+        doc! { "foreignCollection": "app.foreign", "strategy": "NestedLoopJoin", "stagesRunOnce": 2 };
+    check(part("c"), nested);
+    let mut by_index = indexed("b_1", "foreign");
+    by_index.insert("stagesRunOnce", 2);
+    check(part("b"), by_index);
     let given = doc! { "pipeline": [{ "$documents": [{ "b": 1 }] }], "localField": "a", "foreignField": "b", "as": "x" };
     check(given, doc! { "strategy": "HashJoin" });
 }

@@ -42,7 +42,7 @@ impl<T> Collection<T> {
     /// `$lookup` joins by `localField` and `foreignField`, by a `pipeline` that may use the variables of `let`, or by both. It
     /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole. A `$match`
     /// at the start of its pipeline uses an index too. A pipeline of `$lookup` without any equality reads the other collection for
-    /// each document.
+    /// each document. The stages at its start that name no variable of `let` run once, as long as their results fit into 100 MiB.
     /// An `$unwind` of its array right after it makes both one stage: the array is never made, and may be larger than a document. Of a
     /// `$match` after that, conditions on fields of what is found are looked up with it.
     /// `$graphLookup` follows documents of another collection along their fields, at the same moment too. An index on

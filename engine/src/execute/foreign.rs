@@ -94,6 +94,7 @@ impl ForeignViews {
         let Some(index) = index else { return Ok(by_reading(join, told)) };
         told.insert("strategy", "IndexedLoopJoin");
         told.insert("indexName", index);
+        tell_stages_run_once(join, &mut told);
         Ok(told)
     }
 
@@ -180,5 +181,13 @@ fn by_reading(join: &ForeignJoin<'_>, mut told: Document) -> Document {
     if join.runs_once {
         told.insert("runsOnce", true);
     }
+    tell_stages_run_once(join, &mut told);
     told
+}
+
+/// Adds how many stages are run for the first document only, if some are and others are not.
+fn tell_stages_run_once(join: &ForeignJoin<'_>, told: &mut Document) {
+    if let (1.., Ok(count)) = (join.stages_run_once, i32::try_from(join.stages_run_once)) {
+        told.insert("stagesRunOnce", count);
+    }
 }

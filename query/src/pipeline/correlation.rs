@@ -184,12 +184,16 @@ pub(super) fn key_value(value: Option<RawBson>) -> Option<RawBson> {
     }
 }
 
-/// Whether the results of a pipeline can differ between two documents: it names a variable of `definitions`, or draws
-/// lots. A text that only looks like a variable counts as one.
-pub(super) fn is_correlated(stages: &[RawDocumentBuf], definitions: &[(String, Expression)]) -> bool {
+/// How many of the first stages of a pipeline have results that no document changes: they name no variable of `definitions`, and
+/// draw no lots. A text that only looks like a variable counts as one.
+pub(super) fn constant_stages(stages: &[RawDocumentBuf], definitions: &[(String, Expression)]) -> usize {
+    // Defined again, it is in every path without being named.
+    if definitions.iter().any(|(name, _)| name == CURRENT) {
+        return 0;
+    }
     let is_defined = |text: &str| definitions.iter().any(|(name, _)| names(text, name));
-    definitions.iter().any(|(name, _)| name == CURRENT)
-        || stages.iter().any(|stage| mentions(RawBsonRef::Document(stage), &is_defined, &draws))
+    let is_constant = |stage: &&RawDocumentBuf| !mentions(RawBsonRef::Document(stage), &is_defined, &draws);
+    stages.iter().take_while(is_constant).count()
 }
 
 /// Whether a stage names a variable that has no value.

@@ -1,10 +1,11 @@
 //! The search of a `$lookup` in the other collection, for one document after the other: by an index, in a hash table, or by
-//! reading all of it.
+//! reading all of it. The results of first stages that no document changes are kept.
 //!
 //! What is found is a stream, and no more of it is read than is asked for. A filter of what is found, which comes from a stage
 //! after the `$lookup`, is part of the search if the pipeline of the `$lookup` does nothing but select; otherwise it is applied to
 //! the results.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -13,21 +14,23 @@ use index::path::FieldPath;
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::operation::{OperationContext, Reservation};
+use crate::pipeline::constant_prefix::ConstantPrefix;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::{FieldIndex, Foreign};
 use crate::pipeline::foreign_table::{ForeignTable, TableBuilder};
 use crate::pipeline::lookup::{Equality, Keyed, Lookup, STAGE, Wanted, all_of, local_value};
 use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
 
-/// Runs the stages of a pipeline, without as many of the first ones, over documents.
+/// Runs some of the stages of a pipeline over documents.
 pub(super) type RunStages<'i, E> =
-    Box<dyn Fn(StageInput<'i, E>, &Variables, usize) -> StageInput<'i, E> + Send + Sync + 'i>;
+    Box<dyn Fn(StageInput<'i, E>, &Variables, Range<usize>) -> StageInput<'i, E> + Send + Sync + 'i>;
 
 /// The search of a `$lookup`.
 pub(super) struct ForeignSearch<'i, E> {
     lookup: Lookup,
     /// Absent if the pipeline has no stages.
     run: Option<RunStages<'i, E>>,
+    prefix: Prefix<'i, E>,
     matching: Option<Matching>,
     position: usize,
     variables: Variables,
@@ -50,6 +53,20 @@ enum FieldIndexState<E> {
     Unknown,
     Absent,
     Open(Box<dyn FieldIndex<E> + Send + Sync>),
+}
+
+/// The first stages of the pipeline, as far as no document changes their results.
+enum Prefix<'i, E> {
+    /// There are none, or their results take too much memory.
+    Absent,
+    /// How many they are. They were not run yet.
+    Stages(usize),
+    Results {
+        results: ConstantPrefix<'i, E>,
+        count: usize,
+        /// Whether the filter of what is found has been applied.
+        is_matched: bool,
+    },
 }
 
 /// A filter of what is found.
@@ -91,7 +108,7 @@ struct FoundInTable {
     position: usize,
 }
 
-impl<'i, E: From<Error>> Results<'i, E> {
+impl<'i, E: From<Error> + 'i> Results<'i, E> {
     /// Steps to the next result that `search` wants. Returns `false` at the end.
     pub(super) fn advance(&mut self, search: &mut ForeignSearch<'i, E>) -> Result<bool, E> {
         match self {
@@ -142,7 +159,7 @@ impl<'i, E: From<Error>> Results<'i, E> {
     }
 }
 
-impl<E: From<Error>> ForeignSearch<'_, E> {
+impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
     /// Whether a document that was found passes the filter of what is found.
     fn wants(&self, document: &RawDocument) -> Result<bool, E> {
         let Some(matching) = &self.matching else { return Ok(true) };
@@ -154,6 +171,9 @@ impl<E: From<Error>> ForeignSearch<'_, E> {
     pub(super) fn rest(&mut self) {
         if let FieldIndexState::Open(index) = &mut self.index {
             index.rest();
+        }
+        if let Prefix::Results { results, .. } = &self.prefix {
+            results.rest();
         }
     }
 }
@@ -167,11 +187,12 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         foreign: Arc<dyn Foreign<E> + Send + Sync>,
     ) -> Self {
         let room = Reservation::of(variables.operation());
-        let (matching, table, is_indexed) = (None, None, false);
+        let (prefix, matching, table, is_indexed) = (Prefix::Absent, None, None, false);
         let (index, found, read) = (FieldIndexState::Unknown, Vec::new(), RawDocumentBuf::new());
         Self {
             lookup,
             run,
+            prefix,
             matching,
             position,
             variables,
@@ -183,6 +204,11 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
             room,
             read,
         }
+    }
+
+    /// Keeps the results of the first `count` stages, which no document changes.
+    pub(super) fn keeping(self, count: usize) -> Self {
+        Self { prefix: if count > 0 { Prefix::Stages(count) } else { Prefix::Absent }, ..self }
     }
 
     /// Finds only what passes a filter. `given` is the filter as a document, if stages of the pipeline select the same after it
@@ -212,16 +238,62 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         }
         let at = at::<E>(self.position);
         let variables = self.lookup.variables(document, &self.variables).map_err(&at)?;
+        if let Some(results) = self.after_prefix(document, &variables)? {
+            return Ok(results);
+        }
         let wanted = self.lookup.wanted(document, &variables);
         let Some(Opened { documents, done, is_matched }) = self.documents(wanted, &variables)? else {
             return Ok(Results::Table(0));
         };
         // A condition that the search has applied already is not evaluated again.
         let stream = match &self.run {
-            Some(run) => run(documents, &variables, done),
+            Some(run) => run(documents, &variables, done..usize::MAX),
             None => documents,
         };
         Ok(Results::Stream { stream, is_matched })
+    }
+
+    /// The results of the stages after those whose results are kept. Returns `None` if none are.
+    fn after_prefix(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<Results<'i, E>>, E> {
+        if let Prefix::Stages(count) = self.prefix {
+            self.prefix = self.open_prefix(count, document, variables)?;
+        }
+        let (Some(run), Prefix::Results { results, count, is_matched }) = (&self.run, &self.prefix) else {
+            return Ok(None);
+        };
+        let Some(kept) = results.read() else {
+            // They were too large, so from now on the stages are run for each document.
+            self.prefix = Prefix::Absent;
+            return Ok(None);
+        };
+        let stream = run(kept, variables, *count..usize::MAX);
+        Ok(Some(Results::Stream { stream, is_matched: *is_matched }))
+    }
+
+    /// Opens the first `count` stages. Any document will do, since none changes what they give.
+    fn open_prefix(
+        &mut self,
+        count: usize,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Prefix<'i, E>, E> {
+        // What is read once needs no table, and may use any index.
+        let wanted = Wanted { keyed: Keyed::Never, ..self.lookup.wanted(document, variables) };
+        let found = self.indexed(&wanted, variables)?;
+        // An index for these stages is none for what a document asks for, should they be given up.
+        self.is_indexed = false;
+        let (documents, done, is_matched) = match found {
+            Some(found) => (found, usize::from(self.lookup.condition.is_some()), self.pushed().is_some()),
+            None => (self.scan(variables)?, 0, false),
+        };
+        let Some(run) = &self.run else { return Ok(Prefix::Absent) };
+        let stages = run(documents, variables, done..count);
+        let results = ConstantPrefix::new(stages, self.variables.operation(), self.position);
+        Ok(Prefix::Results { results, count, is_matched })
     }
 
     /// Results that are known already.

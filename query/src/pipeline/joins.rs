@@ -39,6 +39,9 @@ pub struct ForeignJoin<'p> {
     pub is_keyed: bool,
     /// Whether no document changes what it finds, so that it is run for the first one only.
     pub runs_once: bool,
+    /// How many of the first stages of its pipeline are run for the first document only, as far as their results fit into memory.
+    /// 0 if it runs once as a whole.
+    pub stages_run_once: usize,
     /// The variables of the filter.
     pub variables: Variables,
 }
@@ -69,6 +72,7 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
             filter: all_of(by_field.into_iter().chain(plain).chain(compared).chain(pushed).collect()),
             is_keyed,
             runs_once: lookup.is_constant(),
+            stages_run_once: lookup.kept_stages(),
             variables,
         })
     };

@@ -5,7 +5,8 @@
 //! the other collection values match as in a filter: an array matches by each element and as a whole, a missing
 //! field as null. What an index finds is looked up for each document. Otherwise the other collection is read once,
 //! into a table that counts as memory of the stage, and goes on in a temporary file if that is too little. A pipeline
-//! without any equality or index reads it for each document, and one that needs nothing of the documents runs once.
+//! without any equality or index reads it for each document. Stages at its start that need nothing of the documents run once,
+//! and a pipeline of nothing else does as a whole.
 //!
 //! Here is what the stage is told, and what it asks for a document. How that is found is in `foreign_search`, what becomes
 //! of it in `joining`.
@@ -18,7 +19,7 @@ use index::path::{FieldPath, leaves};
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::path::parse_path;
-use crate::pipeline::correlation::{Condition, ForeignField, is_correlated};
+use crate::pipeline::correlation::{Condition, ForeignField, constant_stages};
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::options;
 use crate::pipeline::source::Source;
@@ -45,8 +46,10 @@ pub(super) struct Lookup {
     pub(super) equality: Option<Equality>,
     /// The variables of `let`.
     definitions: Vec<(String, Expression)>,
-    /// Whether the pipeline can give something else for each document.
-    is_correlated: bool,
+    /// How many of the first stages of the pipeline, as they were given, have results that no document changes.
+    constant: usize,
+    /// Whether these are all stages.
+    is_constant: bool,
     /// The condition that the pipeline begins with.
     pub(super) condition: Option<Condition>,
     /// The components of the path of the field that gets the array.
@@ -85,8 +88,11 @@ impl LookupArgument {
             (from, _) => Some(text("from", "the name of a collection as 'from'", from)?.to_owned()),
         };
         let stages = pipeline.map_or_else(|| Ok(Vec::new()), stages)?;
+        // What an equality finds is another thing for each document, and comes before all stages.
+        let constant = if equality.is_none() { constant_stages(&stages, &definitions) } else { 0 };
         let lookup = Lookup {
-            is_correlated: is_correlated(&stages, &definitions),
+            constant,
+            is_constant: equality.is_none() && constant == stages.len(),
             names: path("as", "a path as 'as'", name)?.components().map(str::to_owned).collect(),
             from,
             documents: Vec::new(),
@@ -136,7 +142,13 @@ impl LookupArgument {
 impl Lookup {
     /// Whether each document gets the same.
     pub(super) fn is_constant(&self) -> bool {
-        self.equality.is_none() && !self.is_correlated
+        self.is_constant
+    }
+
+    /// How many of the first stages of the pipeline are run once for all documents, and their results kept. The stages are
+    /// counted as they were given, and 0 where each document gets the same: then the results of all of them are kept.
+    pub(super) fn kept_stages(&self) -> usize {
+        if self.is_constant { 0 } else { self.constant }
     }
 
     /// The equality, if the documents that it finds are all that the stage asks for.

@@ -13,6 +13,7 @@ mod accumulator;
 mod bucket;
 mod bucket_auto;
 mod collect;
+mod constant_prefix;
 mod correlation;
 mod count;
 mod densify;

@@ -192,9 +192,11 @@ where
     let Join { lookup, stages, unwound } = join;
     // A filter of what is found selects the same before stages that only select.
     let selects_only = stages.iter().all(|placed| matches!(placed.stage, Stage::Match(_)));
+    // A stage that was given can be several by now.
+    let kept = stages.iter().take_while(|placed| placed.position < lookup.kept_stages()).count();
     // Without stages the documents need not pass through another stream.
     let run = (!stages.is_empty()).then(|| nested(stages, Arc::clone(foreign)));
-    let mut search = ForeignSearch::new(lookup, run, position, variables, Arc::clone(foreign));
+    let mut search = ForeignSearch::new(lookup, run, position, variables, Arc::clone(foreign)).keeping(kept);
     let Some(Unwound { unwind, position, matching, .. }) = unwound else {
         return Box::new(Joining::new(input, search));
     };
@@ -211,9 +213,9 @@ where
 {
     // Before the first run: all clones of a stage share what one of them has kept.
     keep_tables(&mut stages);
-    Box::new(move |documents, variables, matched| {
+    Box::new(move |documents, variables, range| {
         // Stages are used up by a run, and the next document needs them again.
-        let stages = stages.iter().skip(matched).cloned().collect();
+        let stages = stages.iter().take(range.end).skip(range.start).cloned().collect();
         Box::new(run(stages, variables, documents, &foreign))
     })
 }

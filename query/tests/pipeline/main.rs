@@ -6,6 +6,7 @@ mod limits;
 mod lookup;
 mod model;
 mod naive;
+mod prefix;
 mod refusal;
 mod stages;
 mod unwound;
