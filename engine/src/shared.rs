@@ -87,7 +87,7 @@ pub(crate) struct Engine {
     pub(crate) uploads: Arc<Uploads>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
-    /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and in one that is open for reading.
+    /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and where they may have no bytes.
     files: Option<Arc<dyn TemporaryFiles>>,
 }
 
