@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cairndb::bson::{Document, doc};
+use cairndb::bson::{DateTime, Document, doc};
 use cairndb::{CancellationToken, Client, ErrorKind, IndependentBackupReport, IndexModel};
 use cairndb_tests::choices::Choices;
 use cairndb_tests::files::is_table;
@@ -55,6 +55,12 @@ fn generations(folder: &Path) -> Vec<String> {
     names
 }
 
+/// The present second, as a generation is named.
+fn second() -> String {
+    let now = DateTime::now().try_to_rfc3339_string().expect("a time of this century").replace(':', "-");
+    format!("{}Z", &now[..19])
+}
+
 /// A store with 2,000 documents in tables, an index and a sequence.
 fn filled() -> Fixture {
     let mut choices = Choices::seeded(3);
@@ -86,6 +92,7 @@ fn thirty_generations_each_equal_the_store_of_their_day() {
     let backups = fixture.scratch.folder().join("backups");
     let (mut choices, mut days) = (Choices::seeded(11), BTreeMap::new());
     let (mut linked, mut next) = (0, 2000);
+    let begun = second();
     for day in 0..30 {
         for _ in 0..100 {
             next += 1;
@@ -108,7 +115,10 @@ fn thirty_generations_each_equal_the_store_of_their_day() {
         days.insert(report.path.clone(), state(&fixture.client));
     }
     assert!(linked > 30, "{linked}");
-    assert_eq!(generations(&backups).len(), 30);
+    let made = generations(&backups);
+    assert_eq!(made.len(), 30);
+    // Their names are the times at which they were made; two in one second are told apart by the next one.
+    assert!(begun <= made[0] && made[0] <= second(), "{made:?}");
     for (path, expected) in &days {
         equals(&open_copy(path), expected);
     }

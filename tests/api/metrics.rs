@@ -350,6 +350,20 @@ fn syncs_are_counted() {
     assert!(after.waits.syncs.count > before.waits.syncs.count);
 }
 
+/// A call that commits each document by itself would wait for a sync of each.
+#[test]
+fn documents_of_one_call_are_one_commit() {
+    let fixture = filled();
+    let (before, after) = around(&fixture, || {
+        let documents = (0..500).map(|n| doc! { "_id": 1000 + n, "k": 1000 + n, "text": "x".repeat(100) });
+        fixture.things.insert_many(documents).write_concern(WriteConcern::journaled()).run().unwrap();
+    });
+    let syncs = after.waits.syncs.count - before.waits.syncs.count;
+    assert!((1..=3).contains(&syncs), "{syncs}");
+    let written = after.documents.bytes_written - before.documents.bytes_written;
+    assert!(written > 500 * 100, "{written}");
+}
+
 #[test]
 fn sequences_are_counted() {
     let fixture = filled();
