@@ -366,3 +366,43 @@ fn one_node_meets_one_and_the_majority() {
     refused(things(&client).insert_one(doc! {}).write_concern(tagged).run(), 2, "eu");
     assert_eq!(things(&client).count_documents(doc! {}).run().unwrap(), 2);
 }
+
+/// Each statement of a journaled command waited for a sync of its own.
+#[test]
+fn the_statements_of_a_journaled_command_share_one_sync() {
+    let scratch = Scratch::new();
+    let client = slow_to_sync(&scratch);
+    things(&client).insert_one(doc! {}).run().unwrap();
+    let db = things(&client).namespace().db;
+    let syncs = || client.metrics().waits.syncs.count;
+    let run = |command: Document| client.database(&db).run_command(command).run().unwrap();
+    let ids = 0..500;
+    let updates: Vec<Document> = ids
+        .clone()
+        .map(|id| doc! { "q": { "_id": id }, "u": { "$set": { "x": id } }, "upsert": true })
+        .collect();
+    let replacements: Vec<Document> =
+        ids.clone().map(|id| doc! { "q": { "_id": id }, "u": { "y": id }, "upsert": true }).collect();
+    let deletes: Vec<Document> = ids.map(|id| doc! { "q": { "_id": id }, "limit": 1 }).collect();
+    for concern in [doc! { "j": true }, doc! { "w": "majority" }] {
+        for (name, field, statements) in [
+            ("update", "updates", &updates),
+            ("update", "updates", &replacements),
+            ("delete", "deletes", &deletes),
+        ] {
+            let before = syncs();
+            let reply =
+                run(doc! { name: "things", field: statements.clone(), "writeConcern": concern.clone() });
+            assert_eq!(reply.get_i32("n").unwrap(), 500);
+            assert!(client.durable_seq() >= client.written_seq().unwrap(), "{name} {concern}");
+            // The background may sync besides.
+            assert!(syncs() - before < 100, "{name} {concern}: {} syncs", syncs() - before);
+        }
+    }
+    // A refused statement ends the command, and what came before it is acknowledged all the same.
+    let refused =
+        [doc! { "q": { "_id": 1 }, "u": { "x": 1 }, "upsert": true }, doc! { "q": {}, "u": { "$no": 1 } }];
+    let reply = run(doc! { "update": "things", "updates": refused.to_vec(), "writeConcern": { "j": true } });
+    assert_eq!(reply.get_array("writeErrors").unwrap().len(), 1);
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+}

@@ -7,6 +7,7 @@ use crate::codes::refused;
 use crate::collection::{Collection, Delete};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
+use crate::command::one_sync::OneSync;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
@@ -21,7 +22,7 @@ const KNOWN: [&str; 3] = ["deletes", "let", "ordered"];
 pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
-    let shared = shared(arguments)?;
+    let mut shared = shared(arguments)?;
     // One `$$NOW` for all statements of the command.
     let now = DateTime::now();
     let collection = context.collection(arguments.target()?);
@@ -29,7 +30,9 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let mut errors = WriteErrors::default();
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
-    for (index, statement) in arguments.raw_statements("deletes")?.iter().enumerate() {
+    let statements = arguments.raw_statements("deletes")?;
+    let sync = OneSync::of(context, &mut shared.write_concern, statements.len())?;
+    for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
@@ -48,6 +51,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
         }
     }
+    sync.end(context)?;
     let mut reply = doc! { "n": number(deleted) };
     errors.report(&mut reply);
     Ok(reply)

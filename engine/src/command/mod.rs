@@ -22,6 +22,7 @@ mod indexes;
 mod insert;
 mod modify;
 mod nesting;
+mod one_sync;
 mod plan;
 mod request;
 mod sequences;

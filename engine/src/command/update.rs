@@ -10,6 +10,7 @@ use crate::codes::refused;
 use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
+use crate::command::one_sync::OneSync;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
@@ -45,13 +46,14 @@ impl<'a> Shared<'a> {
 pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
-    let shared = Shared::of(arguments)?;
+    let mut shared = Shared::of(arguments)?;
     let target = arguments.target()?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
     let mut errors = WriteErrors::default();
     let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
+    let sync = OneSync::of(context, &mut shared.write_concern, statements.len())?;
     let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
@@ -75,6 +77,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
         }
     }
+    sync.end(context)?;
     let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
     // MongoDB leaves the field out if nothing was upserted.
     if !upserted.is_empty() {
