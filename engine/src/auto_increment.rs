@@ -240,6 +240,20 @@ macro_rules! sequence_setters {
                 self.$($path).+.contract = Some(contract);
                 self
             }
+
+            /// The value up to which all values count as used: the first generated value comes after it, and the ledger begins
+            /// without a gap. Only a creation can have it. It restores a sequence from a dump. By default no values count as used.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".used_up_to(41).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"UsedUpTo\": 41 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
+            pub fn used_up_to(mut self, value: i64) -> Self {
+                self.$($path).+.used_up_to = Some(value);
+                self
+            }
         }
     };
 }
@@ -335,26 +349,6 @@ impl AutoIncrementBuilder {
     /// ```
     pub fn start_from_existing(mut self, start: bool) -> Self {
         self.options.start_from_existing = Some(start);
-        self
-    }
-
-    /// The value up to which all values count as used: the first generated value comes after it. Only the creation of a field
-    /// can have it. It restores a sequence from a dump. By default no values count as used.
-    ///
-    /// ```
-    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// # let people = client.database("app").collection::<Document>("people");
-    /// let number = AutoIncrement::builder().field("number").used_up_to(41).build();
-    /// people.create_auto_increment(number).run()?;
-    /// assert_eq!(people.insert_one(doc! { "name": "Ada" }).run()?.generated.get("number"), Some(42));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn used_up_to(mut self, value: i64) -> Self {
-        self.options.used_up_to = Some(value);
         self
     }
 

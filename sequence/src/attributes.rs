@@ -97,6 +97,8 @@ pub struct Options {
     pub cycled: Option<bool>,
     /// The promise about order and completeness. Default [`Contract::Fast`].
     pub contract: Option<Contract>,
+    /// All values up to this one count as used. Only when a sequence is created. By default none do.
+    pub used_up_to: Option<i64>,
 }
 
 /// A sequence's attributes: checked, and consistent with each other.
@@ -146,6 +148,7 @@ impl Options {
             "AcquireSize" => self.acquire_size = Some(integer("AcquireSize", value)?),
             "Cycled" => self.cycled = Some(boolean("Cycled", value)?),
             "Contract" => self.contract = Some(contract(value)?),
+            "UsedUpTo" => self.used_up_to = Some(integer("UsedUpTo", value)?),
             _ => return Err(unknown(name, of)),
         }
         Ok(())
@@ -195,8 +198,15 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// The attributes after a change. Returns `None` if it changes none of them.
+    /// The attributes after a change. Returns `None` if it changes none of them. `UsedUpTo` cannot be given.
     pub(crate) fn altered(&self, options: &Options) -> Result<Option<Self>, SequenceError> {
+        // It says where a sequence begins, and this one has begun.
+        if options.used_up_to.is_some() {
+            return Err(SequenceError::FixedOption {
+                option: "UsedUpTo",
+                place: "when a sequence is changed",
+            });
+        }
         let altered = Self {
             increment: options.increment.unwrap_or(self.increment),
             start_value: options.start_value.unwrap_or(self.start_value),

@@ -4,7 +4,7 @@
 //! The rules are SequoiaDB's. This module knows no documents: the caller walks them and calls
 //! [`Field::decide`] for each value at the field's path.
 
-use crate::attributes::{OptionValue, Options, boolean, choice, integer, text, unknown};
+use crate::attributes::{OptionValue, Options, boolean, choice, text, unknown};
 use crate::error::{SequenceError, shorten};
 
 /// How many auto-increment fields a collection may have, as many as it may have indexes in MongoDB: every
@@ -69,8 +69,6 @@ pub struct FieldOptions {
     /// Whether to start after the greatest integer that the collection has in the field. Only when the field
     /// is made. Default false.
     pub start_from_existing: Option<bool>,
-    /// The value up to which all values count as used. Only when the field is made. By default no value does.
-    pub used_up_to: Option<i64>,
     /// What truncating the collection does. Default [`OnTruncate::Restart`].
     pub on_truncate: Option<OnTruncate>,
     /// The options of the field's sequence.
@@ -176,7 +174,6 @@ impl FieldOptions {
             "Generated" => self.generated = Some(choice("Generated", value, &Generated::ALL)?),
             "GenerateOnNull" => self.generate_on_null = Some(boolean("GenerateOnNull", value)?),
             "StartFromExisting" => self.start_from_existing = Some(boolean("StartFromExisting", value)?),
-            "UsedUpTo" => self.used_up_to = Some(integer("UsedUpTo", value)?),
             "OnTruncate" => self.on_truncate = Some(choice("OnTruncate", value, &OnTruncate::ALL)?),
             // Sequences refuse `_id` as an option that only the engine sets; the message must name the field
             // here.
@@ -229,7 +226,7 @@ impl Field {
     pub fn altered(&self, options: &FieldOptions) -> Result<Self, SequenceError> {
         let fixed = [
             ("StartFromExisting", options.start_from_existing.is_some()),
-            ("UsedUpTo", options.used_up_to.is_some()),
+            ("UsedUpTo", options.sequence.used_up_to.is_some()),
         ];
         // Both set where the sequence starts, and it has started.
         if let Some((option, _)) = fixed.into_iter().find(|(_, is_given)| *is_given) {

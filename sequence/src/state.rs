@@ -146,6 +146,27 @@ impl State {
         }
     }
 
+    /// A new sequence, as options declare it.
+    ///
+    /// # Errors
+    /// As [`Attributes::create`] and [`used_up_to`](Self::used_up_to).
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::Options;
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::create(&Options { used_up_to: Some(70), ..Options::default() })?;
+    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 71);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
+    pub fn create(options: &Options) -> Result<Self, SequenceError> {
+        let state = Self::new(Attributes::create(options)?);
+        match options.used_up_to {
+            Some(value) => state.used_up_to(value),
+            None => Ok(state),
+        }
+    }
+
     /// A stored sequence after its last mark. Values that were reserved count as used.
     ///
     /// ```

@@ -214,17 +214,19 @@ impl Numbering {
 
     fn create(&self, store: &dyn Store) -> Result<(), Failure> {
         let name = self.name.as_str();
-        let options = attributes(&self.snapshot);
+        let mut options = attributes(&self.snapshot);
+        let position = position(&self.snapshot);
+        if let Position::Used(used) = position {
+            // As it is made, and not by a change afterwards: that would pass over values, which the ledger calls lost.
+            options.insert("UsedUpTo", used);
+        }
         self.run(store, &doc! { "createSequence": name, "options": options })?;
-        match position(&self.snapshot) {
-            Position::Used(used) => {
-                self.run(store, &doc! { "alterSequence": name, "options": { "CurrentValue": used } })
-            }
+        match position {
             // It was restarted, or starts where it was declared to.
             Position::Unused(next) if integer(self.snapshot.get("StartValue")) != Some(next) => {
                 self.run(store, &doc! { "sequenceRestart": name, "value": next })
             }
-            Position::Unused(_) => Ok(()),
+            Position::Used(_) | Position::Unused(_) => Ok(()),
         }
     }
 

@@ -48,8 +48,8 @@ pub(crate) fn stage_fields(
     let mut added: Vec<AutoField> = Vec::new();
     for NewField { options, field, attributes, existing } in new {
         let initial = State::new(attributes);
-        let start =
-            options.used_up_to.map_or_else(|| Ok(initial.clone()), |value| initial.used_up_to(value))?;
+        let used_up_to = options.sequence.used_up_to;
+        let start = used_up_to.map_or_else(|| Ok(initial.clone()), |value| initial.used_up_to(value))?;
         // After `used_up_to`: the sequence starts beyond whichever of the two is further.
         let state = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
         let name = internal_name(collection.id, field.path());
@@ -70,7 +70,7 @@ pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Resu
         asked.iter().any(|new| {
             new.field == existing.field
                 && new.attributes == sequence.snapshot().attributes
-                && new.options.used_up_to.is_none_or(|value| sequence.has_used(value))
+                && new.options.sequence.used_up_to.is_none_or(|value| sequence.has_used(value))
         })
     };
     // As many, and each one asked for: `asked` names no field twice, or it would have been refused above.
@@ -108,7 +108,7 @@ pub(crate) fn parse_fields<'a>(
         }
         let attributes = Attributes::create(&options.sequence)?;
         // Only for its errors: the state itself is made when the field is staged.
-        if let Some(value) = options.used_up_to {
+        if let Some(value) = options.sequence.used_up_to {
             State::new(attributes.clone()).used_up_to(value)?;
         }
         parsed.push(NewField { options, field, attributes, existing: None });

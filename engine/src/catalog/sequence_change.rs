@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use query::operation::OperationContext;
 use sequence::allocator::Changing;
-use sequence::attributes::{Attributes, Options};
+use sequence::attributes::Options;
 use sequence::auto_increment::{FieldOptions, OnTruncate, check_name};
 use sequence::error::SequenceError;
 use sequence::state::State;
@@ -42,14 +42,14 @@ impl Catalog {
     ) -> Result<()> {
         validate_database(db)?;
         check_name(name)?;
-        let attributes = Attributes::create(options)?;
+        let state = State::create(options)?;
         let mut ids = self.next_ids.lock();
         if self.sequences.find(db, name).is_some() {
             return Err(SequenceError::Exists { name: name.to_owned() }.into());
         }
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
-        let new = NewSequence { db, name, owner: None, state: State::new(attributes) };
+        let new = NewSequence { db, name, owner: None, state };
         let state = stage_new_sequence(&mut batch, &mut next, new)?;
         storage.store.commit_definition(batch)?;
         *ids = next;

@@ -106,6 +106,7 @@ impl Window {
             acquire_size: change.acquire,
             cycled: change.cycled,
             contract: change.contract,
+            used_up_to: None,
         }
     }
 }

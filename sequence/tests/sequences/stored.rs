@@ -51,6 +51,7 @@ fn attributes() -> impl Strategy<Value = Options> {
                 acquire_size: Some(size),
                 cycled: Some(cycled),
                 contract: Some(contract),
+                used_up_to: None,
             }
         },
     )

@@ -1,5 +1,6 @@
 //! The ledger: every value that no caller will get, and why.
 
+use cairndb::ValueVerdict;
 use cairndb::bson::{Document, doc, serialize_to_document};
 
 use super::Numbers;
@@ -189,4 +190,37 @@ fn a_renamed_sequence_keeps_its_ledger() {
     numbers.db.rename_sequence("numbers", "others").run().unwrap();
     let gaps = numbers.db.sequence("others").gaps().run().unwrap();
     assert_eq!(gaps.iter().map(|gap| (gap.first, gap.last)).collect::<Vec<_>>(), [(2, 10), (12, 20)]);
+}
+
+/// A sequence that begins after values that count as used has no gap, whatever its contract, also after a kill. To set the position
+/// of a new sequence instead passes over values, and those are lost.
+#[test]
+fn values_before_the_beginning_are_used_and_not_lost() {
+    for contract in ["fast", "ordered", "gapless"] {
+        for (increment, used, next) in [(1, 7, 8), (5, 11, 16), (-7, -22, -29)] {
+            let mut options = doc! { "Contract": contract, "Increment": increment };
+            options.extend(tens());
+            options.insert("UsedUpTo", used);
+            let numbers = Numbers::with(options);
+            lists(&numbers, &[]);
+            let killed = numbers.killed();
+            lists(&killed, &[]);
+            assert_eq!(killed.next(), next, "{contract} {increment}");
+            let first = if increment < 0 { -1 } else { 1 };
+            for value in [first, used] {
+                let verdict = numbers.sequence.trace(value).run().unwrap().verdict;
+                assert_eq!(verdict, ValueVerdict::Used, "{value}, {contract} {increment}");
+            }
+            assert_eq!(numbers.snapshot().used_up_to, Some(used));
+            assert_eq!(numbers.next(), next, "{contract} {increment}");
+            let again = numbers.reopened();
+            lists(&again, &[]);
+        }
+    }
+    let full = doc! { "MaxValue": 10, "CacheSize": 1, "AcquireSize": 1, "UsedUpTo": 10 };
+    let full = Numbers::with(full);
+    lists(&full, &[]);
+    full.is_used_up();
+    full.killed().is_used_up();
+    lists(&full.reopened(), &[]);
 }

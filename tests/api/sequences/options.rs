@@ -351,3 +351,23 @@ fn type_name(value: &Bson) -> &'static str {
     let name = names.into_iter().find(|(element_type, _)| *element_type == value.element_type());
     name.map_or("none of a snapshot's", |(_, name)| name)
 }
+
+#[test]
+fn what_counts_as_used_is_told_when_a_sequence_is_made() {
+    let numbers = Numbers::with(doc! {});
+    let create = |options: Document| {
+        let options = SequenceOptions::try_from(options)?;
+        numbers.db.create_sequence("others").with_options(options).run()
+    };
+    let narrow = |value: i64| doc! { "MaxValue": 10, "CacheSize": 1, "AcquireSize": 1, "UsedUpTo": value };
+    for value in [0, 11] {
+        let words = format!("UsedUpTo must be within MinValue 1 and MaxValue 10, not {value}");
+        sequence_refuses(create(narrow(value)), -6, &words);
+    }
+    assert!(create(doc! { "UsedUpTo": 1.5 }).is_err());
+    assert_eq!(numbers.db.list_sequences().run().unwrap(), ["numbers"], "nothing was made");
+    create(narrow(9)).unwrap();
+    assert_eq!(numbers.db.sequence("others").next_value().run().unwrap(), 10);
+    let altered = numbers.try_alter(doc! { "UsedUpTo": 5 });
+    sequence_refuses(altered, -6, "UsedUpTo cannot be set when a sequence is changed");
+}
