@@ -15,6 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::failure::Failure;
 use crate::output::print_line;
 use crate::store::folder::not_opened;
+use crate::store::refuse_absent_socket;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
@@ -202,6 +203,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .init();
     allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
     let path = arguments.path.clone().unwrap_or_default();
+    refuse_absent_socket(&path)?;
     let opened = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))

@@ -9,6 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::print;
 use crate::password;
 use crate::store::folder::not_opened;
+use crate::store::refuse_absent_socket;
 
 /// Manages the users who may log in to a server over a store.
 ///
@@ -62,6 +63,7 @@ enum Action {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
         Action::Add { path, name, read_only, password_file } => {
+            refuse_absent_socket(&path)?;
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
             // Before the store opens: a person may take minutes to type it, and a store is locked while it is
             // open.

@@ -248,7 +248,7 @@ fn what_makes_no_sense_is_refused() {
         for number in ["number", "=1", "number=", "number=x", "number=9223372036854775808"] {
             check(&["shop.orders", "--number", number], 2, "--number must be NAME=NUMBER");
         }
-        check(&["shop", "--number", "number=1"], 2, "shop is no DB.COLLECTION");
+        check(&["shop", "--number", "number=1"], 2, "\"shop\" is no DB.COLLECTION");
         check(&["shop.orders", "--sequence", "tickets=1"], 2, "is no DB");
         check(
             &["shop.orders", "--number", "total=1"],
@@ -263,7 +263,7 @@ fn what_makes_no_sense_is_refused() {
         if is_served {
             check(&["shop.orders", "--id", "1"], 2, "inspect --id reads the files of a store");
         } else {
-            check(&["shop", "--id", "1"], 2, "shop is no DB.COLLECTION");
+            check(&["shop", "--id", "1"], 2, "\"shop\" is no DB.COLLECTION");
             check(&["shop.orders", "--id", "abc"], 2, "--id is no value");
             check(
                 &["shop.orders", "--id", "2"],

@@ -22,7 +22,7 @@ use crate::import::rejects::{Reason, Rejects};
 use crate::import::trail::{Mark, Trail};
 use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
 use crate::signals::Signals;
-use crate::store::{Store, is_absent, open_for_reading, open_for_writing};
+use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
 
 /// Whether the import goes on.
@@ -122,6 +122,7 @@ impl<'a> Importer<'a> {
             self.rejects.check(inputs)?;
         }
         let store = if arguments.dry_run {
+            check_place(&arguments.store)?;
             None
         } else {
             Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)

@@ -35,7 +35,9 @@ use crate::migrate::work::Work;
 use crate::output::print;
 use crate::restore::tally::Tally;
 use crate::signals::Signals;
-use crate::store::{Store, is_absent, open_existing, open_for_reading, open_for_writing, open_server};
+use crate::store::{
+    Store, check_place, is_absent, open_existing, open_for_reading, open_for_writing, open_server,
+};
 use crate::talk::{Phases, Report, rate, warn};
 
 /// What a migration came to.
@@ -81,7 +83,10 @@ fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
     let name = arguments.store.as_str();
     let store = match (arguments.plan, arguments.direction()) {
         // Nothing is made for a plan.
-        (true, Direction::FromCluster) if is_absent(name) => None,
+        (true, Direction::FromCluster) if is_absent(name) => {
+            check_place(name)?;
+            None
+        }
         (true, _) => Some(open_for_reading(name, &access, &signals.token, &mut warn)?),
         // For this process alone, so that no other writes to it meanwhile.
         (false, Direction::ToCluster) => Some(open_existing(name, &access, &mut warn)?),

@@ -34,7 +34,7 @@ use crate::restore::plan::{Plan, Planned};
 use crate::restore::source::Source;
 use crate::restore::tally::Tally;
 use crate::signals::Signals;
-use crate::store::{Store, UserThere, open_for_writing};
+use crate::store::{Store, UserThere, check_place, open_for_writing};
 use crate::talk::{Report, Unit, rate, warn};
 
 /// What a restore did that did nothing.
@@ -125,6 +125,7 @@ impl Restore<'_> {
             self.tally.leave_out(left_out);
         }
         let store = if arguments.dry_run {
+            check_place(&arguments.store)?;
             None
         } else {
             Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)

@@ -12,6 +12,7 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
+use crate::store::place::refuse_absent_socket;
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
@@ -186,6 +187,7 @@ impl Store for Folder {
         signals: &Signals,
         tell: &mut TellingBackup<'_>,
     ) -> Result<BackedUp, Failure> {
+        refuse_absent_socket(wish.target)?;
         let client = self.client.with_cancellation(&signals.token);
         let mut backup = client.independent_backup(wish.target).progress(tell);
         if let Some(keep) = wish.generations {

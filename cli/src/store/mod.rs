@@ -28,6 +28,7 @@ use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::store::place::Place;
+pub(crate) use crate::store::place::refuse_absent_socket;
 
 /// A store that runs database commands, from any number of threads.
 pub(crate) trait Store: Send + Sync {
@@ -177,7 +178,7 @@ impl Access {
 pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
     let parts =
         name.split_once('.').filter(|(database, collection)| !database.is_empty() && !collection.is_empty());
-    parts.ok_or_else(|| Failure::usage(format!("{name} is no DB.COLLECTION")))
+    parts.ok_or_else(|| Failure::usage(format!("{name:?} is no DB.COLLECTION")))
 }
 
 /// Opens a store for reading. `warn` is told what the user should know.
@@ -188,7 +189,10 @@ pub(crate) fn open_for_reading(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, token)?)),
+        Place::Folder(path) => {
+            refuse_absent_socket(&path)?;
+            Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, token)?))
+        }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }
@@ -228,6 +232,14 @@ pub(crate) fn open_server(
     }
 }
 
+/// Refuses a store that a command would not make: for one that opens nothing, because it only looks what it would do.
+pub(crate) fn check_place(name: &str) -> Result<(), Failure> {
+    match Place::of(name) {
+        Place::Folder(path) => refuse_absent_socket(&path),
+        Place::Socket(_) | Place::Uri(_) => Ok(()),
+    }
+}
+
 /// Whether a store is a folder that is not there.
 pub(crate) fn is_absent(name: &str) -> bool {
     matches!(Place::of(name), Place::Folder(path) if !path.exists())
@@ -263,7 +275,10 @@ fn open(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?)),
+        Place::Folder(path) => {
+            refuse_absent_socket(&path)?;
+            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?))
+        }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
 }

@@ -1,7 +1,12 @@
 //! What the argument STORE names: a URI by its scheme, a socket by its file, and otherwise a folder.
 
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Exit, Failure};
+
+/// How names of sockets end.
+const SOCKET_ENDS: [&str; 2] = ["sock", "socket"];
 
 /// Where a store is.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,9 +30,36 @@ impl Place {
     }
 }
 
+/// Refuses a path that is absent and has the name of a socket. A server removes its socket when it stops: the command that wrote
+/// into the server would make a folder of that name, and write there.
+pub(crate) fn refuse_absent_socket(path: &Path) -> Result<(), Failure> {
+    let is_named_so = path.extension().is_some_and(|end| SOCKET_ENDS.iter().any(|other| end == *other));
+    if !is_named_so || path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let name = path.display();
+    let reason =
+        "a server that listened there may have stopped, and no folder is made under the name of a socket";
+    Err(Failure::new(Exit::NoStore, format!("there is no socket {name}: {reason}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_absent_path_is_refused_for_the_name_of_a_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.sock", "b.socket"] {
+            let path = folder.path().join(name);
+            assert_eq!(refuse_absent_socket(&path).unwrap_err().exit, Exit::NoStore);
+            std::fs::create_dir(&path).unwrap();
+            assert!(refuse_absent_socket(&path).is_ok());
+        }
+        for name in ["sock", "a.sock.d", "a"] {
+            assert!(refuse_absent_socket(&folder.path().join(name)).is_ok(), "{name}");
+        }
+    }
 
     #[test]
     fn schemes_sockets_and_folders_are_told_apart() {
