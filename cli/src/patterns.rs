@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cairndb::Namespace;
+
 use crate::failure::Failure;
 
 /// Which of the collections of a store or a dump.
@@ -137,6 +139,22 @@ pub(crate) fn renamed(
         Failure::usage(format!("--rename makes {before} to {after}, which is no DB.COLLECTION"))
     })?;
     Ok((database.to_owned(), name.to_owned()))
+}
+
+/// The same of a collection or view. A new name that no store takes is refused.
+pub(crate) fn renamed_collection(
+    rules: &[Rename],
+    database: &str,
+    collection: &str,
+) -> Result<(String, String), Failure> {
+    let (to, name) = renamed(rules, database, collection)?;
+    // One that keeps its name is judged by the store, with everything else of it.
+    if (to.as_str(), name.as_str()) != (database, collection) {
+        Namespace::new(to.as_str(), name.as_str()).validate().map_err(|refused| {
+            Failure::usage(format!("--rename makes {database}.{collection} to {to}.{name}: {refused}"))
+        })?;
+    }
+    Ok((to, name))
 }
 
 #[cfg(test)]

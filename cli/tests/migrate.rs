@@ -396,6 +396,22 @@ fn namespaces_are_chosen_and_renamed() {
     let names: Vec<(String, String)> = dumped(&target).into_keys().collect();
     let expected = ["again", "empty", "newest", "orders"].map(|name| ("old".to_owned(), name.to_owned()));
     assert_eq!(names, expected);
+    // Views read what they read before, under its new name, or are not carried.
+    let target = cluster();
+    succeeds(&migrate(&source, &target, &["--include", "shop.*", "--rename", "shop.*=old.x_*"]));
+    let found = dumped(&target);
+    for (view, reads) in [("x_newest", "x_orders"), ("x_again", "x_newest")] {
+        let (_, metadata) = &found[&("old".to_owned(), view.to_owned())];
+        assert_eq!(metadata.options.get_str("viewOn").unwrap(), reads, "{view}");
+    }
+    let target = cluster();
+    let output =
+        migrate(&source, &target, &["--include", "shop.*", "--rename", "shop.orders=old.orders", "--plan"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("the view would be in shop, and shop.orders, which it reads, in old"), "{told}");
+    let bad = ["--include", "shop.*", "--rename", "shop.orders=admin.system.users", "--plan"];
+    complains(&migrate(&source, &target, &bad), 2, "system collections are reserved");
 }
 
 /// The cluster's own numbers, as an application keeps them by the pattern of MongoDB's manual.

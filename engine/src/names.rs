@@ -19,6 +19,22 @@ impl Namespace {
         Ok(Self { db: db.to_owned(), coll: coll.to_owned() })
     }
 
+    /// Refuses names that no verb would take, by the rules of MongoDB.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Command`](crate::ErrorKind::Command) with the code 73 for a name that is empty, too long, has a character that is
+    /// not allowed, or belongs to the system.
+    ///
+    /// ```
+    /// use cairndb::Namespace;
+    ///
+    /// assert!(Namespace::new("shop", "orders.2026").validate().is_ok());
+    /// assert!(Namespace::new("shop", "system.users").validate().is_err());
+    /// ```
+    pub fn validate(&self) -> Result<()> {
+        Self::parse(&self.db, &self.coll).map(drop)
+    }
+
     /// The name of a collection that the catalog has: one that a caller may use, or one of the system's.
     pub(crate) fn stored(db: &str, coll: &str) -> Result<Self> {
         let mut system = SystemCollection::ALL.into_iter().map(SystemCollection::namespace);

@@ -5,7 +5,7 @@ use cairndb::bson::{Bson, Document, doc};
 use crate::command::raw;
 use crate::failure::Failure;
 use crate::migrate::rule::{Made, Rule};
-use crate::patterns::{Rename, renamed};
+use crate::patterns::{Rename, renamed, renamed_collection};
 use crate::restore::numbers::{IfThere, Numbering, existing_fields, fields, integer, position, snapshot_of};
 use crate::restore::plan::Planned;
 use crate::restore::tally::Tally;
@@ -52,7 +52,7 @@ impl Numbered {
         match &rule.made {
             Made::Field { database, collection, field: path } => {
                 field.insert("Field", path.as_str());
-                let target = renamed(renames, database, collection)?;
+                let target = renamed_collection(renames, database, collection)?;
                 let source = format!("{database}.{collection}");
                 let kind = crate::dumped::DumpedKind::Collection;
                 Ok(Self::Field(Planned::of(source, target, kind, String::new()).with_numbered(vec![field])))

@@ -58,7 +58,11 @@ impl Plan {
         }
         let of_catalog = catalog.databases;
         for found in catalog.found {
-            plan.moved.push(Moved::of(ends.source, found, &arguments.rename)?);
+            let mut moved = Moved::of(ends.source, found, &arguments.rename)?;
+            match moved.planned.rename_what_it_reads(&moved.found.database, &arguments.rename)? {
+                Ok(()) => plan.moved.push(moved),
+                Err(reason) => plan.remarks.push(Remark::unsupported(&moved.planned.source, reason)),
+            }
         }
         plan.moved.sort_by_key(Moved::is_view);
         match direction {

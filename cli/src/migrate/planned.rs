@@ -8,7 +8,7 @@ use crate::dump::catalog::{Found, text};
 use crate::dumped::DumpedKind;
 use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
-use crate::patterns::{Rename, renamed};
+use crate::patterns::{Rename, renamed_collection};
 use crate::restore::plan::Planned;
 use crate::store::Store;
 
@@ -27,7 +27,7 @@ pub(super) struct Moved {
 impl Moved {
     /// Looks at a collection or view of the source.
     pub(super) fn of(source: &dyn Store, found: Found, renames: &[Rename]) -> Result<Self, Failure> {
-        let target = renamed(renames, &found.database, &found.name)?;
+        let target = renamed_collection(renames, &found.database, &found.name)?;
         let metadata = found.metadata(source, Vec::new())?;
         let documents = if found.kind == DumpedKind::Collection {
             let reply = source.run(&found.database, raw(&doc! { "count": found.name.as_str() })?)?;

@@ -9,6 +9,7 @@ pub(crate) mod make;
 pub(crate) mod numbers;
 mod options;
 pub(crate) mod plan;
+mod reading;
 mod source;
 pub(crate) mod tally;
 pub(crate) mod verify;

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
     /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that
-    /// matches counts.
+    /// matches counts. What views read is renamed with it.
     #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse)]
     pub(super) rename: Vec<Rename>,
     /// Drop the collections, views and sequences of the dump before, and no others.

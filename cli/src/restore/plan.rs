@@ -7,8 +7,9 @@ use formats::dump::metadata::Metadata;
 
 use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
-use crate::patterns::renamed;
+use crate::patterns::{Rename, renamed_collection};
 use crate::restore::options::Arguments;
+use crate::restore::reading::Reading;
 
 /// Where users are.
 const USERS: &str = "admin.system.users";
@@ -33,6 +34,8 @@ pub(crate) struct Planned {
     metadata: Option<String>,
     /// What the end of an archive's collection carries, which is newer than its metadata.
     pub(crate) numbered: Option<Vec<Document>>,
+    /// The options of a view that reads what has another name now.
+    view: Option<Document>,
 }
 
 /// What is restored.
@@ -72,7 +75,15 @@ impl Plan {
         if source == USERS && arguments.users {
             let kind = DumpedKind::Users;
             let (database, name) = (one.database, one.name);
-            return Ok(Some(Planned { source, database, name, kind, metadata: None, numbered: None }));
+            return Ok(Some(Planned {
+                source,
+                database,
+                name,
+                kind,
+                metadata: None,
+                numbered: None,
+                view: None,
+            }));
         }
         if one.name.starts_with("system.") {
             let reason = if source == USERS { "users need --users" } else { "it is of the system" };
@@ -87,15 +98,21 @@ impl Plan {
             self.left_out.push(format!("{source}: time series are not supported"));
             return Ok(None);
         }
-        let (database, name) = renamed(&arguments.rename, &one.database, &one.name)?;
-        Ok(Some(Planned {
+        let (database, name) = renamed_collection(&arguments.rename, &one.database, &one.name)?;
+        let mut planned = Planned {
             source,
             database,
             name,
             kind: if metadata.is_view() { DumpedKind::View } else { DumpedKind::Collection },
             metadata: one.metadata,
             numbered: None,
-        }))
+            view: None,
+        };
+        if let Err(reason) = planned.rename_what_it_reads(&one.database, &arguments.rename)? {
+            self.left_out.push(format!("{}: {reason}", planned.source));
+            return Ok(None);
+        }
+        Ok(Some(planned))
     }
 
     /// What is restored, in the order of the dump.
@@ -116,13 +133,29 @@ impl Planned {
     /// One that a store has, and no dump: `metadata` is the text that a dump would have.
     pub(crate) fn of(source: String, target: (String, String), kind: DumpedKind, metadata: String) -> Self {
         let (database, name) = target;
-        Self { source, database, name, kind, metadata: Some(metadata), numbered: None }
+        Self { source, database, name, kind, metadata: Some(metadata), numbered: None, view: None }
     }
 
     /// The same with these fields that number themselves.
     pub(crate) fn with_numbered(mut self, numbered: Vec<Document>) -> Self {
         self.numbered = Some(numbered);
         self
+    }
+
+    /// Gives what a view of the database `from` reads the names that it has now. The inner error says why it cannot read it.
+    pub(crate) fn rename_what_it_reads(
+        &mut self,
+        from: &str,
+        rules: &[Rename],
+    ) -> Result<Result<(), String>, Failure> {
+        if self.kind != DumpedKind::View || rules.is_empty() {
+            return Ok(Ok(()));
+        }
+        let mut options = self.metadata()?.options;
+        let reading = Reading { rules, from, to: &self.database };
+        let done = reading.rename(&mut options)?;
+        self.view = Some(options);
+        Ok(done)
     }
 
     pub(crate) fn namespace(&self) -> String {
@@ -139,6 +172,9 @@ impl Planned {
         let mut metadata = parsed(&self.source, self.metadata.as_deref())?;
         if let Some(numbered) = &self.numbered {
             metadata.numbered.clone_from(numbered);
+        }
+        if let Some(view) = &self.view {
+            metadata.options.clone_from(view);
         }
         Ok(metadata)
     }
