@@ -440,3 +440,55 @@ fn a_table_without_rows_is_told() {
     let output = fixture.import(&["b.csv"]);
     assert!(!String::from_utf8_lossy(&output.stderr).contains("no rows"), "{output:?}");
 }
+
+/// A filter for null finds documents that lack the field too, the first of which was replaced or deleted.
+#[test]
+fn a_record_whose_match_field_is_null_matches_nothing() {
+    let ada = doc! { "_id": 1, "name": "Ada", "balance": 500 };
+    on_both(std::slice::from_ref(&ada), |fixture| {
+        fixture.write("u.csv", b"email,name\nNULL,Eve\nNULL,Mallory\nbob@b.example,Bob\n");
+        fixture.write(
+            "u.ndjson",
+            b"{\"a\":{\"b\":null}}\n{\"a\":{\"b\":{\"$undefined\":true}}}\n{\"_id\":null}\n",
+        );
+        for mode in ["upsert", "merge", "delete"] {
+            for is_dry in [true, false] {
+                let dry: &[&str] = if is_dry { &["--dry-run"] } else { &["--overwrite"] };
+                let csv = ["u.csv", "--mode", mode, "--match", "email", "--null", "NULL"];
+                let report = fixture.report(3, &[&csv[..], dry].concat());
+                counts(&report, &[("read", 3), ("rejected", 2)]);
+                let json = ["u.ndjson", "--mode", mode, "--match", "a.b"];
+                counts(&fixture.report(3, &[&json[..], dry].concat()), &[("read", 3), ("rejected", 3)]);
+                let id = ["u.ndjson", "--mode", mode];
+                counts(&fixture.report(3, &[&id[..], dry].concat()), &[("read", 3), ("rejected", 3)]);
+                assert_eq!(fixture.documents()[0], ada, "{mode}");
+            }
+            let reject = &fixture.rejects("u.csv.rejects.ndjson")[0];
+            let reason = "\"email\" is null, which would match documents that have no \"email\"";
+            assert_eq!((reject.get_str("error").unwrap(), reject.get_i32("line").unwrap()), (reason, 2));
+        }
+        // What `delete` found is Bob's.
+        assert_eq!(fixture.documents(), [ada.clone()]);
+    });
+}
+
+#[test]
+fn a_cell_with_more_after_its_quote_is_rejected_with_its_place() {
+    on_both(&[], |fixture| {
+        fixture.write("a.csv", b"_id,a\n1,\"x\"y\n2,\"x\"\"y\"\r\n3,x\"y\"\n4,\"x,\ny\"z\n");
+        counts(&fixture.report(3, &["a.csv"]), &[("read", 4), ("inserted", 2), ("rejected", 2)]);
+        let found = fixture.documents();
+        assert_eq!(found, [doc! { "_id": 2, "a": "x\"y" }, doc! { "_id": 3, "a": "x\"y\"" }]);
+        let rejects = fixture.rejects("a.csv.rejects.ndjson");
+        let told: Vec<(i32, &str)> = rejects
+            .iter()
+            .map(|reject| (reject.get_i32("line").unwrap(), reject.get_str("error").unwrap()))
+            .collect();
+        let reason = "column 2: there is more after the closing quote";
+        assert_eq!(told, [(2, reason), (5, reason)]);
+        fixture.write("b.csv", b"_id,\"a\"b\n1,x\n");
+        complains(&fixture.import(&["b.csv"]), 1, "the header: column 2: there is more");
+        fixture.write("c.csv", b"_id,\n1,x\n");
+        complains(&fixture.import(&["c.csv"]), 1, "the column 2 has no name for a field");
+    });
+}

@@ -90,7 +90,8 @@ impl Columns {
             let parts: Vec<&str> = if options.is_flat { vec![name] } else { name.split('.').collect() };
             if parts.iter().any(|part| part.is_empty() || part.contains('\0')) || parts.len() >= NESTING_MAX {
                 return Err(Refusal::not_parsed(format!(
-                    "the column {column} has no name for a field: {}",
+                    "the column {} has no name for a field: {}",
+                    column + 1,
                     shown(full)
                 )));
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use memchr::memchr;
 
 use crate::columns::Columns;
 use crate::refusal::Refusal;
@@ -10,6 +11,7 @@ use crate::refusal::Refusal;
 /// Takes rows apart.
 pub(crate) struct Rows {
     reader: Reader,
+    delimiter: u8,
     text: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -17,7 +19,7 @@ pub(crate) struct Rows {
 impl Rows {
     pub(crate) fn new(delimiter: u8) -> Self {
         let reader = ReaderBuilder::new().delimiter(delimiter).build();
-        let mut rows = Self { reader, text: Vec::new(), ends: vec![0; 16] };
+        let mut rows = Self { reader, delimiter, text: Vec::new(), ends: vec![0; 16] };
         // The reader drops a mark from the beginning of what it reads, which here is the beginning of a cell.
         rows.read(b"-");
         rows
@@ -68,6 +70,11 @@ impl Rows {
             self.read(b"-");
             return Err(Refusal::not_parsed("a quoted cell has no end"));
         };
+        if let Some(column) = joined_cell(row, self.delimiter) {
+            return Err(Refusal::not_parsed(format!(
+                "column {column}: there is more after the closing quote"
+            )));
+        }
         let text = std::str::from_utf8(&self.text).map_err(|error| {
             Refusal::not_parsed(format!(
                 "the row is no UTF-8 from byte {} of its cells on",
@@ -112,5 +119,63 @@ impl Table {
             }
             columns.write(out, &|column| cells.get(column))
         })
+    }
+}
+
+/// The first cell of a row, counted from 1, that has more after its closing quote. The reader joins both parts, `"x"y` to `xy`.
+fn joined_cell(row: &[u8], delimiter: u8) -> Option<usize> {
+    // Most rows have no quote at all.
+    memchr(b'"', row)?;
+    let mut rest = row;
+    for column in 1.. {
+        if let Some(quoted) = rest.strip_prefix(b"\"") {
+            rest = after_quote(quoted)?;
+            match rest.first()? {
+                b'\r' | b'\n' => return None,
+                next if *next == delimiter => {}
+                _ => return Some(column),
+            }
+        } else {
+            // A quote within a cell that does not begin with one is a character as any other.
+            rest = rest.get(memchr(delimiter, rest)?..)?;
+        }
+        rest = rest.get(1..)?;
+    }
+    None
+}
+
+/// What comes after the quote that closes a cell. Two quotes stand for one.
+fn after_quote(mut quoted: &[u8]) -> Option<&[u8]> {
+    loop {
+        let rest = quoted.get(memchr(b'"', quoted)? + 1..)?;
+        match rest.strip_prefix(b"\"") {
+            Some(more) => quoted = more,
+            None => return Some(rest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(row: &str, expected: Option<usize>) {
+        assert_eq!(joined_cell(row.as_bytes(), b','), expected, "{row}");
+    }
+
+    #[test]
+    fn only_a_cell_with_more_after_its_quote_is_joined() {
+        check("1,\"x\"y", Some(2));
+        check("\"x\" ,2", Some(1));
+        check("\"x\"\"y\" z", Some(1));
+        check("1,\"a\",\"b\"\"", None);
+        check("1,\"a,\"\"b\",\"\",3", None);
+        check("a\"b\"c,d\"e", None);
+        check("1,\"x\"", None);
+        check("1,\"x\"\r", None);
+        check("1,\"x\ny\"\r\n", None);
+        check("\"open", None);
+        check("", None);
     }
 }

@@ -111,6 +111,11 @@ impl Target {
             let value = value_at(document, path.as_str());
             let value =
                 value.ok_or_else(|| format!("the document has no {:?} to match by", path.as_str()))?;
+            // It would find the documents that lack the field as well, and replace or delete the first of them.
+            if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined) {
+                let path = path.as_str();
+                return Err(format!("{path:?} is null, which would match documents that have no {path:?}"));
+            }
             let mut equals = RawDocumentBuf::new();
             equals.append(cstr!("$eq"), value);
             filter.append(path, equals);
