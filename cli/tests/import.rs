@@ -392,6 +392,7 @@ fn a_signal_ends_it_between_two_batches() {
             assert!(report.get_bool("interrupted").unwrap());
             let inserted = report.get("inserted").unwrap().as_i32().unwrap();
             assert!(inserted > 0 && inserted % 10 == 0, "{report}");
+            assert!(report.get_i32("bytes").unwrap() >= inserted * 1_000, "{report}");
             let ids: Vec<i32> =
                 fixture.documents().iter().map(|document| document.get_i32("_id").unwrap()).collect();
             assert_eq!(ids, (0..inserted).collect::<Vec<_>>());
@@ -410,6 +411,7 @@ fn command_lines_that_make_no_sense_are_refused_by_import() {
             fixture.import_refused(&arguments, 2, words);
         };
         fixture.import_refused(&["orders", "a.ndjson"], 2, "\"orders\" is no DB.COLLECTION");
+        fixture.import_refused(&["", "a.ndjson"], 2, "\"\" is no DB.COLLECTION");
         refused(&["--mode", "replace"], "invalid value 'replace'");
         refused(&["--match", "a"], "--match is for the modes upsert, merge and delete");
         refused(&["--mode", "upsert", "--match", "a,,b"], "--match has a name that is none");
@@ -532,4 +534,95 @@ fn nothing_is_dropped_for_an_input_that_is_wrong() {
         );
         assert_eq!(fixture.documents(), [doc! { "_id": 1 }]);
     });
+}
+
+/// Doubles were read with an algorithm that is one bit off for one number in ten.
+#[test]
+fn doubles_of_json_come_in_to_the_last_bit() {
+    let mut dice = fixture::dice::Dice::new("doubles");
+    let mut doubles = vec![0.945_270_695_553_922_3, f64::MIN_POSITIVE, 5e-324, f64::MAX, 1e23];
+    // Those that one application or another has: between 0 and 1, and of any bits.
+    doubles.extend((0..5_000).map(|_| dice.below(1 << 53) as f64 / (1_u64 << 53) as f64));
+    let bits = (0..5_000).map(|_| f64::from_bits(dice.below(u64::MAX)));
+    doubles.extend(bits.filter(|double| double.is_finite()));
+    let line = |(id, double): (usize, &f64)| format!("{{\"_id\":{id},\"x\":{double:?}}}\n");
+    let lines: Vec<String> = doubles.iter().enumerate().map(line).collect();
+    let array = format!("[{}]", lines.join(","));
+    on_both(&[], |fixture| {
+        for (name, text) in [("a.ndjson", lines.concat()), ("a.json", array.clone())] {
+            fixture.imported(name, text.as_bytes(), &["--drop"]);
+            let found = fixture.documents();
+            assert_eq!(found.len(), doubles.len());
+            for (document, expected) in found.iter().zip(&doubles) {
+                let id = document.get_i32("_id").unwrap();
+                assert_eq!(document.get_f64("x").unwrap().to_bits(), expected.to_bits(), "{name}, {id}");
+            }
+        }
+        // Back by a file: what `export` writes is what `import` reads.
+        let output = fixture.export(&["shop.orders", "--sort", r#"{"_id":1}"#]);
+        let before = fixture.stored();
+        fixture.imported("b.ndjson", &output.stdout, &["--drop"]);
+        assert_eq!(fixture.stored(), before);
+        let filter = r#"{"x":0.9452706955539223}"#;
+        fixture.check(&["--filter", filter], "{\"_id\":0,\"x\":0.9452706955539223}\n");
+    });
+    let fixture = Fixture::new(&[doc! { "_id": 0.945_270_695_553_922_3 }], false);
+    let found = fixture.run("inspect", &["shop.orders", "--id", "0.9452706955539223"]).output().unwrap();
+    complains(&found, 0, "");
+}
+
+/// A server that stops removes its socket: the same command made a folder of that name, and said that all was well.
+#[test]
+fn no_folder_is_made_under_the_name_of_a_socket() {
+    let mut fixture = Fixture::new(&[], true);
+    std::fs::write(fixture.path("a.ndjson"), "{\"_id\":1}\n").unwrap();
+    complains(&fixture.import(&["shop.orders", "a.ndjson"]), 0, "");
+    complains(&fixture.run("dump", &["d"]).output().unwrap(), 0, "");
+    fixture.kill_in_order();
+    assert!(!fixture.path("s.sock").exists());
+    let run = |words: &[&str]| cairn().args(words).current_dir(fixture.folder.path()).output().unwrap();
+    for name in ["s.sock", "s.socket"] {
+        for words in [
+            &["import", name, "shop.orders", "a.ndjson"][..],
+            &["import", name, "shop.orders", "a.ndjson", "--dry-run"],
+            &["import", name, "shop.orders", "a.ndjson", "--mode", "upsert", "--dry-run"],
+            &["restore", name, "d"],
+            &["restore", name, "d", "--dry-run"],
+            &["export", name, "shop.orders"],
+            &["serve", name, "--port", "0"],
+            &["user", "add", name, "ada"],
+            &["backup", "db", name],
+            &["dump", "db", name],
+            &["salvage", "db", name],
+        ] {
+            complains(&run(words), 6, &format!("there is no socket {name}: a server that listened"));
+            assert!(!fixture.path(name).exists(), "{words:?}");
+        }
+    }
+    // A folder that is there is opened, whatever its name is.
+    std::fs::rename(fixture.path("db"), fixture.path("s.sock")).unwrap();
+    complains(&run(&["import", "s.sock", "shop.orders", "a.ndjson", "--skip-existing"]), 0, "1 skipped");
+}
+
+#[test]
+fn what_was_read_is_counted_however_the_import_ends() {
+    let fixture = Fixture::new(&[], false);
+    let good: String = (0..200).map(|id| format!("{{\"_id\":{id}}}\n")).collect();
+    let report = fixture.imported_with(
+        3,
+        "a.ndjson",
+        format!("{good}x\n{good}").as_bytes(),
+        &["--max-rejects", "0", "--batch", "10"],
+    );
+    counts(&report, &[("read", 201), ("inserted", 200)]);
+    assert!(report.get_i32("bytes").unwrap() >= good.len() as i32, "{report}");
+    // A file that is cut in the middle of its stream.
+    let packed = gzip(good.repeat(2_000).as_bytes());
+    let report = fixture.imported_with(
+        1,
+        "b.ndjson.gz",
+        &packed[..packed.len() - 9],
+        &["--drop", "--max-rejects", "all"],
+    );
+    assert!(report.get_i32("bytes").unwrap() > 0, "{report}");
 }

@@ -287,3 +287,88 @@ fn what_cannot_be_resumed_is_refused() {
     refused(&["shop.orders", "a.ndjson", "--dry-run"], "cannot be used with");
     assert_eq!(fixture.files(), ["a.ndjson"]);
 }
+
+/// The state was removed before the store was closed, which takes longer than all of a small import: a kill meanwhile left
+/// nothing that said that all was imported, and the same command imported it again.
+#[test]
+fn an_import_that_is_killed_after_its_last_line_is_not_repeated() {
+    for is_served in [false, true] {
+        let mut hits = 0;
+        for _ in 0..200 {
+            let mut fixture = Fixture::new(&[], false);
+            let text: String = (0..5_000).map(|line| format!("{{\"line\":{line}}}\n")).collect();
+            std::fs::write(fixture.path("a.ndjson"), text).unwrap();
+            if is_served {
+                fixture.serve();
+            }
+            let trail = fixture.path("a.ndjson.cairn-import");
+            let run = |more: &[&str]| {
+                let words = [&["shop.orders", "a.ndjson", "--resume"], more].concat();
+                let mut command = fixture.run("import", &words);
+                command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                command
+            };
+            let is_done = || {
+                std::fs::read(&trail).is_ok_and(|text| {
+                    serde_json::from_slice::<serde_json::Value>(&text)
+                        .is_ok_and(|state| state["done"] == true)
+                })
+            };
+            let mut child = run(&[]).spawn().unwrap();
+            while !is_done() && child.try_wait().unwrap().is_none() {}
+            child.kill().unwrap();
+            child.wait().unwrap();
+            if !is_done() {
+                // It was quicker than the kill, which is tried again.
+                continue;
+            }
+            hits += 1;
+            complains(
+                &run(&["--max-rejects", "5"]).output().unwrap(),
+                0,
+                "all 5000 records were imported before",
+            );
+            assert!(!trail.exists());
+            let output = fixture.export(&["shop.orders"]);
+            assert_eq!(output.stdout.split(|byte| *byte == b'\n').count() - 1, 5_000);
+            // The state is gone: this is another import.
+            complains(&run(&["--json"]).output().unwrap(), 0, "");
+            let output = fixture.export(&["shop.orders"]);
+            assert_eq!(output.stdout.split(|byte| *byte == b'\n').count() - 1, 10_000);
+            if hits == 3 {
+                break;
+            }
+        }
+        assert!(hits > 0, "no kill came in time");
+    }
+}
+
+/// A report of an import that was resumed has the bytes of its files once.
+#[test]
+fn bytes_are_counted_once_over_all_attempts() {
+    let fixture = Fixture::new(&[], false);
+    let text: String = (0..500).map(|id| format!("{{\"_id\":{id}}}\n")).collect();
+    std::fs::write(fixture.path("a.ndjson"), format!("{text}x\n")).unwrap();
+    std::fs::write(fixture.path("b.ndjson"), format!("x\n{text}").replace(":", ":1")).unwrap();
+    let run = |limit: &str| {
+        let words = [
+            "shop.orders",
+            "a.ndjson",
+            "b.ndjson",
+            "--resume",
+            "--json",
+            "--batch",
+            "10",
+            "--max-rejects",
+            limit,
+        ];
+        fixture.run("import", &words).output().unwrap()
+    };
+    complains(&run("0"), 3, "stopped at a.ndjson, line 501");
+    complains(&run("1"), 3, "stopped at b.ndjson, line 1");
+    let output = run("5");
+    complains(&output, 3, "2 records were rejected");
+    let report: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let length = |name: &str| std::fs::metadata(fixture.path(name)).unwrap().len() as i32;
+    assert_eq!(report.get_i32("bytes").unwrap(), length("a.ndjson") + length("b.ndjson"), "{report}");
+}

@@ -24,7 +24,7 @@ use crate::import::input::Input;
 use crate::import::rejects::Rejects;
 use crate::import::run::Importer;
 use crate::signals::Signals;
-use crate::talk::{Report, rate};
+use crate::talk::{Report, rate, warn};
 
 /// Runs the command and reports. Returns the exit status if not all was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -59,8 +59,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.report(&mut report, false);
     let Counts { read, .. } = importer.counts;
     let (counts, seconds, rate) = (importer.counts.told(), elapsed.as_secs_f64(), rate(read, elapsed));
-    if read > 0 || report.failure.is_none() {
+    if importer.was_done {
+        arguments.talk.say(&format!("all {read} records were imported before, and nothing now: {counts}"));
+    } else if read > 0 || report.failure.is_none() {
         arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
+    }
+    // What a signal ended may not be known to be done: the same command then says that it is.
+    if report.failure.as_ref().is_none_or(|failure| failure.exit == Exit::Partly)
+        && let Err(failure) = importer.forget()
+    {
+        warn(&format!("all is imported, but the state stays: {failure}"));
     }
     report.failure.map_or(Ok(()), Err)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cairndb::bson::RawDocument;
@@ -50,6 +51,10 @@ pub(super) struct Importer<'a> {
     settled: Mark,
     /// Of an import that can be resumed.
     trail: Option<Trail>,
+    /// The bytes of the inputs that are done.
+    bytes_done: u64,
+    /// Whether an earlier process imported all.
+    pub(super) was_done: bool,
     /// The fields that number themselves, if records may have to be compared with what is there.
     numbered: Vec<String>,
 }
@@ -85,8 +90,15 @@ impl<'a> Importer<'a> {
             is_unsynced: false,
             settled: Mark::default(),
             trail: None,
+            bytes_done: 0,
+            was_done: false,
             numbered: Vec::new(),
         }
+    }
+
+    /// Removes the state of an import that is done. Called last: until then the same command must find that all is imported.
+    pub(super) fn forget(&mut self) -> Result<(), Failure> {
+        self.trail.take().filter(Trail::is_done).map_or(Ok(()), Trail::remove)
     }
 
     /// Gives the file of rejects its name.
@@ -117,6 +129,11 @@ impl<'a> Importer<'a> {
         let arguments = self.arguments;
         if arguments.resume {
             self.trail = Some(Trail::open(inputs, &arguments.lasting())?);
+        }
+        if let Some(done) = self.trail.as_ref().filter(|trail| trail.is_done()) {
+            self.counts = done.counts();
+            self.was_done = true;
+            return Ok(());
         }
         if self.trail.as_ref().is_none_or(Trail::is_new) {
             self.rejects.check(inputs)?;
@@ -180,6 +197,7 @@ impl<'a> Importer<'a> {
             return self.trail.as_ref().map_or(Ok(()), Trail::save);
         };
         self.counts = trail.counts();
+        self.bytes_done = self.counts.bytes;
         self.settled = trail.durable();
         // What the killed process wrote is there, but nothing says that it is on stable storage.
         self.is_unsynced = true;
@@ -213,7 +231,7 @@ impl<'a> Importer<'a> {
         match flow {
             Flow::On => {
                 self.rejects.finish()?;
-                self.trail.take().map_or(Ok(()), Trail::end)
+                self.trail.as_mut().map_or(Ok(()), |trail| trail.finish(&self.counts))
             }
             Flow::Stop => self.mark().and(Err(self.stopped())),
             Flow::Interrupted => self.mark(),
@@ -232,7 +250,9 @@ impl<'a> Importer<'a> {
     fn mark(&mut self) -> Result<(), Failure> {
         let Some(trail) = &mut self.trail else { return Ok(()) };
         let rejects = self.rejects.sync()?;
-        trail.settle(self.settled, &self.counts, rejects)
+        // An input that is not done is read again from its beginning.
+        let counts = Counts { bytes: self.bytes_done, ..self.counts.clone() };
+        trail.settle(self.settled, &counts, rejects)
     }
 
     fn stopped(&self) -> Failure {
@@ -267,7 +287,18 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
+    /// Imports an input, and counts what was read of it, however that ends.
     fn import(&mut self, work: &mut Work<'_>, ready: Ready) -> Result<Flow, Failure> {
+        let position = Arc::clone(&ready.source.position);
+        let flow = self.import_records(work, ready);
+        self.counts.bytes = self.bytes_done + position.load(Ordering::Relaxed);
+        if matches!(flow, Ok(Flow::On)) {
+            self.bytes_done = self.counts.bytes;
+        }
+        flow
+    }
+
+    fn import_records(&mut self, work: &mut Work<'_>, ready: Ready) -> Result<Flow, Failure> {
         let Ready { source, table } = ready;
         if let Some(header) = &table.passed_over {
             // Otherwise a row would be lost without a word.
@@ -284,7 +315,7 @@ impl<'a> Importer<'a> {
         };
         let position = source.position;
         let mut feed = Feed::start(source.splitter, table.first, &recipe)?;
-        let (before, read_before) = (self.counts.bytes, self.counts.read);
+        let (before, read_before) = (self.bytes_done, self.counts.read);
         // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
         let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
@@ -295,8 +326,8 @@ impl<'a> Importer<'a> {
                 Next::Wait => continue,
                 Next::End => {
                     let flow = self.commit(work, &batch.take(), Level::Durable)?;
-                    self.counts.bytes = before + position.load(Ordering::Relaxed);
-                    if may_lack_rows && self.counts.read == read_before && self.counts.bytes > before {
+                    let is_empty = position.load(Ordering::Relaxed) == 0;
+                    if may_lack_rows && self.counts.read == read_before && !is_empty {
                         let name = &source.name;
                         warn(&format!(
                             "{name}: a header and no rows: --no-header and --fields import its first line"

@@ -3,6 +3,9 @@
 //! The state has two marks. Up to the first, everything is on stable storage. Beyond the second, nothing was sent: it
 //! moves, and the file is synced, before a batch that lies beyond it is sent. What is between them may be in the
 //! store or not, after a kill and after a power cut.
+//!
+//! Once all is imported the state says so, and its removal is the last thing that the process does: whenever that is killed, the
+//! same command imports nothing again.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -60,6 +63,9 @@ struct State {
     sent: Mark,
     /// How long the file of rejects was at the first mark.
     rejects: u64,
+    /// Whether all is imported, and on stable storage.
+    #[serde(default)]
+    done: bool,
 }
 
 /// The state of an import, in memory and in its file.
@@ -114,6 +120,7 @@ impl Trail {
             durable: Mark::default(),
             sent: Mark::default(),
             rejects: 0,
+            done: false,
         });
         let doubtful = state.sent;
         Ok(Self { path, state, is_new, saved: Instant::now(), doubtful, _locks: locks })
@@ -121,6 +128,11 @@ impl Trail {
 
     pub(super) fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// Whether all was imported before this process began, or is since.
+    pub(super) fn is_done(&self) -> bool {
+        self.state.done
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -182,8 +194,15 @@ impl Trail {
         File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// Removes the file: all is done.
-    pub(super) fn end(self) -> Result<(), Failure> {
+    /// Tells that all is imported and on stable storage, with what was counted.
+    pub(super) fn finish(&mut self, counts: &Counts) -> Result<(), Failure> {
+        self.state.counts = counts.clone();
+        self.state.done = true;
+        self.save()
+    }
+
+    /// Removes the file, which nothing needs any more.
+    pub(super) fn remove(self) -> Result<(), Failure> {
         std::fs::remove_file(&self.path)
             .map_err(|error| Failure::io(&self.path.display().to_string(), &error))
     }
