@@ -42,6 +42,7 @@ mod signals;
 mod stats;
 mod store;
 mod talk;
+mod tips;
 mod user;
 mod verify;
 mod version;
@@ -108,7 +109,11 @@ fn main() -> ExitCode {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(refused) => return refuse(&refused),
+        Err(mut refused) => {
+            let command = std::env::args_os().nth(1).unwrap_or_default();
+            tips::correct(&mut refused, command.to_str());
+            return refuse(&refused);
+        }
     };
     let done = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
