@@ -296,7 +296,7 @@ fn an_import_that_is_killed_after_its_last_line_is_not_repeated() {
         let mut hits = 0;
         for _ in 0..200 {
             let mut fixture = Fixture::new(&[], false);
-            let text: String = (0..5_000).map(|line| format!("{{\"line\":{line}}}\n")).collect();
+            let text = (0..5_000).map(|line| format!("{{\"line\":{line}}}\n")).collect::<Vec<_>>().concat();
             std::fs::write(fixture.path("a.ndjson"), text).unwrap();
             if is_served {
                 fixture.serve();
@@ -347,9 +347,9 @@ fn an_import_that_is_killed_after_its_last_line_is_not_repeated() {
 #[test]
 fn bytes_are_counted_once_over_all_attempts() {
     let fixture = Fixture::new(&[], false);
-    let text: String = (0..500).map(|id| format!("{{\"_id\":{id}}}\n")).collect();
+    let text = (0..500).map(|id| format!("{{\"_id\":{id}}}\n")).collect::<Vec<_>>().concat();
     std::fs::write(fixture.path("a.ndjson"), format!("{text}x\n")).unwrap();
-    std::fs::write(fixture.path("b.ndjson"), format!("x\n{text}").replace(":", ":1")).unwrap();
+    std::fs::write(fixture.path("b.ndjson"), format!("x\n{text}").replace(':', ":1")).unwrap();
     let run = |limit: &str| {
         let words = [
             "shop.orders",
