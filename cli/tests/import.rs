@@ -542,7 +542,8 @@ fn doubles_of_json_come_in_to_the_last_bit() {
     let mut dice = fixture::dice::Dice::new("doubles");
     let mut doubles = vec![0.945_270_695_553_922_3, f64::MIN_POSITIVE, 5e-324, f64::MAX, 1e23];
     // Those that one application or another has: between 0 and 1, and of any bits.
-    doubles.extend((0..5_000).map(|_| dice.below(1 << 53) as f64 / (1_u64 << 53) as f64));
+    let one = 1_f64.to_bits();
+    doubles.extend((0..5_000).map(|_| f64::from_bits(one | dice.below(1 << 52)) - 1.0));
     let bits = (0..5_000).map(|_| f64::from_bits(dice.below(u64::MAX)));
     doubles.extend(bits.filter(|double| double.is_finite()));
     let line = |(id, double): (usize, &f64)| format!("{{\"_id\":{id},\"x\":{double:?}}}\n");
@@ -607,7 +608,7 @@ fn no_folder_is_made_under_the_name_of_a_socket() {
 #[test]
 fn what_was_read_is_counted_however_the_import_ends() {
     let fixture = Fixture::new(&[], false);
-    let good: String = (0..200).map(|id| format!("{{\"_id\":{id}}}\n")).collect();
+    let good = (0..200).map(|id| format!("{{\"_id\":{id}}}\n")).collect::<Vec<_>>().concat();
     let report = fixture.imported_with(
         3,
         "a.ndjson",
