@@ -468,7 +468,7 @@ fn a_record_whose_match_field_is_null_matches_nothing() {
             assert_eq!((reject.get_str("error").unwrap(), reject.get_i32("line").unwrap()), (reason, 2));
         }
         // What `delete` found is Bob's.
-        assert_eq!(fixture.documents(), [ada.clone()]);
+        assert_eq!(fixture.documents(), std::slice::from_ref(&ada));
     });
 }
 

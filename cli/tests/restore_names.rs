@@ -14,11 +14,11 @@ use crate::fixture::{Fixture, complains};
 /// A store with views that read other collections in every way there is.
 fn source() -> Fixture {
     let source = Fixture::new(&[], false);
-    let client = Client::open(source.path("db")).unwrap();
+    let client = Client::open(source.path("db")).expect("it works");
     for (name, document) in
         [("a", doc! { "_id": 1, "b": 7 }), ("b", doc! { "_id": 7 }), ("c", doc! { "_id": 1, "up": 1 })]
     {
-        client.database("shop").collection::<Document>(name).insert_one(document).run().unwrap();
+        client.database("shop").collection::<Document>(name).insert_one(document).run().expect("it works");
     }
     let lookup = doc! { "from": "b", "localField": "b", "foreignField": "_id", "as": "x", "pipeline": [{ "$unionWith": "c" }] };
     let graph = doc! { "from": "c", "startWith": "$_id", "connectFromField": "up", "connectToField": "_id", "as": "y" };
@@ -29,8 +29,8 @@ fn source() -> Fixture {
     ];
     run(&client, "shop", doc! { "create": "all", "viewOn": "a", "pipeline": pipeline.to_vec() });
     run(&client, "shop", doc! { "create": "again", "viewOn": "all", "pipeline": [] });
-    client.close().unwrap();
-    succeeds(&source.run("dump", &["d"]).output().unwrap());
+    client.close().expect("it works");
+    succeeds(&source.run("dump", &["d"]).output().expect("it works"));
     source
 }
 

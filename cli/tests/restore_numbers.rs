@@ -266,14 +266,15 @@ fn a_server_without_sequences_gives_and_takes_the_rest() {
 
 /// What `sequences` says of the sequences of `tickets`, by name.
 fn ledger(fixture: &Fixture) -> BTreeMap<String, (i64, Option<i64>, Option<i64>)> {
-    let output = fixture.run("sequences", &["tickets", "--json"]).output().unwrap();
+    let output = fixture.run("sequences", &["tickets", "--json"]).output().expect("it works");
     succeeds(&output);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let found = report["sequences"].as_array().unwrap_or_else(|| panic!("{report}"));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let found = report.get("sequences").and_then(|found| found.as_array()).expect("sequences");
     let entry = |found: &serde_json::Value| {
-        let number = |name: &str| found["snapshot"][name].as_i64();
-        let name = found["snapshot"]["Name"].as_str().unwrap().to_owned();
-        (name, (number("Lost").unwrap(), number("UsedUpTo"), number("Remaining")))
+        let field = |name: &str| found.get("snapshot")?.get(name).cloned();
+        let number = |name: &str| field(name).and_then(|number| number.as_i64());
+        let name = field("Name").and_then(|name| name.as_str().map(str::to_owned)).expect("a name");
+        (name, (number("Lost").expect("a count"), number("UsedUpTo"), number("Remaining")))
     };
     found.iter().map(entry).collect()
 }

@@ -374,7 +374,7 @@ fn the_statements_of_a_journaled_command_share_one_sync() {
     let client = slow_to_sync(&scratch);
     things(&client).insert_one(doc! {}).run().unwrap();
     let db = things(&client).namespace().db;
-    let syncs = || client.metrics().waits.syncs.count;
+    let syncs = || client.metrics().unwrap().waits.syncs.count;
     let run = |command: Document| client.database(&db).run_command(command).run().unwrap();
     let ids = 0..500;
     let updates: Vec<Document> = ids
