@@ -173,40 +173,19 @@ impl Node {
 
     /// Whether the value can depend on the document.
     pub(super) fn reads_document(&self) -> bool {
-        match self {
-            Node::Constant(_) | Node::Random | Node::NewObjectId => false,
-            // A variable of an operator reads the document if the operand that gives it its value does, and
-            // that operand is a part of the tree as well. Variables of the caller are constants.
-            Node::Path(source, _) => *source == PathStart::Root,
-            Node::Object(_)
-            | Node::Array(_)
-            | Node::Call { .. }
-            | Node::Let { .. }
-            | Node::Map { .. }
-            | Node::Filter { .. }
-            | Node::Reduce { .. }
-            | Node::Percentile { .. }
-            | Node::Regex(_) => self.parts().into_iter().any(Node::reads_document),
-        }
+        // A variable of an operator reads the document if the operand that gives it its value does, and that operand is a part
+        // of the tree as well. Variables of the caller are constants.
+        self.any(|node| matches!(node, Node::Path(PathStart::Root, _)))
     }
 
     /// Whether every evaluation with the same variables gives the same value, whatever the document.
     pub(super) fn is_fixed(&self) -> bool {
-        match self {
-            Node::Random | Node::NewObjectId => false,
-            // A variable of an operator has the value of a part of this node, which is asked too.
-            Node::Path(source, _) => *source != PathStart::Root,
-            Node::Constant(_)
-            | Node::Object(_)
-            | Node::Array(_)
-            | Node::Call { .. }
-            | Node::Let { .. }
-            | Node::Map { .. }
-            | Node::Filter { .. }
-            | Node::Reduce { .. }
-            | Node::Percentile { .. }
-            | Node::Regex(_) => self.parts().into_iter().all(Node::is_fixed),
-        }
+        !self.reads_document() && !self.any(|node| matches!(node, Node::Random | Node::NewObjectId))
+    }
+
+    /// Whether the node or a part of it, at any depth, passes a test.
+    fn any(&self, test: fn(&Node) -> bool) -> bool {
+        test(self) || self.parts().into_iter().any(|part| part.any(test))
     }
 
     /// Adds the paths of the fields that the node reads of the document. Returns `None` if it reads the whole document.
