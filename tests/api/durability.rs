@@ -367,9 +367,9 @@ fn one_node_meets_one_and_the_majority() {
     assert_eq!(things(&client).count_documents(doc! {}).run().unwrap(), 2);
 }
 
-/// Each statement of a journaled command waited for a sync of its own.
+/// Each statement of a journaled command, and each write of a journaled call, waited for a sync of its own.
 #[test]
-fn the_statements_of_a_journaled_command_share_one_sync() {
+fn the_writes_of_a_journaled_call_share_one_sync() {
     let scratch = Scratch::new();
     let client = slow_to_sync(&scratch);
     things(&client).insert_one(doc! {}).run().unwrap();
@@ -399,6 +399,13 @@ fn the_statements_of_a_journaled_command_share_one_sync() {
             assert!(syncs() - before < 100, "{name} {concern}: {} syncs", syncs() - before);
         }
     }
+    let before = syncs();
+    let models: Vec<_> =
+        (0..500).map(|id| things(&client).insert_one_model(doc! { "_id": id }).unwrap()).collect();
+    let written = things(&client).bulk_write(models).write_concern(WriteConcern::journaled()).run().unwrap();
+    assert_eq!(written.inserted_count, 500);
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+    assert!(syncs() - before < 100, "bulk_write: {} syncs", syncs() - before);
     // A refused statement ends the command, and what came before it is acknowledged all the same.
     let refused =
         [doc! { "q": { "_id": 1 }, "u": { "x": 1 }, "upsert": true }, doc! { "q": {}, "u": { "$no": 1 } }];

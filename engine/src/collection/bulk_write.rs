@@ -11,6 +11,7 @@ use query::code::Code;
 use serde::Serialize;
 
 use crate::collection::handle::Collection;
+use crate::collection::one_sync::OneSync;
 use crate::error::{BulkWriteError, Error, ErrorKind, Result, WriteError};
 use crate::insert_error::DetailsRoom;
 use crate::metrics::verb::Verb;
@@ -276,7 +277,8 @@ impl<R> BulkWrite<'_, R> {
             return Err(Error::invalid_argument(message));
         }
         let is_ordered = self.options.ordered.unwrap_or(true);
-        let Self { shared, caller, models, options, .. } = self;
+        let Self { shared, caller, models, mut options, .. } = self;
+        let sync = OneSync::of(shared, &mut options.write_concern, models.len())?;
         // `$$NOW` is the same in all writes.
         let now = DateTime::now();
         // All writes are one operation: the time limit is for all of them together.
@@ -300,6 +302,7 @@ impl<R> BulkWrite<'_, R> {
                 }
             }
         }
+        sync.end(shared)?;
         Ok(outcome)
     }
 

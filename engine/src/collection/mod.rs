@@ -28,6 +28,7 @@ mod insert_one;
 mod inspect;
 mod merge;
 pub(crate) mod modify_index;
+pub(crate) mod one_sync;
 mod others;
 mod out;
 mod rename;

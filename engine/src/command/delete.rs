@@ -4,10 +4,10 @@ use bson::{DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
 use crate::codes::refused;
+use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, Delete};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::command::one_sync::OneSync;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
@@ -31,7 +31,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
     let statements = arguments.raw_statements("deletes")?;
-    let sync = OneSync::of(context, &mut shared.write_concern, statements.len())?;
+    let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
@@ -51,7 +51,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
         }
     }
-    sync.end(context)?;
+    sync.end(context.shared)?;
     let mut reply = doc! { "n": number(deleted) };
     errors.report(&mut reply);
     Ok(reply)

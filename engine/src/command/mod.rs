@@ -22,7 +22,6 @@ mod indexes;
 mod insert;
 mod modify;
 mod nesting;
-mod one_sync;
 mod plan;
 mod request;
 mod sequences;

@@ -7,10 +7,10 @@ use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
 use crate::codes::refused;
+use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::command::one_sync::OneSync;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
@@ -53,7 +53,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let mut errors = WriteErrors::default();
     let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
-    let sync = OneSync::of(context, &mut shared.write_concern, statements.len())?;
+    let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
     let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
@@ -77,7 +77,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
         }
     }
-    sync.end(context)?;
+    sync.end(context.shared)?;
     let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
     // MongoDB leaves the field out if nothing was upserted.
     if !upserted.is_empty() {

@@ -1,0 +1,34 @@
+//! One sync for all writes of a call. Each of them would otherwise wait for a sync of its own, which takes longer than the
+//! write.
+
+use crate::error::Result;
+use crate::options::WriteConcern;
+use crate::shared::Shared;
+use crate::storage::write::CommitLevel;
+
+/// The sync that a call owes after its writes.
+#[must_use = "a journaled call is acknowledged after its sync"]
+pub(crate) struct OneSync {
+    is_owed: bool,
+}
+
+impl OneSync {
+    /// Takes the sync out of the concern of each write, if several of them would each wait for one.
+    pub(crate) fn of(shared: &Shared, concern: &mut Option<WriteConcern>, writes: usize) -> Result<Self> {
+        let is_owed = writes > 1 && shared.commit_level(concern.as_ref())? == CommitLevel::Journaled;
+        if is_owed {
+            *concern = Some(WriteConcern { journal: Some(false), ..concern.take().unwrap_or_default() });
+        }
+        Ok(Self { is_owed })
+    }
+
+    /// Returns once all that the writes wrote is on stable storage, and what they saw: one that found nothing left to do is
+    /// true because of a write that may not be synced yet.
+    pub(crate) fn end(self, shared: &Shared) -> Result<()> {
+        if !self.is_owed {
+            return Ok(());
+        }
+        let database = shared.store.enter()?;
+        shared.store.sync_written(&database)
+    }
+}
