@@ -6,57 +6,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
-use cairndb_query::filter::Filter;
 use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
 use cairndb_query::pipeline::Pipeline;
-use cairndb_query::pipeline::error::{Error, Fault};
+use cairndb_query::pipeline::error::Error;
 use cairndb_query::pipeline::foreign::{Documents, Foreign};
 use cairndb_query::pipeline::stream::Given;
 use proptest::prelude::*;
 
 use crate::naive::reached;
+use crate::others::Others;
 use crate::{raw, raws, variables};
-
-/// The other collection, whatever its name is.
-struct Nodes {
-    documents: Vec<RawDocumentBuf>,
-    /// Whether an index answers filters.
-    is_indexed: bool,
-}
-
-impl Foreign<Error> for Nodes {
-    fn find(
-        &self,
-        _: &str,
-        filter: &RawDocument,
-        variables: &Variables,
-    ) -> Result<Option<Documents<Error>>, Error> {
-        if !self.is_indexed {
-            return Ok(None);
-        }
-        let at = |error: cairndb_query::error::Error| Error::Stage { position: 0, fault: Fault::from(error) };
-        let filter = Filter::parse_with(filter, variables).map_err(at)?;
-        let matches = |document: &RawDocumentBuf| filter.try_matches(document, variables).expect("an answer");
-        let found: Vec<_> = self.documents.iter().filter(|document| matches(document)).cloned().collect();
-        // From the end, because an index gives any order.
-        Ok(Some(Box::new(Given::new(found.into_iter().rev().map(Ok)))))
-    }
-
-    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
-        Ok(Box::new(Given::new(self.documents.clone().into_iter().map(Ok))))
-    }
-}
 
 /// Runs stages over documents, with the nodes as every other collection.
 fn search(
     stages: &[Document],
     documents: &[Document],
-    nodes: Nodes,
+    nodes: Arc<Others>,
     variables: &Variables,
 ) -> Result<Vec<Document>, Error> {
     let pipeline = Pipeline::parse(&raws(stages), variables)?;
     let input = Given::new(raws(documents).into_iter().map(Ok::<_, Error>));
-    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(nodes);
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = nodes;
     let found = pipeline.run_with(input, &foreign);
     found.map(|document| Ok(Document::try_from(document?).expect("a result is well-formed"))).collect()
 }
@@ -117,7 +87,7 @@ proptest! {
             joined
         }).collect();
         for is_indexed in [false, true] {
-            let nodes = Nodes { documents: raws(&nodes), is_indexed };
+            let nodes = Others::reversed(raws(&nodes), is_indexed);
             let found = search(std::slice::from_ref(&stage), &starts, nodes, &variables()).expect("a search");
             prop_assert_eq!(&found, &expected, "indexed: {}", is_indexed);
         }
@@ -138,7 +108,7 @@ fn reach(
 ) -> Result<usize, Error> {
     let variables = variables().within(operation.clone());
     let counted = doc! { "$project": { "n": { "$size": "$found" } } };
-    let nodes = Nodes { documents, is_indexed: false };
+    let nodes = Others::new(documents, false);
     let found = search(&[stage, counted], &[doc! {}], nodes, &variables)?;
     let reached = found.first().and_then(|found| found.get_i32("n").ok()).expect("a number");
     Ok(usize::try_from(reached).expect("not negative"))

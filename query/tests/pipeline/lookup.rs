@@ -1,29 +1,10 @@
 //! `$lookup` against naive joins that compare every document with every other one, and its limit of depth.
 
-use bson::{Bson, Document, RawBson, doc};
+use bson::{Bson, Document, doc};
 use proptest::prelude::*;
 
+use crate::naive::{is_equal, joins};
 use crate::{parse, run};
-
-fn is_equal(left: &Bson, right: &Bson) -> bool {
-    let [left, right] =
-        [left, right].map(|value| RawBson::try_from(value.clone()).expect("a value that can be written"));
-    index::order::compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()).is_eq()
-}
-
-/// Whether a value of the local document finds this foreign one, by the rule of `localField` and `foreignField`.
-fn joins(local: Option<&Bson>, foreign: Option<&Bson>) -> bool {
-    let wanted = match local {
-        Some(Bson::Array(values)) if !values.is_empty() => values.clone(),
-        Some(Bson::Array(_)) | None => vec![Bson::Null],
-        Some(value) => vec![value.clone()],
-    };
-    let mut offered = vec![foreign.cloned().unwrap_or(Bson::Null)];
-    if let Some(Bson::Array(values)) = foreign {
-        offered.extend(values.clone());
-    }
-    wanted.iter().any(|wanted| offered.iter().any(|offered| is_equal(wanted, offered)))
-}
 
 /// Whether `$eq` of an expression holds: a missing value equals nothing but another one.
 fn equals(local: Option<&Bson>, foreign: Option<&Bson>) -> bool {

@@ -6,6 +6,7 @@ mod limits;
 mod lookup;
 mod model;
 mod naive;
+mod others;
 mod prefix;
 mod refusal;
 mod stages;

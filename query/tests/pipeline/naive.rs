@@ -1,5 +1,5 @@
-//! Naive versions of stages, by which the tests and the fuzz target `pipeline` judge: a search of a graph that compares every
-//! document with every value, windows that are looked at as a whole for each document, and values on a line.
+//! Naive versions of stages, by which the tests and the fuzz target `pipeline` judge: joins, and a search of a graph, that compare
+//! every document with every value, windows that are looked at as a whole for each document, and values on a line.
 
 #![expect(clippy::indexing_slicing, reason = "a wrong place is a failure of the test")]
 
@@ -15,6 +15,20 @@ pub(crate) fn compare(left: &Bson, right: &Bson) -> Ordering {
 
 pub(crate) fn is_equal(left: &Bson, right: &Bson) -> bool {
     compare(left, right).is_eq()
+}
+
+/// Whether a value of the local document finds this foreign one, by the rule of `localField` and `foreignField`.
+pub(crate) fn joins(local: Option<&Bson>, foreign: Option<&Bson>) -> bool {
+    let wanted = match local {
+        Some(Bson::Array(values)) if !values.is_empty() => values.clone(),
+        Some(Bson::Array(_)) | None => vec![Bson::Null],
+        Some(value) => vec![value.clone()],
+    };
+    let mut offered = vec![foreign.cloned().unwrap_or(Bson::Null)];
+    if let Some(Bson::Array(values)) = foreign {
+        offered.extend(values.clone());
+    }
+    wanted.iter().any(|wanted| offered.iter().any(|offered| is_equal(wanted, offered)))
 }
 
 /// The values that a field leads to: the elements of an array, and of a missing field none.

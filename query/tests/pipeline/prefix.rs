@@ -2,60 +2,17 @@
 //! if they run for each document.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use bson::{Document, RawDocument, RawDocumentBuf, doc};
-use cairndb_query::expression::Variables;
-use cairndb_query::filter::Filter;
+use bson::{Document, doc};
 use cairndb_query::operation::{Allowance, OperationContext};
 use cairndb_query::pipeline::Pipeline;
 use cairndb_query::pipeline::error::Error;
-use cairndb_query::pipeline::foreign::{Documents, Foreign};
+use cairndb_query::pipeline::foreign::Foreign;
 use cairndb_query::pipeline::stream::{Given, Step, Stream};
 use proptest::prelude::*;
 
+use crate::others::Others;
 use crate::{raws, variables};
-
-/// The other collection, which counts how often it is searched and how many of its documents are read.
-#[derive(Default)]
-struct Parts {
-    documents: Vec<RawDocumentBuf>,
-    has_index: bool,
-    opened: AtomicUsize,
-    read: Arc<AtomicUsize>,
-}
-
-impl Parts {
-    fn stream(&self, documents: Vec<RawDocumentBuf>) -> Documents<Error> {
-        self.opened.fetch_add(1, Relaxed);
-        let read = Arc::clone(&self.read);
-        Box::new(Given::new(documents.into_iter().map(move |document| {
-            read.fetch_add(1, Relaxed);
-            Ok(document)
-        })))
-    }
-}
-
-impl Foreign<Error> for Parts {
-    fn find(
-        &self,
-        _: &str,
-        filter: &RawDocument,
-        variables: &Variables,
-    ) -> Result<Option<Documents<Error>>, Error> {
-        if !self.has_index {
-            return Ok(None);
-        }
-        let filter = Filter::parse_with(filter, variables).expect("a filter");
-        let matches =
-            |document: &&RawDocumentBuf| filter.try_matches(document, variables).expect("an answer");
-        Ok(Some(self.stream(self.documents.iter().filter(matches).cloned().collect())))
-    }
-
-    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
-        Ok(self.stream(self.documents.clone()))
-    }
-}
 
 /// What a join has given, how often it searched, and how many documents it read.
 #[derive(Debug, PartialEq)]
@@ -72,13 +29,13 @@ fn join(
     has_index: bool,
     operation: OperationContext,
 ) -> Result<Joined, Error> {
-    let parts = Arc::new(Parts { documents: raws(parts), has_index, ..Parts::default() });
+    let parts = Others::new(raws(parts), has_index);
     let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::clone(&parts) as _;
     let pipeline = Pipeline::parse(&raws(stages), &variables().within(operation))?;
     let results = pipeline.run_with(Given::new(raws(local).into_iter().map(Ok::<_, Error>)), &foreign);
     let documents = results.map(|result| Ok(Document::try_from(&result?).expect("a document")));
     let documents = documents.collect::<Result<_, Error>>()?;
-    Ok(Joined { documents, opened: parts.opened.load(Relaxed), read: parts.read.load(Relaxed) })
+    Ok(Joined { documents, opened: parts.opened(), read: parts.read() })
 }
 
 /// A `$lookup` whose first stages are constant, or not for the reason that `first` names the variable.
@@ -307,7 +264,7 @@ fn what_runs_once_is_told() {
 /// Between two results the storage is let go of, and the results go on after it.
 #[test]
 fn kept_results_rest_with_their_join() {
-    let parts = Arc::new(Parts { documents: raws(&numbered(30)), ..Parts::default() });
+    let parts = Others::new(raws(&numbered(30)), false);
     let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::clone(&parts) as _;
     let stages = [lookup(&constant()[0], &varying()[2]), doc! { "$unwind": "$c" }];
     let pipeline = Pipeline::parse(&raws(&stages), &variables()).expect("a pipeline");
@@ -319,5 +276,5 @@ fn kept_results_rest_with_their_join() {
         count += 1;
     }
     // Of each value from 2 to 4 there are six.
-    assert_eq!((count, parts.opened.load(Relaxed)), (18 + 18 + 12 + 6, 1));
+    assert_eq!((count, parts.opened()), (18 + 18 + 12 + 6, 1));
 }

@@ -2,49 +2,20 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, bson, doc, rawdoc};
-use cairndb_query::expression::Variables;
-use cairndb_query::filter::Filter;
+use bson::{Bson, Document, bson, doc, rawdoc};
 use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
 use cairndb_query::pipeline::Pipeline;
 use cairndb_query::pipeline::error::Error;
-use cairndb_query::pipeline::foreign::{Documents, Foreign};
+use cairndb_query::pipeline::foreign::Foreign;
 use cairndb_query::pipeline::stream::{Given, Step, Stream};
 use proptest::prelude::*;
 
+use crate::others::Others;
 use crate::{parse, raw, raws, variables};
-
-/// One other collection. With an index every filter finds what it wants.
-struct Parts {
-    documents: Vec<RawDocumentBuf>,
-    has_index: bool,
-}
-
-impl Foreign<Error> for Parts {
-    fn find(
-        &self,
-        _: &str,
-        filter: &RawDocument,
-        variables: &Variables,
-    ) -> Result<Option<Documents<Error>>, Error> {
-        if !self.has_index {
-            return Ok(None);
-        }
-        let filter = Filter::parse_with(filter, variables).expect("a filter");
-        let matches =
-            |document: &&RawDocumentBuf| filter.try_matches(document, variables).expect("an answer");
-        let found = self.documents.iter().filter(matches).cloned();
-        Ok(Some(Box::new(Given::new(found.map(Ok).collect::<Vec<_>>().into_iter()))))
-    }
-
-    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
-        Ok(Box::new(Given::new(self.documents.clone().into_iter().map(Ok))))
-    }
-}
 
 /// The results of stages over `local`, with `parts` as the other collection.
 fn joined(stages: &[Document], local: &[Document], parts: &[Document], has_index: bool) -> Vec<Document> {
-    let parts: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(Parts { documents: raws(parts), has_index });
+    let parts: Arc<dyn Foreign<Error> + Send + Sync> = Others::new(raws(parts), has_index);
     let local = Given::new(raws(local).into_iter().map(Ok::<_, Error>));
     let results = parse(stages).expect("a pipeline").run_with(local, &parts);
     results.map(|result| Document::try_from(result.expect("a result")).expect("a document")).collect()
@@ -242,8 +213,7 @@ fn what_is_found_need_not_fit_one_document() {
         assert_eq!(found, expected);
     }
     // The array itself does not fit, and neither does a result that is larger than a document.
-    let foreign: Arc<dyn Foreign<Error> + Send + Sync> =
-        Arc::new(Parts { documents: raws(&parts), has_index: true });
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Others::new(raws(&parts), true);
     let fails = |stages: &[Document], local: Document| {
         let local = Given::new([Ok::<_, Error>(raw(&local))].into_iter());
         let results = parse(stages).expect("a pipeline").run_with(local, &foreign);
@@ -256,7 +226,7 @@ fn what_is_found_need_not_fit_one_document() {
 #[test]
 fn results_are_handed_out_one_by_one_and_can_be_interrupted() {
     let documents = vec![rawdoc! { "x": 1 }; 100_000];
-    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(Parts { documents, has_index: true });
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Others::new(documents, true);
     let operation = OperationContext::new(Allowance { bytes: Some(1 << 20), ..Allowance::default() });
     let stages = raws(&[
         doc! { "$lookup": { "from": "parts", "localField": "a", "foreignField": "x", "as": "c" } },
