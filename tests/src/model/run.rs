@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Write};
 
+use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
     Client, Collection, Cursor, Error, ErrorKind, GeneratedValues, Hint, IndexModel, IndexOptions,
@@ -20,7 +21,7 @@ pub(super) const DATABASE: &str = "model";
 /// Operations between two proofs of everything.
 const OPERATIONS_PER_CHECK: usize = 40;
 /// Stands for the `_id` that the engine made for a document and then refused: no other document has it.
-const REFUSED_ID: &str = "made and refused";
+const REFUSED_ID: ObjectId = ObjectId::from_bytes([0xfe; 12]);
 /// How much of an operation is printed: enough to see what it was, not a padding of 20,000 characters.
 const STEP_CHARACTERS_MAX: usize = 600;
 const CURSORS_MAX: usize = 3;
@@ -489,9 +490,10 @@ fn told(inserted: &Result<InsertManyResult, Error>) -> Told {
 /// `_id`s and generated values of stored documents by position, and refused ones.
 type Told = (HashMap<usize, Bson>, HashMap<usize, GeneratedValues>, Vec<IndexedWriteError>);
 
-/// The `_id` that the engine made, if it stored the document; else one that no other document has.
+/// The `_id` that the engine made, if it stored the document; else one of the same length that no other document has:
+/// a capped collection refuses by length.
 fn made_id(answer: Option<&Bson>) -> Bson {
-    answer.cloned().unwrap_or_else(|| Bson::String(REFUSED_ID.to_owned()))
+    answer.cloned().unwrap_or(Bson::ObjectId(REFUSED_ID))
 }
 
 fn values_of(generated: &GeneratedValues) -> Vec<(&str, i64)> {
