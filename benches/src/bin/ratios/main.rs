@@ -39,7 +39,7 @@ use rocksdb::WriteBatch;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-use crate::rounds::{BATCH, DOCUMENTS, in_parallel, insert_all, insert_batches, raw_orders, side_by_side};
+use crate::rounds::{BATCH, DOCUMENTS, in_parallel, insert_all, insert_batches, raw_orders};
 
 /// Reads of one round.
 const READS: u64 = 100_000;
@@ -57,7 +57,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 62] = [
+const FIGURES: [Figure; 66] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -65,8 +65,12 @@ const FIGURES: [Figure; 62] = [
     ("delayed_insert_one", delayed_insert_one),
     ("insert_many_raw", || insert_many_raw(Opponent::Alike)),
     ("insert_many_best", || insert_many_raw(Opponent::Best)),
-    ("insert_threads_2", insert_threads_2),
+    ("insert_threads_2", || insert_threads(2)),
+    ("insert_threads_4", || insert_threads(4)),
+    ("insert_threads_8", || insert_threads(8)),
     ("insert_journaled", || insert_journaled(1)),
+    ("insert_journaled_2", || insert_journaled(2)),
+    ("insert_journaled_4", || insert_journaled(4)),
     ("insert_journaled_8", || insert_journaled(8)),
     ("insert_unique_index", insert_unique_index),
     ("find_by_id", || find_by_id(Opponent::Alike, shuffled)),
@@ -233,23 +237,24 @@ fn insert_many_raw(opponent: Opponent) -> f64 {
     )
 }
 
-fn insert_threads_2() -> f64 {
+/// Inserts from several threads against `put` from as many.
+fn insert_threads(threads: usize) -> f64 {
     let documents = raw_orders(DOCUMENTS);
-    let (left, right) = documents.split_at(documents.len() / 2);
+    let per_thread = documents.len().div_ceil(threads);
     speed_ratio(
         || {
             let ours = Ours::create();
             let orders = ours.orders();
-            time(|| side_by_side(|| insert_all(&orders, left), || insert_all(&orders, right)))
+            time(|| in_parallel(documents.chunks(per_thread), |documents| insert_all(&orders, documents)))
         },
         || {
             let raw = Raw::create();
-            // Ids are made in the order of time by both threads, so each thread's ids interleave with the other's.
-            let records = documents.iter().map(record).enumerate();
-            let (even, odd): (Vec<_>, Vec<_>) = records.partition(|(position, _)| position % 2 == 0);
-            let [even, odd] =
-                [even, odd].map(|part| part.into_iter().map(|(_, record)| record).collect::<Vec<_>>());
-            time(|| side_by_side(|| put_all(&raw, &even), || put_all(&raw, &odd)))
+            // Ids are made in the order of time by all threads, so each thread's ids interleave with the others'.
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            let parts: Vec<Vec<Record>> = (0..threads)
+                .map(|first| records.iter().skip(first).step_by(threads).cloned().collect())
+                .collect();
+            time(|| in_parallel(parts.iter(), |part| put_all(&raw, part)))
         },
     )
 }
