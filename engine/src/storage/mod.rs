@@ -55,6 +55,7 @@ pub(crate) mod spill;
 pub(crate) mod sync;
 pub(crate) mod tables;
 pub(crate) mod write;
+mod write_group;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
-use rocksdb::WriteOptions;
+use rocksdb::{WriteBatch, WriteOptions};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::notes;
@@ -16,12 +16,14 @@ use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
 use crate::storage::stall::{Stalled, Stalls, WriteResult};
 use crate::storage::witness::Keeper;
+use crate::storage::write_group::{Grouped, WriteGroup};
 
 /// What every commit and sync goes through. The background thread shares it.
 pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
     turns: LogTurns,
+    group: WriteGroup,
     /// Created once, because each creation crosses into C++.
     write_options: WriteOptions,
     pub(super) stalls: Stalls,
@@ -40,8 +42,8 @@ impl Commits {
         fault: PlantedFault,
     ) -> Self {
         let (write_options, stalls) = (write_options(), Stalls::default());
-        let (turns, log_flush) = (LogTurns::new(), None);
-        Self { health, durable, turns, write_options, stalls, keeper, log_flush, fault }
+        let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::default(), None);
+        Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, fault }
     }
 
     /// The commits of a store whose log ends in memory.
@@ -167,9 +169,14 @@ impl Commits {
             None => None,
         };
         let (family, options) = (database.family(Family::Records), &self.write_options);
-        let put = || database.raw().put_cf_opt(family, key, document, options);
-        let write = || self.turns.write(&self.health, put);
         let bytes = key.len() + document.len();
+        let put = || {
+            let alone = || database.raw().put_cf_opt(family, key, document, options);
+            let add = |batch: &mut WriteBatch| batch.put_cf(family, key, document);
+            let together = |batch| database.raw().write_opt(batch, options);
+            self.group.write(Grouped { bytes, alone, add, together })
+        };
+        let write = || self.turns.write(&self.health, put);
         notes::wrote(bytes);
         let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
         self.settle(written, admission)?;
