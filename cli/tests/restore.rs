@@ -371,16 +371,16 @@ fn what_is_no_dump_is_refused_before_anything_is_made() {
     check("absent", 1, "absent");
     new("nothing", &[]);
     std::fs::create_dir_all(target.path("nothing")).unwrap();
-    check("nothing", 2, "nothing is no dump: it has neither prelude.json nor");
+    check("nothing", 2, "nothing is not a dump: it has neither prelude.json nor");
     new("photos", &[("summer/a.jpg", b"x"), ("notes.txt", b"x")]);
-    check("photos", 2, "photos is no dump");
+    check("photos", 2, "photos is not a dump");
     check("db", 2, "is a store or a backup of one, and no dump: copy the folder");
     new("missing", &[("shop/a.metadata.json", b"{}")]);
     check("missing", 1, "shop/a.bson is missing");
     new("wrong", &[("shop/a.metadata.json", b"{\"indexes\":7}"), ("shop/a.bson", b"")]);
-    check("wrong", 1, "indexes is no array of documents");
+    check("wrong", 1, "indexes is not an array of documents");
     new("name", &[("shop/50%.bson", b"")]);
-    check("name", 1, "shop/50% is no escaped name");
+    check("name", 1, "shop/50% is not an escaped name");
     let short = formats::dump::names::file_name(&"x".repeat(300));
     new("short", &[(&format!("shop/{short}.bson"), b"")]);
     check("short", 1, "the name is shortened, and its metadata is missing");
@@ -412,7 +412,7 @@ fn what_is_no_dump_is_refused_before_anything_is_made() {
         .current_dir(target.folder.path())
         .output()
         .unwrap();
-    complains(&output, 1, "file, byte 0: this is no archive of mongodump");
+    complains(&output, 1, "file, byte 0: this is not an archive of mongodump");
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn damaged_files_are_refused_with_their_place() {
     refused(&target, &["d", "--drop"], 1, "d/shop/a.bson, byte 14: 1 is not the length of a document");
     std::fs::remove_file(target.path("d/shop/a.bson")).unwrap();
     std::fs::write(target.path("d/shop/a.bson.gz"), b"").unwrap();
-    refused(&target, &["d", "--drop"], 1, "d/shop/a.bson.gz is empty, and no gzip");
+    refused(&target, &["d", "--drop"], 1, "d/shop/a.bson.gz is empty, and not gzip");
     std::fs::write(
         target.path("d/shop/a.bson.gz"),
         &read(&fixtures("directory-gzip/shop/items.bson.gz"))[..200],

@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for Whole<'_> {
         let first = map.next_key_seed(Name { out: self.0.out })?;
         if let Some(typed) = first.as_ref().and_then(|first| first.typed) {
             let name = typed.name();
-            return Err(A::Error::custom(format!("{name} stands for a value that is no document")));
+            return Err(A::Error::custom(format!("{name} stands for a value that is not a document")));
         }
         self.0.fields(frame, first, &mut map)
     }
@@ -386,7 +386,7 @@ mod tests {
     fn what_is_no_document_is_refused_with_the_reason() {
         refused("[1]", "expected a document");
         refused("1", "expected a document");
-        refused(r#"{"$oid":"507f1f77bcf86cd799439011"}"#, "$oid stands for a value that is no document");
+        refused(r#"{"$oid":"507f1f77bcf86cd799439011"}"#, "$oid stands for a value that is not a document");
         refused(r#"{"a":1} x"#, "trailing characters");
         refused(r#"{"a":{"$oid":"x"}}"#, "$oid does not stand for \"x\"");
         refused(r#"{"a":{"$numberInt":"2147483648"}}"#, "$numberInt does not stand for");

@@ -85,12 +85,12 @@ pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
     if !is_dump && listed.described.is_empty() {
         let shown = root.display();
         return Err(Failure::usage(format!(
-            "{shown} is no dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
+            "{shown} is not a dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
         )));
     }
     // Of a directory that is no dump there is only that to say.
     for path in passed_over {
-        warn(&format!("{} is no file of a dump, and is passed over", path.display()));
+        warn(&format!("{} is not a file of a dump, and is passed over", path.display()));
     }
     Ok(listed)
 }
@@ -107,7 +107,7 @@ fn check_root(root: &Path) -> Result<(), Failure> {
     if metadata.is_dir() {
         return Ok(());
     }
-    Err(Failure::usage(format!("{shown} is no directory: an archive is given by --archive {shown}")))
+    Err(Failure::usage(format!("{shown} is not a directory: an archive is given by --archive {shown}")))
 }
 
 /// The files of a database, by the names of its collections. Other files are added to `passed_over`.
@@ -158,10 +158,11 @@ fn described(database: &str, stem: &str, pair: &Pair) -> Result<Described, Failu
             return Err(Failure::new(Exit::Failed, message));
         }
         (None, None) => {
-            return Err(Failure::new(Exit::Failed, format!("{} is no escaped name", shown())));
+            return Err(Failure::new(Exit::Failed, format!("{} is not an escaped name", shown())));
         }
     };
-    Ok(Described { database: database.to_owned(), name, metadata: text })
+    let place = pair.metadata.as_ref().map_or_else(shown, |path| path.display().to_string());
+    Ok(Described { database: database.to_owned(), name, metadata: text, place })
 }
 
 /// The entries of a directory by their names, in one order everywhere.
@@ -172,7 +173,7 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().into_string().map_err(|name| {
             let path = folder.join(name);
-            Failure::new(Exit::Failed, format!("{} is no text", path.display()))
+            Failure::new(Exit::Failed, format!("{} is not UTF-8", path.display()))
         })?;
         entries.push((name, entry.path()));
     }

@@ -22,7 +22,7 @@ pub(super) fn open(path: &Path) -> Result<(BufReader<Stream>, Arc<AtomicU64>), F
     let is_compressed = path.extension().is_some_and(|ending| ending == "gz");
     // Nothing would be taken for a collection without documents.
     if is_compressed && file.metadata().map_err(failed)?.len() == 0 {
-        return Err(Failure::new(Exit::Failed, format!("{name} is empty, and no gzip")));
+        return Err(Failure::new(Exit::Failed, format!("{name} is empty, and not gzip")));
     }
     let (counted, position) = counted(Box::new(file));
     let stream = decompressed(counted).map_err(failed)?;

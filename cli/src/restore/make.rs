@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
+use formats::dump::known::INDEX_OF_OTHERS;
 use query::code::Code;
 
 use crate::command::raw;
@@ -173,7 +174,8 @@ pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Re
 
 /// An index as `createIndexes` takes it: what servers of other versions tell of it besides is left out.
 pub(crate) fn to_make(mut index: Document) -> Document {
-    for name in ["v", "ns", "background"] {
+    index.remove("v");
+    for name in INDEX_OF_OTHERS {
         index.remove(name);
     }
     index

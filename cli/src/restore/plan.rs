@@ -21,6 +21,8 @@ pub(crate) struct Described {
     pub(crate) name: String,
     /// The text of its metadata. A dump of files may lack it.
     pub(crate) metadata: Option<String>,
+    /// Where that stands, as errors name it.
+    pub(crate) place: String,
 }
 
 /// What becomes of one that a dump has.
@@ -93,7 +95,7 @@ impl Plan {
             }
             return Ok(None);
         }
-        let metadata = parsed(&source, one.metadata.as_deref())?;
+        let metadata = known(&source, &one)?;
         if metadata.kind.as_deref() == Some("timeseries") || metadata.options.contains_key("timeseries") {
             self.left_out.push(format!("{source}: time series are not supported"));
             return Ok(None);
@@ -177,6 +179,25 @@ impl Planned {
             metadata.options.clone_from(view);
         }
         Ok(metadata)
+    }
+}
+
+/// The metadata as a dump has it. A server tells more than is known here, and a dump of it what mongodump writes.
+fn known(source: &str, one: &Described) -> Result<Metadata, Failure> {
+    let Some(text) = one.metadata.as_deref().filter(|text| !text.is_empty()) else {
+        return Ok(Metadata::default());
+    };
+    let refused = |reason: &str| {
+        let words = format!("{}: {reason}; with --exclude '{source}' the rest is restored", one.place);
+        Failure::new(Exit::Failed, words)
+    };
+    let metadata = Metadata::parse_known(text.as_bytes()).map_err(|error| refused(&error.reason))?;
+    match &metadata.collection_name {
+        // A file's name may be shortened, and an archive has the whole name twice.
+        Some(name) if *name != one.name => {
+            Err(refused(&format!("the collection is {:?}, and collectionName is {name:?}", one.name)))
+        }
+        Some(_) | None => Ok(metadata),
     }
 }
 

@@ -85,6 +85,7 @@ impl Source {
             database: one.database.clone(),
             name: one.collection.clone(),
             metadata: Some(with_kind(&one.metadata, &one.kind)),
+            place: format!("{name}, metadata of {}.{}", one.database, one.collection),
         });
         let described = described.collect();
         let form = Form::Archive { name, reader: Box::new(reader) };

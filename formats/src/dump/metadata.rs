@@ -5,11 +5,9 @@
 
 use bson::{Bson, Document, RawDocument, doc};
 
+use crate::dump::known::{CARRIED, check_metadata};
 use crate::parse::Parser;
 use crate::refusal::Refusal;
-
-/// The field in which CairnDB's own things stand.
-pub const CARRIED: &str = "cairndb";
 
 /// What a dump says of a collection or view.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +27,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads a description. Fields that are not known are passed over, as mongorestore does.
+    /// Reads a description. Names that are not known are passed over, as mongorestore does.
     ///
     /// ```
     /// use cairndb_formats::dump::metadata::Metadata;
@@ -40,7 +38,25 @@ impl Metadata {
     /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
     /// ```
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
-        let mut fields = parse_document(text)?;
+        Self::of(parse_document(text)?)
+    }
+
+    /// Reads a description, and refuses one that has a name which no version of mongodump writes: the collection would lack what
+    /// it stands for.
+    ///
+    /// ```
+    /// use cairndb_formats::dump::metadata::Metadata;
+    ///
+    /// let refusal = Metadata::parse_known(br#"{"idnexes":[]}"#).unwrap_err();
+    /// assert_eq!(refusal.to_string(), "the name \"idnexes\" is not known");
+    /// ```
+    pub fn parse_known(text: &[u8]) -> Result<Self, Refusal> {
+        let fields = parse_document(text)?;
+        check_metadata(&fields)?;
+        Self::of(fields)
+    }
+
+    fn of(mut fields: Document) -> Result<Self, Refusal> {
         let mut metadata = Self {
             options: document(&mut fields, "options")?.unwrap_or_default(),
             indexes: documents(&mut fields, "indexes")?,
@@ -99,13 +115,13 @@ pub(crate) fn document(fields: &mut Document, name: &str) -> Result<Option<Docum
     match fields.remove(name) {
         None | Some(Bson::Null) => Ok(None),
         Some(Bson::Document(document)) => Ok(Some(document)),
-        Some(_) => Err(Refusal::wrong_type(format!("{name} is no document"))),
+        Some(_) => Err(Refusal::wrong_type(format!("{name} is not a document"))),
     }
 }
 
 /// Takes an array of documents out of the fields.
 pub(crate) fn documents(fields: &mut Document, name: &str) -> Result<Vec<Document>, Refusal> {
-    let wrong = || Refusal::wrong_type(format!("{name} is no array of documents"));
+    let wrong = || Refusal::wrong_type(format!("{name} is not an array of documents"));
     let items = match fields.remove(name) {
         None | Some(Bson::Null) => return Ok(Vec::new()),
         Some(Bson::Array(items)) => items,
@@ -120,7 +136,7 @@ pub(crate) fn text_of(fields: &mut Document, name: &str) -> Result<Option<String
     match fields.remove(name) {
         None | Some(Bson::Null) => Ok(None),
         Some(Bson::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Refusal::wrong_type(format!("{name} is no text"))),
+        Some(_) => Err(Refusal::wrong_type(format!("{name} is not a string"))),
     }
 }
 
@@ -145,11 +161,11 @@ mod tests {
     fn fields_of_a_wrong_type_are_named() {
         refused("[]", "");
         refused("{", "EOF");
-        refused(r#"{"options":1}"#, "options is no document");
-        refused(r#"{"indexes":{}}"#, "indexes is no array of documents");
-        refused(r#"{"indexes":[1]}"#, "indexes is no array of documents");
-        refused(r#"{"collectionName":1}"#, "collectionName is no text");
-        refused(r#"{"cairndb":{"autoIncrement":7}}"#, "autoIncrement is no array of documents");
+        refused(r#"{"options":1}"#, "options is not a document");
+        refused(r#"{"indexes":{}}"#, "indexes is not an array of documents");
+        refused(r#"{"indexes":[1]}"#, "indexes is not an array of documents");
+        refused(r#"{"collectionName":1}"#, "collectionName is not a string");
+        refused(r#"{"cairndb":{"autoIncrement":7}}"#, "autoIncrement is not an array of documents");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! Here are bytes alone. Which collections there are, and where the files go, is the caller's.
 //!
 //! - [`names`]: what the files are called.
+//! - [`known`]: the names that there are in descriptions.
 //! - [`metadata`]: the description of a collection.
 //! - [`prelude`]: what a dump says of itself.
 //! - [`stream`]: documents one after the other.
@@ -14,6 +15,7 @@
 //! - [`reader`]: reading one.
 
 pub mod archive;
+pub mod known;
 pub mod metadata;
 pub mod names;
 pub mod prelude;

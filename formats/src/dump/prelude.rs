@@ -3,7 +3,8 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::dump::metadata::{CARRIED, document, documents, parse_document, text_of};
+use crate::dump::known::{CARRIED, check_carried_by_dump, check_prelude};
+use crate::dump::metadata::{document, documents, parse_document, text_of};
 use crate::refusal::{Refusal, shown};
 
 /// The version of the field `cairndb`.
@@ -62,6 +63,7 @@ impl Prelude {
     /// ```
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
         let mut fields = parse_document(text)?;
+        check_prelude(&fields)?;
         Ok(Self {
             server_version: text_of(&mut fields, "ServerVersion")?.unwrap_or_default(),
             tool_version: text_of(&mut fields, "ToolVersion")?.unwrap_or_default(),
@@ -84,8 +86,12 @@ impl Carried {
     /// Reads the field `cairndb` of a prelude or an archive's header.
     ///
     /// # Errors
-    /// Of a later version, and of what is none.
+    /// Of a later version, of what is none, and of names that are not known.
     pub fn parse(mut fields: Document) -> Result<Self, Refusal> {
+        if !fields.contains_key("format") {
+            // Perhaps it has another name, which is to be told.
+            check_carried_by_dump(&fields)?;
+        }
         let number = |format: &Bson| format.as_i32().map(i64::from).or_else(|| format.as_i64());
         let format = fields.get("format").and_then(number);
         if format != Some(FORMAT) {
@@ -93,6 +99,7 @@ impl Carried {
             let reason = format!("the field \"cairndb\" has the format {format}, and {FORMAT} is known");
             return Err(Refusal::wrong_type(reason));
         }
+        check_carried_by_dump(&fields)?;
         Ok(Self {
             tool: text_of(&mut fields, "tool")?.unwrap_or_default(),
             moment: moment(text_of(&mut fields, "moment")?.as_deref())?,
