@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::failure::Failure;
+use crate::listing::is_cairndb;
 use crate::signals::Signals;
 use crate::store::{Access, CompactedBytes, namespace, open_existing};
 use crate::talk::{Progress, Report, Talk, Unit, warn};
@@ -80,5 +81,12 @@ fn compact(arguments: &Arguments, signals: &Signals) -> Result<CompactedBytes, F
     if let Some(progress) = shown {
         progress.finish();
     }
-    compacted
+    match compacted {
+        // A server of MongoDB compacts no more than one collection.
+        Err(failure) if namespace.is_none() && !is_cairndb(&*store).unwrap_or(true) => {
+            let message = format!("{}; the server is MongoDB's: give DB.COLLECTION", failure.message);
+            Err(Failure { message, ..failure })
+        }
+        compacted => compacted,
+    }
 }

@@ -4,7 +4,7 @@ use cairndb::bson::{Document, doc};
 use query::code::Code;
 
 use crate::command::raw;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::store::Store;
 
 /// Where MongoDB keeps what belongs to a server and not to its user. CairnDB has no such databases.
@@ -70,6 +70,23 @@ pub(crate) fn collections(
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
+}
+
+/// Refuses a collection that is not there: its name is mistyped more often than it is meant.
+pub(crate) fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
+    let list = raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })?;
+    if store.stream(database, list)?.advance()? {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("there is no collection {database}.{collection}")))
+}
+
+/// Refuses a database that is not there.
+pub(crate) fn check_database(store: &dyn Store, database: &str) -> Result<(), Failure> {
+    if databases(store)?.iter().any(|name| name == database) {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("there is no database {database}")))
 }
 
 /// The reply about a collection that others may have dropped since it was listed.

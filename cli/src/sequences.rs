@@ -6,7 +6,7 @@ use cairndb::bson::{Bson, Document};
 
 use crate::failure::{Exit, Failure};
 use crate::grid::{Grid, name, or_nothing};
-use crate::listing::{collections, databases};
+use crate::listing::{collections, databases, is_cairndb};
 use crate::output::print;
 use crate::positions::{Position, positions};
 use crate::signals::Signals;
@@ -78,7 +78,7 @@ fn list(arguments: &Arguments, signals: &Signals, found: &mut Vec<Position>) -> 
     if let Some(database) = arguments.database.as_deref()
         && (database.is_empty() || database.contains('.'))
     {
-        return Err(Failure::usage(format!("{database:?} is no DB")));
+        return Err(Failure::usage(format!("{database:?} is not a DB")));
     }
     let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
     let names = match &arguments.database {
@@ -91,10 +91,15 @@ fn list(arguments: &Arguments, signals: &Signals, found: &mut Vec<Position>) -> 
         }
         found.append(&mut of_database(&*store, &database, arguments.database.is_some())?);
     }
-    if arguments.talk.json {
-        return Ok(());
+    if !arguments.talk.json {
+        print(text(found).as_bytes())?;
     }
-    print(text(found).as_bytes()).map(drop)
+    if found.is_empty() && !is_cairndb(&*store)? {
+        warn(
+            "the server is MongoDB's, which has no sequences: cairn migrate makes a collection of counters of them",
+        );
+    }
+    Ok(())
 }
 
 /// The sequences of a database. One that the user named must be there.

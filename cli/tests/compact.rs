@@ -90,8 +90,8 @@ fn what_cannot_be_compacted_is_refused_by_its_name() {
     for is_served in [false, true] {
         let fixture = Fixture::new(&[doc! { "_id": 1 }], is_served);
         complains(&run(&fixture, &["shop.missing"]), 1, "shop.missing");
-        complains(&run(&fixture, &["orders"]), 2, "\"orders\" is no DB.COLLECTION");
-        complains(&run(&fixture, &["shop."]), 2, "\"shop.\" is no DB.COLLECTION");
+        complains(&run(&fixture, &["orders"]), 2, "\"orders\" is not a DB.COLLECTION");
+        complains(&run(&fixture, &["shop."]), 2, "\"shop.\" is not a DB.COLLECTION");
     }
     let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
     let absent = fixture.path("absent");

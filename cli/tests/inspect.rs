@@ -103,7 +103,7 @@ fn each_verdict_is_given_with_its_reason() {
             check(&fixture, 495, "present", "_id 4");
             check(&fixture, 501, "present", "_id 5");
             check(&fixture, 511, "not-yet", "its next value is 511");
-            check(&fixture, 1001, "not-yet", "shop.orders, field number has not come to 1001");
+            check(&fixture, 1001, "not-yet", "shop.orders, field number has not reached 1001");
             check(&fixture, 502, "never", "between two values");
             check(&fixture, 91, "never", "begins at 101");
             check(&fixture, 200_001, "never", "is not from 1 to 200000");
@@ -248,8 +248,8 @@ fn what_makes_no_sense_is_refused() {
         for number in ["number", "=1", "number=", "number=x", "number=9223372036854775808"] {
             check(&["shop.orders", "--number", number], 2, "--number must be NAME=NUMBER");
         }
-        check(&["shop", "--number", "number=1"], 2, "\"shop\" is no DB.COLLECTION");
-        check(&["shop.orders", "--sequence", "tickets=1"], 2, "is no DB");
+        check(&["shop", "--number", "number=1"], 2, "\"shop\" is not a DB.COLLECTION");
+        check(&["shop.orders", "--sequence", "tickets=1"], 2, "is not a DB");
         check(
             &["shop.orders", "--number", "total=1"],
             1,
@@ -263,8 +263,8 @@ fn what_makes_no_sense_is_refused() {
         if is_served {
             check(&["shop.orders", "--id", "1"], 2, "inspect --id reads the files of a store");
         } else {
-            check(&["shop", "--id", "1"], 2, "\"shop\" is no DB.COLLECTION");
-            check(&["shop.orders", "--id", "abc"], 2, "--id is no value");
+            check(&["shop", "--id", "1"], 2, "\"shop\" is not a DB.COLLECTION");
+            check(&["shop.orders", "--id", "abc"], 2, "--id is not a value");
             check(
                 &["shop.orders", "--id", "2"],
                 1,

@@ -175,7 +175,7 @@ fn a_store_without_sequences_says_so() {
         assert!(report(fixture, &[]).is_empty());
         complains(&run(fixture, &["absent"]), 1, "there is no database absent");
         for database in ["", ".", "shop.orders"] {
-            complains(&run(fixture, &[database]), 2, "is no DB");
+            complains(&run(fixture, &[database]), 2, "is not a DB");
         }
         assert_eq!(run(fixture, &["shop", "more"]).status.code(), Some(2));
     });

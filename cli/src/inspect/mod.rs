@@ -44,7 +44,7 @@ fn look(arguments: &Arguments, signals: &Signals, looked: &mut Looked) -> Result
         (None, sequence) => {
             let database = arguments.scope.as_str();
             if database.is_empty() || database.contains('.') {
-                return Err(Failure::usage(format!("{database:?} is no DB: --sequence is of a database")));
+                return Err(Failure::usage(format!("{database:?} is not a DB: --sequence is of a database")));
             }
             let (name, value) = pair("--sequence", sequence.as_deref().unwrap_or_default())?;
             Asked { database, collection: None, name, value }

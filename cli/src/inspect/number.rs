@@ -10,7 +10,7 @@ use crate::command::{count, raw};
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
 use crate::inspect::options::{Arguments, Asked, Looked, Verdict};
-use crate::listing::if_known;
+use crate::listing::{check_collection, check_database, if_known};
 use crate::output::print;
 use crate::positions::Position;
 use crate::signals::Signals;
@@ -43,6 +43,10 @@ pub(super) fn look(
     looked: &mut Looked,
 ) -> Result<(), Failure> {
     let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    match asked.collection {
+        Some(collection) => check_collection(&*store, asked.database, collection)?,
+        None => check_database(&*store, asked.database)?,
+    }
     let answer = answer(&*store, asked, signals)?;
     // A signal has ended the search, and there may be documents that it has not come to.
     if signals.received().is_some() {
@@ -120,7 +124,11 @@ fn reply(store: &dyn Store, asked: Asked<'_>, command: &Document, field: &str) -
 }
 
 fn no_sequences() -> Failure {
-    Failure::new(Exit::Failed, "the server does not know the sequences of CairnDB, or is of an older version")
+    Failure::new(
+        Exit::Failed,
+        "the server has no sequences: it is MongoDB's, or an older one of CairnDB; give inspect the folder of the store, or the \
+         socket of cairn serve",
+    )
 }
 
 /// How many documents have the value, and the `_id`s of the first of them.
@@ -188,7 +196,7 @@ impl Answer {
                     .next()
                     .map(|next| format!(": its next value is {next}"))
                     .unwrap_or_default();
-                format!("{owner} has not come to {value}{next}")
+                format!("{owner} has not reached {value}{next}")
             }
             Verdict::Never => match self.trace.get_str("reason").unwrap_or_default() {
                 "outside" => {
@@ -201,7 +209,7 @@ impl Answer {
                 "beforeStart" => {
                     let start = number("StartValue");
                     format!(
-                        "{owner} begins at {start}, unless it was once restarted before it, and does not come to {value}"
+                        "{owner} begins at {start}, unless it was once restarted before it, and does not reach {value}"
                     )
                 }
                 _ => {

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// A sequence, and the value that is looked for.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(super) sequence: Option<String>,
-    /// The verdict that is hoped for: another one gives exit status 4.
+    /// The expected verdict: any other gives exit status 4.
     #[arg(long, value_name = "VERDICT", conflicts_with = "id")]
     pub(super) expect: Option<Verdict>,
     #[command(flatten)]

@@ -15,7 +15,7 @@ pub(super) fn id(text: &str) -> Result<Bson, Failure> {
     let json = call(text).unwrap_or_else(|| text.to_owned());
     serde_json::from_str(&json).map_err(|error| {
         Failure::usage(format!(
-            "--id is no value: {error}: {text}; a text needs quotes within those of the command line, as in --id '\"{}\"'",
+            "--id is not a value: {error}: {text}; a text needs quotes within those of the command line, as in --id '\"{}\"'",
             text.trim_matches(['"', '\''])
         ))
     })

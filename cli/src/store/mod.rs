@@ -178,7 +178,7 @@ impl Access {
 pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
     let parts =
         name.split_once('.').filter(|(database, collection)| !database.is_empty() && !collection.is_empty());
-    parts.ok_or_else(|| Failure::usage(format!("{name:?} is no DB.COLLECTION")))
+    parts.ok_or_else(|| Failure::usage(format!("{name:?} is not a DB.COLLECTION")))
 }
 
 /// Opens a store for reading. `warn` is told what the user should know.

@@ -196,7 +196,7 @@ impl Store for Remote {
         _: &mut TellingBackup<'_>,
     ) -> Result<BackedUp, Failure> {
         let Some(name) = wish.target.to_str() else {
-            return Err(Failure::usage(format!("{} is no name of a backup", wish.target.display())));
+            return Err(Failure::usage(format!("{} is not a name of a backup", wish.target.display())));
         };
         let mut command = doc! { "backup": 1, "name": name };
         if let Some(keep) = wish.generations {
@@ -206,6 +206,10 @@ impl Store for Remote {
             self.run_until_signal("admin", &command, signals).map_err(|failure| match failure.code {
                 Some(code) if Code::OPERATION_FAILED == code => Failure { exit: Exit::Different, ..failure },
                 Some(code) if Code::BAD_VALUE == code => Failure { exit: Exit::Usage, ..failure },
+                Some(code) if Code::COMMAND_NOT_FOUND == code => {
+                    let words = "the server makes no backups, as MongoDB's: cairn dump copies what it has";
+                    Failure { message: words.to_owned(), ..failure }
+                }
                 Some(_) | None => failure,
             })?;
         let number = |name| count(&reply, name).unwrap_or_default();
