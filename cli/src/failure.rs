@@ -55,11 +55,13 @@ pub(crate) struct Failure {
     pub(crate) line: Option<u64>,
     /// What else the reply to a refused database command has, as `keyPattern`.
     pub(crate) details: Option<Box<Document>>,
+    /// Whether a report on standard error has told it, where nothing else may stand then.
+    pub(crate) is_told: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), code: None, line: None, details: None }
+        Self { exit, message: message.into(), code: None, line: None, details: None, is_told: false }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {

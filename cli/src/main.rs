@@ -157,7 +157,7 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     let Some(line) = refusal(refused, &words) else { return explain(refused) };
     // Where documents would have gone to standard output, the report does not.
     let is_output_taken = matches!(words.first().map(String::as_str), Some("export" | "query"))
-        || words.windows(2).any(|pair| pair == ["--archive", "-"]);
+        || words.first().is_some_and(|name| name == "dump") && is_to_standard_output(&words);
     if is_output_taken {
         talk::write_line(&mut std::io::stderr(), &line);
     } else {
@@ -165,6 +165,11 @@ fn refuse(refused: &clap::Error) -> ExitCode {
         let _ = output::print_line(&line);
     }
     ExitCode::from(Exit::Usage as u8)
+}
+
+/// Whether a dump goes to standard output.
+fn is_to_standard_output(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--archive=-") || words.windows(2).any(|pair| pair == ["--archive", "-"])
 }
 
 /// Prints help, the version, or what is wrong with the command line.
@@ -220,7 +225,10 @@ fn status(error: &(dyn Error + 'static)) -> Exit {
 }
 
 /// Prints an error and its causes on one line.
-fn report(error: &dyn Error) {
+fn report(error: &(dyn Error + 'static)) {
+    if error.downcast_ref::<Failure>().is_some_and(|failure| failure.is_told) {
+        return;
+    }
     let mut causes = error.source();
     let mut line = format!("cairn: {error}");
     while let Some(cause) = causes {

@@ -1,6 +1,7 @@
 //! What a command tells besides its data: words and progress on standard error, and the report.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf};
@@ -14,6 +15,8 @@ use crate::output::print_line;
 
 /// Between two lines of plain progress.
 const PLAIN_PAUSE: Duration = Duration::from_secs(5);
+/// How many warnings a report has: those who warn of documents end after a hundred themselves.
+const HELD_MAX: usize = 200;
 
 /// How much a command tells, and how.
 #[derive(Debug, clap::Args)]
@@ -34,6 +37,9 @@ pub(crate) struct Talk {
     /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     log_level: LevelFilter,
+    /// Warnings that wait for the report.
+    #[arg(skip)]
+    held: Mutex<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,9 +67,21 @@ impl Talk {
         }
     }
 
+    /// A line that must be seen, of a command whose report may go to standard error: with `--json` the report has it, because
+    /// nothing else may stand there.
+    pub(crate) fn warn(&self, line: &str) {
+        if !self.json {
+            return warn(line);
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() < HELD_MAX {
+            held.push(line.to_owned());
+        }
+    }
+
     /// A line for people who want details.
     pub(crate) fn detail(&self, line: &str) {
-        if self.verbose {
+        if self.verbose && !self.json {
             write_line(&mut std::io::stderr(), line);
         }
     }
@@ -110,9 +128,19 @@ impl Talk {
         if !self.json {
             return;
         }
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        if !is_output_taken {
+            held.iter().for_each(|line| warn(line));
+        }
+        if !held.is_empty() {
+            report.found.push(("warnings", held.into_iter().map(Bson::String).collect()));
+        }
         let line = report.line();
         if is_output_taken {
             write_line(&mut std::io::stderr(), &line);
+            if let Some(failure) = &mut report.failure {
+                failure.is_told = true;
+            }
         } else if let Err(failure) = print_line(&line) {
             report.failure.get_or_insert(failure);
         }
@@ -284,7 +312,14 @@ impl Report<'_> {
         if let Ok(raw) = RawDocumentBuf::try_from(&document) {
             let _ = write_document(&mut line, &raw, Mode::Relaxed, None);
         }
-        String::from_utf8_lossy(&line).into_owned()
+        let mut text = String::from_utf8_lossy(&line).into_owned();
+        // These end a line for some readers, and stand in texts alone.
+        for end in ['\u{85}', '\u{2028}', '\u{2029}'] {
+            if text.contains(end) {
+                text = text.replace(end, &format!("\\u{:04x}", u32::from(end)));
+            }
+        }
+        text
     }
 }
 

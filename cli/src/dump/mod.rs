@@ -27,7 +27,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Store, open_for_reading};
-use crate::talk::{Report, rate, warn};
+use crate::talk::{Report, rate};
 
 /// What wrote a dump, as it says itself.
 const TOOL: &str = concat!("cairn ", env!("CARGO_PKG_VERSION"));
@@ -100,7 +100,9 @@ impl Told {
 fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(), Failure> {
     // Everything that can be wrong with the command line is found before anything is opened or made.
     let (place, filter) = (arguments.place()?, arguments.filter(signals)?);
-    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    let talk = &arguments.talk;
+    let store =
+        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
     let store = &*store;
     let moment = if store.is_of_one_moment() { Moment::One } else { Moment::Each };
     told.moment = Some(moment);
@@ -113,7 +115,7 @@ fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(),
     catalog.check_chosen(store, &arguments.namespaces)?;
     check_filter(&catalog, filter.as_ref())?;
     for left_out in &catalog.left_out {
-        warn(left_out);
+        talk.warn(left_out);
     }
     let total = if filter.is_none() { estimate(store, &catalog.found) } else { None };
     let progress = arguments.talk.progress(total);

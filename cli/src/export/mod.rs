@@ -17,10 +17,11 @@ use crate::command::{count, raw};
 use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
+use crate::listing::check_collection;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Access, Store, namespace, open_for_reading};
-use crate::talk::{Report, Talk, rate, warn};
+use crate::talk::{Report, Talk, rate};
 
 /// Documents are named on standard error up to this many; the report counts all.
 const NAMED_MAX: u64 = 100;
@@ -143,7 +144,8 @@ fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Resu
     let mut form = choice::form(arguments)?;
     let command = arguments.selection.command(collection, signals)?;
     let talk = &arguments.talk;
-    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    let store =
+        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
     check_collection(&*store, database, collection)?;
     let total =
         if arguments.selection.is_everything() { estimate(&*store, database, collection) } else { None };
@@ -157,7 +159,7 @@ fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Resu
         let document = documents.current();
         if let Some(reason) = form.write(&mut bytes, document)? {
             counts.lossy += 1;
-            name_lossy(document, &reason, counts.lossy);
+            name_lossy(document, &reason, counts.lossy, talk);
         }
         counts.exported += 1;
         progress.set(counts.exported);
@@ -185,22 +187,13 @@ fn flush(output: &mut Output, bytes: &mut Vec<u8>, counts: &mut Counts) -> Resul
     Ok(counts.is_wanted)
 }
 
-/// Refuses a collection that is not there: its name is mistyped more often than it is meant.
-fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
-    let list = raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })?;
-    if store.stream(database, list)?.advance()? {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Failed, format!("there is no collection {database}.{collection}")))
-}
-
 /// About how many documents there are. An error is left for the read that follows.
 fn estimate(store: &dyn Store, database: &str, collection: &str) -> Option<u64> {
     let reply = store.run(database, raw(&doc! { "count": collection }).ok()?).ok()?;
     count(&reply, "n")
 }
 
-fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
+fn name_lossy(document: &RawDocument, reason: &str, lossy: u64, talk: &Talk) {
     if lossy > NAMED_MAX {
         return;
     }
@@ -210,8 +203,8 @@ fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
         Ok(Some(value)) => drop(crate::extended_json::write_value(&mut id, value, Mode::Relaxed)),
         Ok(None) | Err(_) => id.extend_from_slice(b"none"),
     }
-    warn(&format!("_id {}: {reason}", String::from_utf8_lossy(&id)));
+    talk.warn(&format!("_id {}: {reason}", String::from_utf8_lossy(&id)));
     if lossy == NAMED_MAX {
-        warn("further documents are counted and not named");
+        talk.warn("further documents are counted and not named");
     }
 }

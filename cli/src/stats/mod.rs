@@ -14,7 +14,7 @@ use crate::signals::Signals;
 use crate::stats::look::{Looked, Scope, look};
 use crate::stats::watch::watch;
 use crate::store::{Access, open_for_reading};
-use crate::talk::{Report, Talk, warn};
+use crate::talk::{Report, Talk};
 
 /// Shows the sizes of collections and indexes, where sequences stand, and the files of a folder.
 ///
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// A database, or a collection in it, if not everything is meant.
     #[arg(value_name = "DB[.COLLECTION]")]
     scope: Option<String>,
-    /// Print what the server does, per second, each time so many seconds have passed, until a signal comes.
+    /// Print what the server does per second, a line every SECONDS seconds, until a signal comes.
     #[arg(long, value_name = "SECONDS", conflicts_with = "scope", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     watch: Option<u32>,
     #[command(flatten)]
@@ -88,7 +88,8 @@ fn stats(
     // What is wrong with the command line is found before anything is opened.
     let scope = arguments.scope.as_deref().map_or(Ok(Scope::default()), Scope::parse)?;
     let talk = &arguments.talk;
-    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    let store =
+        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
     if let Some(seconds) = arguments.watch {
         if store.folder()?.is_some() {
             return Err(Failure::usage(
