@@ -25,3 +25,9 @@ pub(crate) fn content(option: &str, value: &str) -> Result<String, Failure> {
     }
     Ok(text)
 }
+
+/// The beginning of an option's value, for errors: a file may have megabytes.
+pub(crate) fn shown(text: &str) -> &str {
+    const CHARACTERS_MAX: usize = 400;
+    text.char_indices().nth(CHARACTERS_MAX).map_or(text, |(end, _)| text.get(..end).unwrap_or_default())
+}

@@ -4,6 +4,7 @@
 use cairndb::bson::{Bson, Document};
 use serde::de::IgnoredAny;
 
+use crate::argument::shown;
 use crate::extended_json::{parse_array, parse_document};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -18,7 +19,7 @@ pub(crate) fn document(option: &str, text: &str, signals: &Signals) -> Result<Do
     if let Bson::Document(document) = value {
         return Ok(document);
     }
-    Err(Failure::usage(format!("{option} must be a document, and is {value}: {text}")))
+    Err(Failure::usage(format!("{option} must be a document, and is {value}: {}", shown(text))))
 }
 
 /// The array that an option's value is.
@@ -30,7 +31,7 @@ pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<B
     if let Bson::Array(array) = value {
         return Ok(array);
     }
-    Err(Failure::usage(format!("{option} must be an array, and is {value}: {text}")))
+    Err(Failure::usage(format!("{option} must be an array, and is {value}: {}", shown(text))))
 }
 
 fn is_json(text: &str) -> bool {
@@ -54,16 +55,19 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
     };
     script::on_thread(|| {
         let engine = Engine::new(target, MEMORY_BYTES, signals.clone())?;
-        // A document at the beginning of a statement would be a block.
-        let value = engine
-            .evaluate(option, &format!("({text}\n)"), |ctx, value| script::value(ctx, &value))
-            .map_err(|stopped| match stopped {
+        let value = engine.evaluate_value(option, text, |ctx, value| script::value(ctx, &value)).map_err(
+            |stopped| match stopped {
                 Stopped::Signal(exit) => Failure::new(exit, "interrupted"),
                 // The memory is not what `--memory` says.
-                Stopped::Uncaught(failure) => Failure::usage(failure.message.replace(" (--memory)", "")),
-                Stopped::Ended(_) => Failure::usage(format!("{option} must have a value: {text}")),
-            })?;
-        let value = value.ok_or_else(|| Failure::usage(format!("{option} has no value: {text}")))?;
+                Stopped::Uncaught(failure) => {
+                    let message = failure.message.replace(" (--memory)", "");
+                    let of = if message.starts_with(option) { String::new() } else { format!("{option}: ") };
+                    Failure::usage(format!("{of}{message}: {}", shown(text)))
+                }
+                Stopped::Ended(_) => Failure::usage(format!("{option} must have a value: {}", shown(text))),
+            },
+        )?;
+        let value = value.ok_or_else(|| Failure::usage(format!("{option} has no value: {}", shown(text))))?;
         Bson::try_from(value).map_err(|error| Failure::new(Exit::Failed, format!("{option}: {error}")))
     })
 }
@@ -71,7 +75,7 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
 #[cfg(not(feature = "shell"))]
 fn evaluated(option: &str, text: &str, _: &Signals) -> Result<Bson, Failure> {
     let Err(failure) = parse_document(option, text) else {
-        return Err(Failure::usage(format!("{option} is not Extended JSON: {text}")));
+        return Err(Failure::usage(format!("{option} is not Extended JSON: {}", shown(text))));
     };
     let message = failure.message;
     Err(Failure::usage(format!(

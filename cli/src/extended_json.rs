@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairndb::bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocument};
 
+use crate::argument::shown;
 use crate::failure::Failure;
 
 /// Deeper documents are refused: MongoDB stores up to 200 levels, and each takes some of the stack.
@@ -88,19 +89,19 @@ pub(crate) fn date_text(date: DateTime) -> Option<String> {
 
 /// Parses a document of the command line; `option` is named in errors.
 pub(crate) fn parse_document(option: &str, text: &str) -> Result<Document, Failure> {
-    let wrong = || Failure::usage(format!("{option} must be a document: {text}"));
+    let wrong = || Failure::usage(format!("{option} must be a document: {}", shown(text)));
     parse(option, text)?.as_document().cloned().ok_or_else(wrong)
 }
 
 /// Parses an array of documents of the command line.
 pub(crate) fn parse_array(option: &str, text: &str) -> Result<Vec<Bson>, Failure> {
-    let wrong = || Failure::usage(format!("{option} must be an array: {text}"));
+    let wrong = || Failure::usage(format!("{option} must be an array: {}", shown(text)));
     parse(option, text)?.as_array().cloned().ok_or_else(wrong)
 }
 
 fn parse(option: &str, text: &str) -> Result<Bson, Failure> {
     serde_json::from_str(text)
-        .map_err(|error| Failure::usage(format!("{option} is not Extended JSON: {error}: {text}")))
+        .map_err(|error| Failure::usage(format!("{option} is not Extended JSON: {error}: {}", shown(text))))
 }
 
 struct Writer<'a> {

@@ -94,6 +94,119 @@ fn a_filter_or_a_pipeline_is_for_a_collection() {
     });
 }
 
+/// As in MongoDB, nothing is found in it; but a mistyped name gave nothing to see.
+#[test]
+fn a_collection_that_is_not_there_is_told() {
+    on_both(&orders(), |fixture| {
+        for filter in ["{}", "[{$match: {a: 1}}]"] {
+            let output = run(fixture, &["-c", "ordesr", filter]);
+            complains(&output, 0, "cairn: there is no collection shop.ordesr\n");
+            assert!(output.stdout.is_empty());
+            let output = run(fixture, &["-c", "ordesr", filter, "--quiet"]);
+            assert_eq!((output.status.code(), &*output.stderr), (Some(0), b"" as &[u8]));
+            let output = run(fixture, &["-c", "ordesr", filter, "--json"]);
+            let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("one line");
+            assert_eq!((&report["ok"], &report["absent"]), (&true.into(), &"shop.ordesr".into()));
+        }
+        assert!(run(fixture, &["-c", "orders", "{_id: 9}"]).stderr.is_empty());
+    });
+}
+
+/// The functions of the shell were stored as code, or left out.
+#[test]
+fn functions_of_the_shell_are_no_values_but_for_the_two_keys() {
+    on_both(&[], |fixture| {
+        let insert = "db.a.insertOne({_id: 1, min: MinKey, max: [MaxKey], made: MinKey()}); db.a.findOne()";
+        let stored =
+            "{\"_id\":1,\"min\":{\"$minKey\":1},\"max\":[{\"$maxKey\":1}],\"made\":{\"$minKey\":1}}\n";
+        check(fixture, &[insert], stored);
+        check(fixture, &["EJSON.stringify(MaxKey)"], "{\"$maxKey\":1}\n");
+        check(fixture, &["print({a: MinKey})"], "{ a: MinKey() }\n");
+        check(fixture, &["-c", "a", "{min: MinKey, max: MaxKey()}"], stored);
+        check(
+            fixture,
+            &["-c", "a", "[{$match: {min: {$lte: MinKey}}}, {$project: {a: MaxKey}}]"],
+            "{\"_id\":1,\"a\":{\"$maxKey\":1}}\n",
+        );
+        for (value, words) in [
+            ("ObjectId", "a: it is a function of the shell: write ObjectId()"),
+            ("[ISODate]", "a.0: it is a function of the shell: write ISODate()"),
+            ("{b: NumberLong}", "a.b: it is a function of the shell: write NumberLong()"),
+            ("UUID", "write UUID()"),
+            ("Date", "write new Date()"),
+            ("print", "write print()"),
+            ("db.a", "a: it is a collection of the shell, and not a value"),
+            ("Math.max", "a: it is the function max, whose code is not JavaScript"),
+        ] {
+            let filter = format!("{{a: {value}}}");
+            complains(&run(fixture, &["-c", "a", &filter]), 1, words);
+            complains(&run(fixture, &[&format!("db.a.insertOne({filter})")]), 1, words);
+            complains(&run(fixture, &[&format!("db.a.updateOne({{}}, {{$set: {filter}}})")]), 1, words);
+            complains(&fixture.run("export", &["shop.a", "--filter", &filter]).output().unwrap(), 2, words);
+        }
+        complains(&run(fixture, &["EJSON.stringify({a: ObjectId})"]), 1, "write ObjectId()");
+        check(fixture, &["db.a.countDocuments()"], "1\n");
+        // A function of one's own is its code.
+        check(fixture, &["-c", "a", "{a: function () { return 1 }}"], "");
+    });
+}
+
+/// The parenthesis that the tool puts before a filter was counted.
+#[test]
+fn what_is_wrong_with_a_filter_has_its_place() {
+    on_both(&orders(), |fixture| {
+        for (filter, place, words) in [
+            ("{total: ]}", "1:9", "SyntaxError"),
+            ("{total:\n 1]}", "2:3", "SyntaxError"),
+            ("{customer: /[/}", "1:12", "SyntaxError"),
+            ("{a: nothing}", "1:5", "ReferenceError: nothing is not defined"),
+        ] {
+            let place = format!("EXPRESSION:{place}: ");
+            let output = run(fixture, &["-c", "orders", filter]);
+            complains(&output, 1, &place);
+            complains(&output, 1, words);
+            let output = fixture.run("export", &["shop.orders", "--filter", filter]).output().unwrap();
+            complains(&output, 2, &place.replace("EXPRESSION", "--filter"));
+            complains(&output, 2, filter);
+        }
+        for (filter, words) in [
+            ("{customer: {$regex: 'a', $options: 'z'}}", "z"),
+            ("{customer: {$regex: '['}}", "["),
+            ("{$bogus: 1}", "$bogus"),
+            ("{total: {$bogus: 1}}", "$bogus"),
+            ("[{$bogus: 1}]", "$bogus"),
+        ] {
+            let output = run(fixture, &["-c", "orders", filter]);
+            complains(&output, 1, words);
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!told.contains("    at ") && !told.contains("Some("), "{told}");
+            eprintln!("{told}");
+        }
+    });
+}
+
+/// The error followed on a line of its own, and messages may have ends of lines that JSON does not know.
+#[test]
+fn a_report_is_alone_on_its_stream() {
+    on_both(&orders(), |fixture| {
+        for expression in [
+            "db.orders.find({$bogus: 1})",
+            "throw new Error('a\\nb\\u2028c\\u0085d')",
+            "db.orders.find({)",
+            "exit(3)",
+        ] {
+            let output = run(fixture, &[expression, "--json"]);
+            let told = String::from_utf8(output.stderr).expect("it is text");
+            assert!(
+                told.ends_with('\n') && !told.trim_end().contains(['\n', '\r', '\u{85}', '\u{2028}']),
+                "{told}"
+            );
+            let report: serde_json::Value = serde_json::from_str(&told).expect("one line");
+            assert_eq!((&report["ok"], output.status.code()), (&false.into(), Some(1)), "{told}");
+        }
+    });
+}
+
 #[test]
 fn formats_are_for_programs_and_for_people() {
     on_both(&orders(), |fixture| {
@@ -200,7 +313,7 @@ fn the_only_database_is_meant_if_none_is_named() {
     client.close().expect("it works");
     complains(&run(&fixture, &["db.a.find()"]), 2, "give --db: there are other, shop");
     check(&fixture, &["--db", "other", "db.a.find()"], "{\"_id\":1}\n");
-    complains(&run(&fixture, &["--db", "a b", "db.a.find()"]), 1, "'a b' is no name of a database");
+    complains(&run(&fixture, &["--db", "a b", "db.a.find()"]), 1, "'a b' is not a name of a database");
 }
 
 #[test]
@@ -330,14 +443,14 @@ fn nonsense_is_refused_and_harms_nothing() {
             ("db.orders.insertMany([{}, null])", "document 1"),
             ("ObjectId('zz')", "an ObjectId has 24 hexadecimal digits, and not 'zz'"),
             ("NumberLong('99999999999999999999')", "Long has 64 bits, too few for 99999999999999999999"),
-            ("NumberDecimal('x')", "'x' is no decimal number"),
+            ("NumberDecimal('x')", "'x' is not a decimal number"),
             ("BinData(300, '')", "a binary subtype is a number from 0 to 255, and not 300"),
             ("HexData(0, 'abc')", "'abc' is not an even number of hexadecimal digits"),
             ("UUID('1')", "a UUID has 32 hexadecimal digits, and not '1'"),
-            ("ISODate('soon')", "'soon' is no date"),
+            ("ISODate('soon')", "'soon' is not a date"),
             ("db.orders.find().sort({_id: 1}).skip(-1).toArray()", "skip"),
-            ("db.getCollection('')", "'' is no name of a collection"),
-            ("use('a.b')", "'a.b' is no name of a database"),
+            ("db.getCollection('')", "'' is not a name of a collection"),
+            ("use('a.b')", "'a.b' is not a name of a database"),
             ("new Promise(() => {})", "never settled"),
             ("import('fs')", "ReferenceError"),
             ("db.orders.bulkWrite([{insert: {}}])", "bulkWrite has no operation 'insert'"),

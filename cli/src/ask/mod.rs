@@ -6,12 +6,14 @@ mod people;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use cairndb::bson::{RawBson, RawBsonRef};
+use cairndb::bson::{RawBson, RawBsonRef, doc};
 use clap::ValueEnum;
+use rquickjs::{Ctx, Value};
 
 use crate::argument::content;
 use crate::ask::answer::{Ask, Found, List};
 use crate::ask::people::People;
+use crate::command::raw;
 use crate::export::{Table, form};
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
@@ -20,7 +22,7 @@ use crate::script::{self, Engine, Target};
 use crate::signals::Signals;
 use crate::store::session::{Session, Writes};
 use crate::store::{Access, Documents};
-use crate::talk::{Report, Talk, warn};
+use crate::talk::{Report, Talk};
 
 /// Evaluates an expression in the language of `cairn shell`, which is MongoDB's, and prints its value.
 ///
@@ -98,40 +100,53 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
     let started = Instant::now();
-    let mut printed = 0;
+    let (mut printed, mut missing) = (0, None);
     let done = Signals::watch().and_then(|signals| {
-        let done = query(arguments, &signals, &mut printed);
+        let done = query(arguments, &signals, &mut printed, &mut missing);
         signals.judge(done, format!("interrupted after {printed} documents"))
     });
     let mut report = Report {
         command: "query",
         elapsed: started.elapsed(),
         counts: vec![("documents", printed)],
-        names: Vec::new(),
+        names: missing.into_iter().map(|name| ("absent", name)).collect(),
         found: Vec::new(),
         failure: done.err(),
     };
+    if let Some((_, name)) = report.names.first() {
+        arguments.talk.say(&format!("cairn: there is no collection {name}"));
+    }
     arguments.talk.report(&mut report, true);
     report.failure.map_or(Ok(()), Err)
 }
 
-fn query(arguments: &Arguments, signals: &Signals, printed: &mut u64) -> Result<(), Failure> {
+fn query(
+    arguments: &Arguments,
+    signals: &Signals,
+    printed: &mut u64,
+    missing: &mut Option<String>,
+) -> Result<(), Failure> {
     // What is wrong with the command line is found before anything is opened.
     if arguments.canonical && !matches!(arguments.form(), Form::Ndjson | Form::Json) {
         return Err(Failure::usage("--canonical is for the formats ndjson and json"));
     }
     let text = content("EXPRESSION", &arguments.expression)?;
+    let mut warn = |line: &str| arguments.talk.warn(line);
     let store =
         Session::open(&arguments.store, &arguments.access, Writes::WhenAsked, &signals.token, &mut warn)?;
     let database = match &arguments.db {
         Some(name) => name.clone(),
         None => only_database(databases(&store)?)?,
     };
+    let shown = database.clone();
     let target =
         Target { store: Box::new(store), store_name: arguments.store.clone(), database, keeps_read: true };
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
-        evaluate(arguments, &engine, &text, printed)
+        evaluate(arguments, &engine, &text, printed)?;
+        // It may be mistyped. As in MongoDB, it is no error: a search finds nothing in it.
+        *missing = absent(arguments, &engine, &shown);
+        Ok(())
     })
 }
 
@@ -149,19 +164,13 @@ fn only_database(mut names: Vec<String>) -> Result<String, Failure> {
 }
 
 fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u64) -> Result<(), Failure> {
-    let text = match &arguments.collection {
-        // A document at the beginning of a statement would be a block.
-        Some(_) => format!("({text}\n)"),
-        None => text.to_owned(),
+    let shown = match arguments.collection {
+        Some(_) => engine.evaluate_value("EXPRESSION", text, |ctx, value| {
+            print_answer(arguments, engine, ctx, value, printed)
+        }),
+        None => engine
+            .evaluate("EXPRESSION", text, |ctx, value| print_answer(arguments, engine, ctx, value, printed)),
     };
-    let shown = engine.evaluate("EXPRESSION", &text, |ctx, value| {
-        let ask = Ask { collection: arguments.collection.as_deref(), is_explained: arguments.explain };
-        let found = answer::of(ctx, engine, &ask, value)?;
-        // What the expression printed comes before its value.
-        Ok(engine
-            .flush()
-            .and_then(|is_wanted| if is_wanted { show(arguments, engine, found, printed) } else { Ok(()) }))
-    });
     match shown {
         Ok(shown) => shown?,
         // The signal itself is judged by the caller.
@@ -171,6 +180,30 @@ fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u6
         })?,
     }
     engine.sync()
+}
+
+/// Prints the answer that a value is. The inner error is of the printing.
+fn print_answer<'js>(
+    arguments: &Arguments,
+    engine: &Engine,
+    ctx: &Ctx<'js>,
+    value: Value<'js>,
+    printed: &mut u64,
+) -> rquickjs::Result<Result<(), Failure>> {
+    let ask = Ask { collection: arguments.collection.as_deref(), is_explained: arguments.explain };
+    let found = answer::of(ctx, engine, &ask, value)?;
+    // What the expression printed comes before its value.
+    Ok(engine
+        .flush()
+        .and_then(|is_wanted| if is_wanted { show(arguments, engine, found, printed) } else { Ok(()) }))
+}
+
+/// The collection of `--collection`, if the database has none of this name. An error is left to the search, which came to its end.
+fn absent(arguments: &Arguments, engine: &Engine, database: &str) -> Option<String> {
+    let name = arguments.collection.as_deref().filter(|_| !engine.is_to_stop())?;
+    let list = doc! { "listCollections": 1, "filter": { "name": name }, "nameOnly": true };
+    let is_there = engine.stream(database, raw(&list).ok()?).ok()?.advance().ok()?;
+    (!is_there).then(|| format!("{database}.{name}"))
 }
 
 /// Prints what an expression gave.

@@ -40,7 +40,7 @@
 
     class Database {
         constructor(name) {
-            if (typeof name !== "string" || name === "" || /[\0/\\. "$]/.test(name)) invalid(`${cairn.inspect(name)} is no name of a database`);
+            if (typeof name !== "string" || name === "" || /[\0/\\. "$]/.test(name)) invalid(`${cairn.inspect(name)} is not a name of a database`);
             cairn.hide(this, "_name", name);
         }
 
@@ -50,7 +50,7 @@
         getMongo() { return cairn.store; }
         getSiblingDB(name) { return cairn.database(name); }
         getCollection(name) {
-            if (typeof name !== "string" || name === "") invalid(`${cairn.inspect(name)} is no name of a collection`);
+            if (typeof name !== "string" || name === "") invalid(`${cairn.inspect(name)} is not a name of a collection`);
             return cairn.collection(this, name);
         }
 
@@ -143,7 +143,7 @@
         adminCommand(command) { return cairn.database("admin").adminCommand(command); }
         getCollection(namespace) {
             const at = String(namespace).indexOf(".");
-            if (at < 1) invalid(`${cairn.inspect(namespace)} is no DB.COLLECTION`);
+            if (at < 1) invalid(`${cairn.inspect(namespace)} is not a DB.COLLECTION`);
             return cairn.database(namespace.slice(0, at)).getCollection(namespace.slice(at + 1));
         }
         "\0display"() { return native.storeName(); }

@@ -67,7 +67,11 @@
                 case "string": case "boolean": return JSON.stringify(value);
                 case "number": return this.number(value);
                 case "bigint": return this.isRelaxed ? String(Number(BigInt.asIntN(64, value))) : `{"$numberLong":"${BigInt.asIntN(64, value)}"}`;
-                case "undefined": case "function": case "symbol": return undefined;
+                case "function":
+                    if (typeof value[cairn.KIND] === "string") return this.typed(value[cairn.KIND], value[cairn.PARTS], value);
+                    if (typeof value["\0call"] === "string") throw new TypeError(`EJSON cannot write a function of the shell: write ${value["\0call"]}`);
+                    return undefined;
+                case "undefined": case "symbol": return undefined;
             }
             const kind = value[cairn.KIND];
             if (typeof kind === "string") return this.typed(kind, value[cairn.PARTS], value);

@@ -31,6 +31,8 @@ const CAIRN: &str = "\0cairn";
 const ELSEWHERE: &str = "\0isElsewhere";
 /// Between the name of a text and how many lines are before it.
 const LINES: &str = " after line ";
+/// After the name of a text before which a parenthesis was put.
+const IN_PARENTHESES: &str = " in parentheses";
 
 /// In the order in which they need each other.
 const PRELUDE: [(&str, &str); 9] = [
@@ -133,6 +135,16 @@ impl Engine {
             let value = run_text(ctx, name, text)?;
             then(ctx, value)
         })
+    }
+
+    /// Evaluates a text that is one value: a document at the beginning of a statement would be a block.
+    pub(crate) fn evaluate_value<R>(
+        &self,
+        name: &str,
+        text: &str,
+        then: impl for<'js> FnOnce(&Ctx<'js>, Value<'js>) -> rquickjs::Result<R>,
+    ) -> Result<R, Stopped> {
+        self.evaluate(&format!("{name}{IN_PARENTHESES}"), &format!("({text}\n)"), then)
     }
 
     /// Runs the text of a script that was read from a file.
@@ -279,16 +291,23 @@ pub(crate) fn name_from_line(name: &str, lines: usize) -> String {
     if lines == 0 { name.to_owned() } else { format!("{name}{LINES}{lines}") }
 }
 
-/// A place as a person counts the lines: those before the text are added.
+/// A place as a person counts: lines before the text are added, and a parenthesis before it is not counted.
 fn counted(place: &str) -> String {
     let mut parts = place.rsplitn(3, ':');
-    if let (Some(column), Some(line), Some(name)) = (parts.next(), parts.next(), parts.next())
-        && let Some((name, before)) = name.rsplit_once(LINES)
-        && let (Ok(line), Ok(before)) = (line.parse::<usize>(), before.parse::<usize>())
-    {
-        return format!("{name}:{}:{column}", line + before);
+    let (Some(column), Some(line), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        return place.to_owned();
+    };
+    let (Ok(line), Ok(column)) = (line.parse::<usize>(), column.parse::<usize>()) else {
+        return place.to_owned();
+    };
+    if let Some(name) = name.strip_suffix(IN_PARENTHESES) {
+        let column = if line == 1 { column.saturating_sub(1).max(1) } else { column };
+        return format!("{name}:{line}:{column}");
     }
-    place.to_owned()
+    match name.rsplit_once(LINES).map(|(name, before)| (name, before.parse::<usize>())) {
+        Some((name, Ok(before))) => format!("{name}:{}:{column}", line + before),
+        Some((_, Err(_))) | None => place.to_owned(),
+    }
 }
 
 /// Where an error was thrown, by the first line of its stack that is none of the shell's own: `NAME:LINE:COLUMN`.
@@ -314,6 +333,8 @@ mod tests {
         assert_eq!(place("    at x.js:7:13\n"), Some("x.js:7:13"));
         assert_eq!(counted(&format!("{}:7:13", name_from_line("input", 3))), "input:10:13");
         assert_eq!(counted("input:7:13"), "input:7:13");
+        assert_eq!(counted(&format!("input{IN_PARENTHESES}:1:13")), "input:1:12");
+        assert_eq!(counted(&format!("input{IN_PARENTHESES}:2:13")), "input:2:13");
         assert_eq!(place("    at native\n    at f (native)\n"), None);
     }
 }

@@ -40,6 +40,7 @@
             case "symbol": return value.toString();
             case "boolean": case "undefined": return String(value);
             case "function": {
+                if (typeof value[cairn.KIND] === "string") return `${value[cairn.KIND]}()`;
                 const isClass = /^class\b/.test(Function.prototype.toString.call(value));
                 return isClass ? `[class ${value.name || "(anonymous)"}]` : value.name ? `[Function: ${value.name}]` : "[Function (anonymous)]";
             }

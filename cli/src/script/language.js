@@ -4,6 +4,7 @@
 
     const global = globalThis;
     const PAGE = 20;
+    const CALL = "\0call";
 
     // A document's fields in the order of another one, which they were copied from.
     cairn.withOrder = function (copy, original) {
@@ -15,7 +16,11 @@
     function define(name, value) {
         // As with what is declared by `var`: a script may use the name for something else.
         Object.defineProperty(global, name, { value, writable: true, configurable: true, enumerable: false });
+        // The tool says so where the function itself would be stored. What has two names keeps the first.
+        if (typeof value === "function" && !Object.hasOwn(value, CALL)) cairn.hide(value, CALL, `${name}()`);
     }
+    // These are there already.
+    cairn.hide(Date, CALL, "new Date()");
 
     for (const [name, value] of Object.entries(cairn.types)) define(name, value);
     for (const name of ["MongoServerError", "MongoBulkWriteError", "MongoInvalidArgumentError"]) define(name, cairn[name]);

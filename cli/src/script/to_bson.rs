@@ -1,5 +1,6 @@
 //! JavaScript's values as BSON, as MongoDB's driver for Node.js encodes them: a number is an int32 if it is whole and fits,
-//! else a double; a `BigInt` is an int64; a function is its code; symbols are left out; `undefined` is null.
+//! else a double; a `BigInt` is an int64; a function is its code, but one of the shell or of the language is refused; symbols
+//! are left out; `undefined` is null.
 //!
 //! What an object is, is asked by the two hidden properties that `values.js` gives to each class.
 
@@ -18,6 +19,12 @@ use rquickjs::{Array, Ctx, Error, Exception, FromJs, Function, Object, Result, V
 /// Names that no field of a document can have, so that they do not get in the way of any.
 const KIND: &str = "\0kind";
 const PARTS: &str = "\0parts";
+/// How a function of the shell is called.
+const CALL: &str = "\0call";
+/// What a collection shows itself by: it is a function, so that an unknown verb can be told by its name.
+const DISPLAY: &str = "\0display";
+/// What stands for the code of a function of the language itself.
+const NO_CODE: &str = "[native code]";
 pub(super) const ORDER: &str = "\0order";
 /// Deeper values are refused: each level takes some of the stack, and MongoDB stores 200.
 const DEPTH_MAX: usize = 250;
@@ -60,8 +67,8 @@ impl<'js> Writer<'_, 'js> {
             return self.whole(value).map(|number| Some(RawBson::Int64(number)));
         }
         match value.as_object() {
-            Some(object) if !value.is_function() => self.object(object),
-            Some(_) => Ok(Some(RawBson::JavaScriptCode(string(value)?))),
+            Some(object) if value.is_function() => self.function(object),
+            Some(object) => self.object(object),
             None => Ok(None),
         }
     }
@@ -79,6 +86,27 @@ impl<'js> Writer<'_, 'js> {
     fn whole(&self, value: &Value<'js>) -> Result<i64> {
         let text = string(value)?;
         text.parse().map_err(|_| self.refused(&format!("{text} needs more than 64 bits")))
+    }
+
+    /// A function is its code. Those of the shell are meant to be called, but for two whose names alone are values.
+    fn function(&mut self, function: &Object<'js>) -> Result<Option<RawBson>> {
+        let kind: Value = function.get(KIND)?;
+        if kind.is_string() {
+            return self.typed(&string(&kind)?, function);
+        }
+        let call: Value = function.get(CALL)?;
+        if call.is_string() {
+            return Err(self.refused(&format!("it is a function of the shell: write {}", string(&call)?)));
+        }
+        if function.get::<_, Value>(DISPLAY)?.is_function() {
+            return Err(self.refused("it is a collection of the shell, and not a value"));
+        }
+        let code = string(function.as_value())?;
+        if code.contains(NO_CODE) {
+            let name: String = function.get("name")?;
+            return Err(self.refused(&format!("it is the function {name}, whose code is not JavaScript")));
+        }
+        Ok(Some(RawBson::JavaScriptCode(code)))
     }
 
     fn object(&mut self, object: &Object<'js>) -> Result<Option<RawBson>> {
@@ -168,7 +196,7 @@ impl<'js> Writer<'_, 'js> {
             "Decimal128" => {
                 let text: String = part(&ctx, &parts)?;
                 let number: std::result::Result<Decimal128, _> = text.parse();
-                RawBson::Decimal128(number.map_err(|_| self.refused(&format!("{text} is no decimal128")))?)
+                RawBson::Decimal128(number.map_err(|_| self.refused(&format!("{text} is not a decimal128")))?)
             }
             "Binary" => {
                 let [subtype, text]: [Value; 2] = pair(&ctx, &parts)?;

@@ -218,7 +218,7 @@
     const Decimal128 = type("Decimal128", {
         make(object, given) {
             const text = native.decimal(String(given === undefined ? "0" : given));
-            if (text === undefined) fail(`${quoted(given)} is no decimal number of at most 34 digits`);
+            if (text === undefined) fail(`${quoted(given)} is not a decimal number of at most 34 digits`);
             hide(object, "text", text);
         },
         parts: (object) => object.text,
@@ -267,7 +267,7 @@
             },
             toJSON() { return toBase64(this.buffer); },
             toUUID() {
-                if (this.sub_type !== UUID_SUBTYPE) fail(`Binary of subtype ${this.sub_type} is no UUID`);
+                if (this.sub_type !== UUID_SUBTYPE) fail(`Binary of subtype ${this.sub_type} is not a UUID`);
                 return new UUID(toHex(this.buffer));
             },
             equals(other) { return other instanceof Binary && other.sub_type === this.sub_type && toHex(other.buffer) === toHex(this.buffer); },
@@ -334,6 +334,9 @@
 
     const MinKey = type("MinKey", { make() {}, parts: () => 1, shown: () => "MinKey()" });
     const MaxKey = type("MaxKey", { make() {}, parts: () => 1, shown: () => "MaxKey()" });
+    // As in mongosh, the names alone are the values too.
+    declare(MinKey, "MinKey", () => 1);
+    declare(MaxKey, "MaxKey", () => 1);
 
     const Code = type("Code", {
         make(object, code, scope) {
@@ -380,7 +383,7 @@
             written = `${year}-${month}-${day}T${hour}:${minute}:${second}${fraction.slice(0, 4)}${offset}`;
         }
         const date = new Date(written);
-        if (Number.isNaN(date.getTime())) fail(`${quoted(text)} is no date`);
+        if (Number.isNaN(date.getTime())) fail(`${quoted(text)} is not a date`);
         return date;
     }
 
