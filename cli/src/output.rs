@@ -250,7 +250,7 @@ impl Drop for Partial {
 
 fn partial_name(name: &Path) -> Result<PathBuf, Failure> {
     let Some(file_name) = name.file_name() else {
-        return Err(Failure::usage(format!("{} is no name for a file", name.display())));
+        return Err(Failure::usage(format!("{} is not a name for a file", name.display())));
     };
     let mut partial_name = file_name.to_owned();
     partial_name.push(".partial");

@@ -62,7 +62,7 @@ impl Pattern {
             }
         }
         if around.len() == 1 && !text.contains('.') {
-            return Err(format!("it is no DB.COLLECTION; all of a database is {text}.*"));
+            return Err(format!("it is not a DB.COLLECTION; all of a database is {text}.*"));
         }
         Ok(Self { around })
     }
@@ -136,7 +136,7 @@ pub(crate) fn renamed(
     };
     let parts = after.split_once('.').filter(|(database, name)| !database.is_empty() && !name.is_empty());
     let (database, name) = parts.ok_or_else(|| {
-        Failure::usage(format!("--rename makes {before} to {after}, which is no DB.COLLECTION"))
+        Failure::usage(format!("--rename turns {before} into {after}, which is not a DB.COLLECTION"))
     })?;
     Ok((database.to_owned(), name.to_owned()))
 }

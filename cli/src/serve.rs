@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// What is logged to standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: LevelFilter,
-    /// Log operations that take at least so many milliseconds, as warnings: plan and shape, without values. `off` logs none.
+    /// Log operations that take at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
     #[arg(long, value_name = "MILLISECONDS", default_value = "100")]
     slow_threshold: SlowThreshold,
     /// How many connections there may be at once.
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..))]
     disk_quota: Option<u32>,
-    /// Mebibytes that the temporary files of sorts, groups and joins may have together. With 0 what needs more memory than it may have fails.
+    /// Mebibytes that the temporary files of sorts, groups and joins may have together. With 0, what needs more memory than it may have fails.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
     temporary_space: u32,
     /// Read the checksums of all files in the background, at that rate at most. What is damaged is logged, and counted in
@@ -89,10 +89,10 @@ pub(crate) struct Arguments {
     /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Every how many seconds documents are deleted that have expired by a TTL index; 0 for never.
+    /// Seconds between two passes that delete documents which have expired by a TTL index; 0 for none.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     ttl_interval: u32,
-    /// After how many seconds an idle cursor is ended.
+    /// Seconds after which an idle cursor is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     cursor_timeout: u64,
 }

@@ -260,7 +260,7 @@ fn a_signal_ends_it_in_order() {
 #[test]
 fn command_lines_that_make_no_sense_are_refused() {
     on_both(&[doc! { "_id": 1 }], |fixture| {
-        fixture.refused(&["orders"], 2, "\"orders\" is no DB.COLLECTION");
+        fixture.refused(&["orders"], 2, "\"orders\" is not a DB.COLLECTION");
         fixture.refused(&["shop.orders", "a.csv"], 2, "give --format csv");
         fixture.refused(&["shop.orders", "--format", "csv"], 2, "--fields");
         fixture.refused(

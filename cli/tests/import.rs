@@ -410,8 +410,8 @@ fn command_lines_that_make_no_sense_are_refused_by_import() {
                 ["shop.orders", "a.ndjson"].into_iter().chain(more.iter().copied()).collect();
             fixture.import_refused(&arguments, 2, words);
         };
-        fixture.import_refused(&["orders", "a.ndjson"], 2, "\"orders\" is no DB.COLLECTION");
-        fixture.import_refused(&["", "a.ndjson"], 2, "\"\" is no DB.COLLECTION");
+        fixture.import_refused(&["orders", "a.ndjson"], 2, "\"orders\" is not a DB.COLLECTION");
+        fixture.import_refused(&["", "a.ndjson"], 2, "\"\" is not a DB.COLLECTION");
         refused(&["--mode", "replace"], "invalid value 'replace'");
         refused(&["--match", "a"], "--match is for the modes upsert, merge and delete");
         refused(&["--mode", "upsert", "--match", "a,,b"], "--match has a name that is none");

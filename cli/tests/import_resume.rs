@@ -266,7 +266,7 @@ fn a_drop_is_not_repeated_and_another_input_is_refused() {
     std::fs::write(fixture.path("a.ndjson"), "{\"_id\":1}\n{\"_id\":2}\n").unwrap();
     complains(&run(), 2, "is of another input");
     std::fs::write(fixture.path("a.ndjson.cairn-import"), "{}").unwrap();
-    complains(&run(), 2, "is no state of an import");
+    complains(&run(), 2, "is not the state of an import");
 }
 
 #[test]

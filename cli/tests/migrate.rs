@@ -439,7 +439,7 @@ fn counters_of_an_application_become_numbers() {
     };
     complains(&run(&["--number", "shop.orders:number=counters/none"]), 4, "there is no such counter");
     complains(&run(&["--number", "shop.bills:number=counters/orders"]), 4, "no such collection is copied");
-    complains(&run(&["--sequence", "shop.tickets=counters/text"]), 4, "its field seq is no whole number");
+    complains(&run(&["--sequence", "shop.tickets=counters/text"]), 4, "its field seq is not a whole number");
     let all =
         ["--number", "shop.orders:number=counters/orders", "--sequence", "shop.tickets=shop.counters/7"];
     succeeds(&run(&all));
@@ -461,7 +461,7 @@ fn what_makes_no_sense_is_refused() {
     refused(&[], 2, "--to");
     refused(&["--to", &to, "--from", &to], 2, "cannot be used with");
     refused(&["--to", "other-folder"], 2, "--to takes a URI or a socket, and other-folder is neither");
-    refused(&["--to", &to, "--counters", "numbers"], 2, "\"numbers\" is no DB.COLLECTION");
+    refused(&["--to", &to, "--counters", "numbers"], 2, "\"numbers\" is not a DB.COLLECTION");
     refused(&["--to", &to, "--number", "a.b:c=d/e"], 2, "cannot be used with");
     refused(&["--from", &to, "--number", "a.b=d/e"], 2, "it must name a field");
     refused(&["--from", &to, "--counters", "a.b"], 2, "cannot be used with");
@@ -472,7 +472,7 @@ fn what_makes_no_sense_is_refused() {
     let of_uri = fixture::cairn().args(["migrate", &to, "--to", &to]).output().unwrap();
     complains(&of_uri, 2, "needs --state");
     std::fs::write(source.path("db.cairn-migrate"), "{}").unwrap();
-    refused(&["--to", &to], 2, "db.cairn-migrate is no state of a migration");
+    refused(&["--to", &to], 2, "db.cairn-migrate is not the state of a migration");
     let other = r#"{"version":1,"identity":"other","collections":{}}"#;
     std::fs::write(source.path("db.cairn-migrate"), other).unwrap();
     refused(&["--to", &to], 2, "other options");

@@ -219,7 +219,7 @@ fn check_database(name: &str) -> Result<(), Failure> {
     if !name.is_empty() && name.chars().all(is_part) {
         return Ok(());
     }
-    Err(Failure::new(Exit::Failed, format!("the store has a database {name:?}, which is no name for one")))
+    Err(Failure::new(Exit::Failed, format!("the store has a database {name:?}, which is not a name for one")))
 }
 
 fn uuid(info: &Document) -> Option<String> {

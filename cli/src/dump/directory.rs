@@ -44,7 +44,7 @@ impl<'a> Directory<'a> {
         refuse_absent_socket(name)?;
         check_name(name, may_replace)?;
         let Some(file_name) = name.file_name() else {
-            return Err(Failure::usage(format!("{} is no name for a directory", name.display())));
+            return Err(Failure::usage(format!("{} is not a name for a directory", name.display())));
         };
         let mut partial_name = file_name.to_owned();
         partial_name.push(".partial");

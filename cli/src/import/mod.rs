@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if report.failure.as_ref().is_none_or(|failure| failure.exit == Exit::Partly)
         && let Err(failure) = importer.forget()
     {
-        warn(&format!("all is imported, but the state stays: {failure}"));
+        warn(&format!("everything is imported, but the file with the state stays: {failure}"));
     }
     report.failure.map_or(Ok(()), Err)
 }

@@ -104,10 +104,10 @@ impl Trail {
                 return Err(Failure::usage(format!("{shown} is of another version of the tool")));
             }
             if old.inputs != known {
-                return Err(Failure::usage(format!("{shown} is of another input: remove it to begin anew")));
+                return Err(Failure::usage(format!("{shown} is of another input: remove it to start over")));
             }
             if old.options != options {
-                return Err(Failure::usage(format!("{shown} is of other options: remove it to begin anew")));
+                return Err(Failure::usage(format!("{shown} is of other options: remove it to start over")));
             }
         }
         let is_new = old.is_none();
@@ -223,7 +223,7 @@ fn read(path: &Path) -> Result<Option<State>, Failure> {
     match std::fs::read(path) {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
-            .map_err(|error| Failure::usage(format!("{shown} is no state of an import: {error}"))),
+            .map_err(|error| Failure::usage(format!("{shown} is not the state of an import: {error}"))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::io(&shown, &error)),
     }

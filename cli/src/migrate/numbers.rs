@@ -112,7 +112,7 @@ impl Numbered {
 /// The snapshot of a sequence that goes on after a counter.
 fn snapshot(counter: &Document) -> Result<Document, String> {
     let number = |name: &str| {
-        let wrong = || format!("its field {name} is no whole number");
+        let wrong = || format!("its field {name} is not a whole number");
         counter.get(name).map(|value| whole(value).ok_or_else(wrong)).transpose()
     };
     let seq = number("seq")?.ok_or("it has no field seq")?;

@@ -269,7 +269,7 @@ impl Plan {
                         used.unwrap_or_else(|_| "with its first value".to_owned())
                     });
                     let advice = format!("it goes on {}", next.unwrap_or_default());
-                    self.remarks.push(Remark::note(&subject, "it comes in place of the counter", advice));
+                    self.remarks.push(Remark::note(&subject, "it takes the place of the counter", advice));
                     self.numbered.push(Numbered::of(rule, field, &arguments.rename)?);
                 }
             }

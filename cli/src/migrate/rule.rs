@@ -67,13 +67,13 @@ impl Made {
 
 fn parts(namespace: &str) -> Result<(String, String), String> {
     let parts = namespace.split_once('.').filter(|(database, name)| !database.is_empty() && !name.is_empty());
-    let (database, name) = parts.ok_or_else(|| format!("{namespace} is no DB.NAME"))?;
+    let (database, name) = parts.ok_or_else(|| format!("{namespace} is not a DB.NAME"))?;
     Ok((database.to_owned(), name.to_owned()))
 }
 
 fn counter_of(text: &str, database: &str) -> Result<((String, String), String), String> {
     let named = text.split_once('/').filter(|(counters, id)| !counters.is_empty() && !id.is_empty());
-    let (counters, id) = named.ok_or_else(|| format!("{text} is no COUNTERS/_ID"))?;
+    let (counters, id) = named.ok_or_else(|| format!("{text} is not a COUNTERS/_ID"))?;
     let counters =
         if counters.contains('.') { parts(counters)? } else { (database.to_owned(), counters.to_owned()) };
     Ok((counters, id.to_owned()))

@@ -70,7 +70,7 @@ impl State {
             let shown = path.display();
             return Err(Failure::new(
                 Exit::Failed,
-                format!("another process is at the migration of {shown}"),
+                format!("another process is running the migration of {shown}"),
             ));
         }
         let mut state = Self::look(path, identity)?;
@@ -214,7 +214,7 @@ fn read(path: &Path) -> Result<Option<Content>, Failure> {
     match std::fs::read(path) {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
-            .map_err(|error| Failure::usage(format!("{shown} is no state of a migration: {error}"))),
+            .map_err(|error| Failure::usage(format!("{shown} is not the state of a migration: {error}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::io(&shown, &error)),
     }
