@@ -4,7 +4,7 @@
 //! lines are no records. One record at a time may be larger than a chunk; of one that is larger than
 //! [`RECORD_BYTES_MAX`] only the beginning is kept.
 
-use std::io::{ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::ops::Range;
 
 use memchr::memchr_iter;
@@ -106,6 +106,8 @@ pub struct Splitter<R> {
     is_too_long: bool,
     is_begun: bool,
     is_ended: bool,
+    /// What reading came to after the last bytes of the buffer.
+    failed: Option<Error>,
 }
 
 impl<R: Read> Splitter<R> {
@@ -132,10 +134,11 @@ impl<R: Read> Splitter<R> {
             is_too_long: false,
             is_begun: false,
             is_ended: false,
+            failed: None,
         }
     }
 
-    /// Reads the next records. Returns `None` after the last one.
+    /// Reads the next records, also those that came before an error. Returns `None` after the last one.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         let mut records = Vec::new();
         loop {
@@ -263,6 +266,9 @@ impl<R: Read> Splitter<R> {
 
     /// Reads on. Returns whether there was more.
     fn read(&mut self) -> Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let before = self.buffer.len();
         self.buffer.resize(before + READ_BYTES, 0);
         let mut filled = before;
@@ -272,9 +278,14 @@ impl<R: Read> Splitter<R> {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
+                Err(error) if filled == before => {
                     self.buffer.truncate(before);
                     return Err(error);
+                }
+                // What came before the error is whole records first.
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
                 }
             }
         }
@@ -382,6 +393,27 @@ mod tests {
         check(FileFormat::Json, b"[{}]{}", &[(1, "{}", None), (1, "{}", Some(AfterArray))]);
         check(FileFormat::Json, b"{\"a\":[", &[(1, "{\"a\":[", Some(Unfinished))]);
         check(FileFormat::Json, b"{}}", &[(1, "{}", None), (1, "}", None)]);
+    }
+
+    /// A stream that breaks.
+    struct Broken<'a>(&'a [u8]);
+
+    impl Read for Broken<'_> {
+        fn read(&mut self, room: &mut [u8]) -> Result<usize> {
+            match self.0.read(room)? {
+                0 => Err(Error::other("broken")),
+                count => Ok(count),
+            }
+        }
+    }
+
+    #[test]
+    fn whole_records_come_before_the_error_that_ends_the_stream() {
+        let mut splitter = Splitter::new(Broken(b"a\nb\nhalf of"), FileFormat::Lines);
+        let chunk = splitter.next_chunk().unwrap().unwrap();
+        let whole: Vec<&[u8]> = chunk.records.iter().map(|record| chunk.content(record)).collect();
+        assert_eq!(whole, [b"a", b"b"]);
+        assert_eq!(splitter.next_chunk().unwrap_err().to_string(), "broken");
     }
 
     #[test]
