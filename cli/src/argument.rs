@@ -1,25 +1,28 @@
 //! Values of options that may stand in a file or on standard input.
 
 use std::io::Read;
+use std::path::Path;
 
 use crate::failure::Failure;
+use crate::interruptible::Interruptible;
+use crate::signals::Signals;
 
 /// A larger filter or pipeline could not be sent.
 const ARGUMENT_BYTES_MAX: u64 = 16 << 20;
 
 /// The text that an option's value stands for.
-pub(crate) fn content(option: &str, value: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    let (name, read) = if value == "-" {
-        ("standard input", std::io::stdin().lock().take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text))
+pub(crate) fn content(option: &str, value: &str, signals: &Signals) -> Result<String, Failure> {
+    let (name, opened) = if value == "-" {
+        ("standard input", Interruptible::standard(signals))
     } else if let Some(path) = value.strip_prefix('@') {
-        let read = std::fs::File::open(path)
-            .and_then(|file| file.take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text));
-        (path, read)
+        (path, Interruptible::open(Path::new(path), signals))
     } else {
         return Ok(value.to_owned());
     };
-    read.map_err(|error| Failure::usage(format!("{option}: {name}: {error}")))?;
+    let mut text = String::new();
+    opened
+        .and_then(|input| input.take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| Failure::usage(format!("{option}: {name}: {error}")))?;
     if text.len() as u64 > ARGUMENT_BYTES_MAX {
         return Err(Failure::usage(format!("{option}: {name} is larger than 16 MiB")));
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use cairndb::BackupPhase;
 use cairndb::bson::Bson;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -34,6 +35,7 @@ Examples:
       the same while the store is served")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// The folder to make; through a server, its name in the server's folder for backups.
     #[arg(value_name = "DEST")]
@@ -99,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {
-    let store = open_existing(&arguments.store, &arguments.access, &mut warn)?;
+    let store = open_existing(&arguments.store, &arguments.access, signals, &mut warn)?;
     let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
     let mut shown = Phases::of(&arguments.talk);
     let made = store.back_up(wish, signals, &mut |at| {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use clap::builder::NonEmptyStringValueParser;
+
 use crate::failure::Failure;
 use crate::listing::is_cairndb;
 use crate::signals::Signals;
@@ -25,6 +27,7 @@ Examples:
       the store of a running server")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// The collection; without it everything.
     #[arg(value_name = "DB.COLLECTION")]
@@ -71,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn compact(arguments: &Arguments, signals: &Signals) -> Result<CompactedBytes, Failure> {
     let namespace = arguments.namespace.as_deref().map(namespace).transpose()?;
-    let store = open_existing(&arguments.store, &arguments.access, &mut warn)?;
+    let store = open_existing(&arguments.store, &arguments.access, signals, &mut warn)?;
     // The bar is made when it is known how much there is to do.
     let mut shown: Option<Progress> = None;
     let mut tell = |done, total| {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
+use crate::interruptible::is_by_signal;
+
 /// How compressed data begins. Zstandard has frames besides that are to be skipped.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -36,7 +38,7 @@ pub(crate) fn decompressed(mut stream: Stream) -> std::io::Result<Stream> {
     }
 }
 
-/// Reads up to `len` bytes; fewer only at the end.
+/// Reads up to `len` bytes; fewer only at the end, or where a signal has ended the wait for more.
 pub(crate) fn peek(stream: &mut Stream, len: usize) -> std::io::Result<Vec<u8>> {
     let mut first = vec![0; len];
     let mut filled = 0;
@@ -45,6 +47,8 @@ pub(crate) fn peek(stream: &mut Stream, len: usize) -> std::io::Result<Vec<u8>> 
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // What came until then is not lost: the next read ends in the same way.
+            Err(error) if filled > 0 && is_by_signal(&error) => break,
             Err(error) => return Err(error),
         }
     }

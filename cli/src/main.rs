@@ -24,6 +24,7 @@ mod format;
 mod grid;
 mod import;
 mod inspect;
+mod interruptible;
 mod listing;
 mod migrate;
 mod output;
@@ -39,6 +40,7 @@ mod serve;
 #[cfg(feature = "shell")]
 mod shell;
 mod signals;
+mod standard;
 mod stats;
 mod store;
 mod talk;
@@ -102,6 +104,27 @@ enum Command {
     Version(version::Arguments),
 }
 
+impl Command {
+    /// Refuses a standard output that was closed before anything is done, where what is asked for goes there.
+    fn check_output(&self) -> Result<(), Failure> {
+        let is_printed = match self {
+            #[cfg(feature = "shell")]
+            Self::Query(_) | Self::Shell(_) => true,
+            Self::Inspect(_) | Self::Salvage(_) | Self::Sequences(_) | Self::Stats(_) | Self::Verify(_) => {
+                true
+            }
+            Self::Completions(_) | Self::Man(_) | Self::Version(_) => true,
+            // Documents that go there, and lists, find out by themselves.
+            Self::Backup(_) | Self::Compact(_) | Self::Dump(_) | Self::Export(_) | Self::Import(_) => false,
+            Self::Migrate(_) | Self::Restore(_) | Self::Serve(_) | Self::User(_) => false,
+        };
+        if is_printed || std::env::args_os().any(|word| word == "--json") {
+            return standard::check_output();
+        }
+        Ok(())
+    }
+}
+
 fn main() -> ExitCode {
     allocator::return_large_blocks();
     // Before any file is made: RocksDB makes files all the time, and with the usual mask every user of the
@@ -115,6 +138,10 @@ fn main() -> ExitCode {
             return refuse(&refused);
         }
     };
+    if let Err(closed) = arguments.command.check_output() {
+        report(&closed);
+        return ExitCode::from(closed.exit as u8);
+    }
     let done = match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
@@ -174,8 +201,10 @@ fn is_to_standard_output(words: &[String]) -> bool {
 
 /// Prints help, the version, or what is wrong with the command line.
 fn explain(refused: &clap::Error) -> ExitCode {
-    let printed = refused.print().and_then(|()| std::io::stdout().flush());
-    match output::written(printed) {
+    let is_open = if refused.use_stderr() { Ok(()) } else { standard::check_output() };
+    let printed =
+        is_open.and_then(|()| output::written(refused.print().and_then(|()| std::io::stdout().flush())));
+    match printed {
         Err(failure) if !refused.use_stderr() => {
             report(&failure);
             ExitCode::from(failure.exit as u8)

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Exit, Failure};
+use crate::standard;
 
 /// What is collected before the system is asked to write.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -50,7 +51,7 @@ impl Output {
     /// Opens standard output, or a file; the endings `.gz` and `.zst` compress.
     pub(crate) fn open(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
         match name {
-            None => Self::standard(),
+            None => standard::check_output().and_then(|()| Self::standard()),
             Some(name) => Ok(Self::File(Partial::create(name, may_replace, 0)?.compressed()?)),
         }
     }
@@ -58,12 +59,13 @@ impl Output {
     /// Opens standard output, or a file, whose bytes are written as they are whatever its name ends with.
     pub(crate) fn open_plain(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
         match name {
-            None => Self::standard(),
+            None => standard::check_output().and_then(|()| Self::standard()),
             Some(name) => Ok(Self::File(Partial::create(name, may_replace, 0)?)),
         }
     }
 
-    fn standard() -> Result<Self, Failure> {
+    /// Opens standard output for what may print nothing at all.
+    pub(crate) fn standard() -> Result<Self, Failure> {
         // Not the standard library's handle: it looks for line ends in all that is written.
         let file = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
         let file = file.map_err(|error| Failure::io("standard output", &error))?;
@@ -114,7 +116,7 @@ impl Output {
 
 /// Writes to standard output at once.
 pub(crate) fn print(bytes: &[u8]) -> Result<Written, Failure> {
-    let mut output = Output::standard()?;
+    let mut output = Output::open(None, false)?;
     match output.write(bytes)? {
         Written::Whole => output.finish(),
         Written::NotWanted => Ok(Written::NotWanted),
@@ -260,10 +262,10 @@ fn partial_name(name: &Path) -> Result<PathBuf, Failure> {
 /// Refuses a file that is there, unless it may be replaced.
 pub(crate) fn refuse_existing(name: &Path, may_replace: bool) -> Result<(), Failure> {
     if !may_replace && std::fs::symlink_metadata(name).is_ok() {
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("{} is there already: give --overwrite to replace it", name.display()),
-        ));
+        return Err(Failure::usage(format!(
+            "{} is there already: give --overwrite to replace it",
+            name.display()
+        )));
     }
     Ok(())
 }

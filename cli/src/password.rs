@@ -1,10 +1,14 @@
 //! Passwords: from a file, the environment or the terminal, and never from the command line, which every process of the
 //! machine can read.
 
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
 use crate::failure::{Exit, Failure};
+use crate::interruptible::Interruptible;
+use crate::signals::Signals;
 
 /// The longest password, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 4096;
@@ -12,23 +16,70 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 const VARIABLE: &str = "CAIRN_PASSWORD";
 
 /// The password from the first line of the file, else from the environment. Returns `None` if neither is given.
-pub(crate) fn given(file: Option<&Path>) -> Result<Option<String>, Failure> {
-    let Some(path) = file else { return Ok(std::env::var(VARIABLE).ok()) };
+pub(crate) fn given(file: Option<&Path>, signals: &Signals) -> Result<Option<String>, Failure> {
+    let Some(path) = file else {
+        let Some(password) = std::env::var_os(VARIABLE) else { return Ok(None) };
+        let unreadable = |_| Failure::usage(format!("{VARIABLE} is not UTF-8"));
+        return password.into_string().map(Some).map_err(unreadable);
+    };
     let name = path.display().to_string();
-    let opened = std::fs::File::open(path).map_err(|error| Failure::io(&name, &error))?;
+    let opened = Interruptible::open(path, signals).map_err(|error| Failure::io(&name, &error))?;
     first_line(&name, opened).map(Some)
 }
 
-/// The password that a person types. Returns `None` if standard input is no terminal.
-pub(crate) fn asked(prompt: &str) -> Result<Option<String>, Failure> {
+/// The password that a person types, unseen. Returns `None` if standard input is no terminal.
+pub(crate) fn asked(prompt: &str, signals: &Signals) -> Result<Option<String>, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(None);
     }
-    rpassword::prompt_password(prompt).map(Some).map_err(|error| Failure::io("the password", &error))
+    let failed = |error: std::io::Error| Failure::io("the terminal", &error);
+    let _unseen = Unseen::begin().map_err(failed)?;
+    ask(prompt);
+    let typed = first_line("the password", Interruptible::standard(signals).map_err(failed)?);
+    if typed.is_err() {
+        // Nobody has ended the line of the prompt.
+        ask("\n");
+    }
+    typed.map(Some)
+}
+
+/// The first line of standard input.
+pub(crate) fn standard(signals: &Signals) -> Result<String, Failure> {
+    let name = "standard input";
+    first_line(name, Interruptible::standard(signals).map_err(|error| Failure::io(name, &error))?)
+}
+
+/// Writes to the terminal, also where standard error goes elsewhere.
+fn ask(prompt: &str) {
+    if rustix::io::write(std::io::stdin(), prompt.as_bytes()).is_err() {
+        // It may be open for reading alone. A person who sees no prompt still knows what was called.
+        let _ = std::io::stderr().write_all(prompt.as_bytes());
+    }
+}
+
+/// The terminal as it was, while it does not show what is typed.
+struct Unseen(Termios);
+
+impl Unseen {
+    fn begin() -> std::io::Result<Self> {
+        let before = tcgetattr(std::io::stdin())?;
+        let mut unseen = before.clone();
+        unseen.local_modes.remove(LocalModes::ECHO);
+        unseen.local_modes.insert(LocalModes::ECHONL);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &unseen)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        // The terminal may be gone.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
 }
 
 /// The first line of what is read from `name`.
-pub(crate) fn first_line(name: &str, from: impl Read) -> Result<String, Failure> {
+fn first_line(name: &str, from: impl Read) -> Result<String, Failure> {
     let mut line = String::new();
     // Two more bytes than a password has: a line may end in a carriage return and a line feed.
     let mut from = BufReader::new(from.take(PASSWORD_BYTES_MAX + 2));

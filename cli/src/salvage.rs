@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cairndb::SalvageReport;
-use cairndb::SalvagedCollection;
 use cairndb::bson::{Document, doc};
+use cairndb::{ErrorKind, SalvageReport, SalvagedCollection};
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::output::print;
@@ -30,6 +30,7 @@ Examples:
   cairn salvage shop-data shop-new --json > salvaged.json")]
 pub(crate) struct Arguments {
     /// The damaged folder. No other process may have it open.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     folder: String,
     /// The folder to make.
     new: PathBuf,
@@ -109,7 +110,12 @@ fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Fa
         .progress(|done| progress.set(done))
         .run();
     progress.finish();
-    salvaged.map_err(|error| not_opened(Path::new(&arguments.folder), error))
+    salvaged.map_err(|error| {
+        if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
+            return Failure::usage(error.to_string());
+        }
+        not_opened(Path::new(&arguments.folder), error)
+    })
 }
 
 /// What was salvaged and what was not, for people.

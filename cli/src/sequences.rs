@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use cairndb::bson::{Bson, Document};
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::grid::{Grid, name, or_nothing};
@@ -42,6 +43,7 @@ Examples:
       those of one database of a running server, with all of their snapshots")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// The database, if not all are meant.
     #[arg(value_name = "DB")]
@@ -80,7 +82,7 @@ fn list(arguments: &Arguments, signals: &Signals, found: &mut Vec<Position>) -> 
     {
         return Err(Failure::usage(format!("{database:?} is not a DB")));
     }
-    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut warn)?;
     let names = match &arguments.database {
         Some(database) => vec![database.clone()],
         None => databases(&*store)?,

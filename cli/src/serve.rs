@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cairndb::Client;
+use cairndb::{Client, ErrorKind};
 use cairndb_server::{Server, Tls, TlsError};
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,6 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 use crate::output::print_line;
+use crate::standard;
 use crate::store::folder::not_opened;
 use crate::store::refuse_absent_socket;
 
@@ -204,6 +205,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
     allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
     let path = arguments.path.clone().unwrap_or_default();
     refuse_absent_socket(&path)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::System)?;
+    if !arguments.lifetime.in_memory && !path.exists() {
+        // Tried without a folder: options that no server can be started with leave none.
+        let client = Client::in_memory().map_err(Error::Open)?;
+        let tried = runtime.block_on(bind(client.clone(), &arguments)).map(drop);
+        tried.and(client.close().map_err(Error::Close))?;
+    }
     let opened = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
@@ -216,10 +224,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .open(&path);
     let client = match opened {
         Ok(client) => client,
-        Err(error) if error.is_already_open() => return Err(not_opened(&path, error).into()),
+        Err(error) if error.is_already_open() || matches!(error.kind(), ErrorKind::NotFound { .. }) => {
+            return Err(not_opened(&path, error).into());
+        }
         Err(error) => return Err(Error::Open(error).into()),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::System)?;
     let served = runtime.block_on(serve(client.clone(), arguments));
     // The runtime's threads may still use the store, so they end before it is closed.
     drop(runtime);
@@ -234,6 +243,14 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
         interrupt: signal(SignalKind::interrupt())?,
         parent: arguments.lifetime.exit_with_parent.then(Parent::now),
     };
+    let server = bind(client, &arguments).await?;
+    announce(&server, &arguments)?;
+    server.serve(wait(signals)).await;
+    Ok(())
+}
+
+/// Listens as the options say.
+async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
@@ -263,10 +280,7 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     if arguments.enable_test_commands {
         builder = builder.test_commands();
     }
-    let server = builder.bind().await?;
-    announce(&server, &arguments)?;
-    server.serve(wait(signals)).await;
-    Ok(())
+    Ok(builder.bind().await?)
 }
 
 /// The time between two passes over TTL indexes. Returns `None` if there are to be none.
@@ -281,6 +295,10 @@ fn bytes(mebibytes: u32) -> usize {
 /// Prints on standard output where the server listens, one line each, so that a script can read a chosen
 /// port.
 fn announce(server: &Server, arguments: &Arguments) -> Result<(), Failure> {
+    // Who starts a server in the background may close it, and does not wait for these lines.
+    if standard::check_output().is_err() {
+        return Ok(());
+    }
     if let Some(address) = server.local_addr() {
         let options = if arguments.protection.tls_certificate.is_some() { "?tls=true" } else { "" };
         print_line(&format!("listening on mongodb://{address}/{options}"))?;

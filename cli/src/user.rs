@@ -8,6 +8,7 @@ use cairndb_server::{Role, UserError, Users};
 use crate::failure::{Exit, Failure};
 use crate::output::print;
 use crate::password;
+use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::refuse_absent_socket;
 
@@ -67,13 +68,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
             // Before the store opens: a person may take minutes to type it, and a store is locked while it is
             // open.
-            let password = password(password_file.as_deref())?;
+            let signals = Signals::watch()?;
+            let password = signals.judge(password(password_file.as_deref(), &signals), "interrupted")?;
+            if !path.exists() {
+                // Tried without a folder: a name or a password that is refused leaves none.
+                let client = Client::in_memory()?;
+                let added = Users::of(&client).add(&name, &password, role);
+                close(client, added)?;
+            }
             let client = Client::open(&path).map_err(|error| not_opened(&path, error))?;
             let added = Users::of(&client).add(&name, &password, role);
             close(client, added)
         }
         Action::List { path } => {
-            let client = Client::builder().read_only(true).open(path)?;
+            let opened = Client::builder().read_only(true).open(&path);
+            let client = opened.map_err(|error| not_opened(&path, error))?;
             let listed = Users::of(&client).list();
             let lines = listed.as_ref().map(|users| lines(users)).unwrap_or_default();
             close(client, listed.map(drop))?;
@@ -89,14 +98,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// The password of a new user.
-fn password(file: Option<&Path>) -> Result<String, Failure> {
-    if let Some(password) = password::given(file)? {
+fn password(file: Option<&Path>, signals: &Signals) -> Result<String, Failure> {
+    if let Some(password) = password::given(file, signals)? {
         return Ok(password);
     }
-    let Some(password) = password::asked("Password: ")? else {
-        return password::first_line("standard input", std::io::stdin().lock());
+    let Some(password) = password::asked("Password: ", signals)? else {
+        return password::standard(signals);
     };
-    if password::asked("The same again: ")?.as_ref() == Some(&password) {
+    if password::asked("The same again: ", signals)?.as_ref() == Some(&password) {
         Ok(password)
     } else {
         Err(Failure::new(Exit::Failed, "the two passwords differ"))

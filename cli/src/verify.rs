@@ -1,16 +1,22 @@
 //! `cairn verify`: everything in a folder is read and compared, and what is wrong is printed.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Instant;
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Finding, VerifyPhase, VerifyReport};
+use cairndb::{ErrorKind, Finding, VerifyPhase, VerifyReport};
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::output::print;
 use crate::signals::Signals;
+use crate::store::folder::not_opened;
 use crate::store::open_folder_for_reading;
 use crate::talk::{Phases, Reached, Report, Talk, Unit};
+
+/// The file that says which format a folder has.
+const MARKER: &str = "CAIRNDB";
 
 /// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
 ///
@@ -26,6 +32,7 @@ Examples:
       slowly, so that the disk is left to others")]
 pub(crate) struct Arguments {
     /// The folder of the store.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     folder: String,
     /// How many bytes are read in a second at most.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
@@ -112,8 +119,10 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     let client = match opened {
         Ok(client) => client,
         // What keeps a store from being opened is what was looked for.
-        Err(error) if error.is_corruption() => return Err(Failure::new(Exit::Different, error.to_string())),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.is_corruption() || is_marker_damaged(&arguments.folder, &error) => {
+            return Err(Failure::new(Exit::Different, error.to_string()));
+        }
+        Err(error) => return Err(not_opened(Path::new(&arguments.folder), error)),
     };
     let mut shown = Phases::of(&arguments.talk);
     let mut verification = client.verification().progress(|at| {
@@ -126,6 +135,20 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     let verified = verification.run();
     shown.finish();
     Ok(verified?)
+}
+
+/// Whether a folder has a store whose marker, or the stamp in it, says nothing that was ever written. One of another format has
+/// a number in both.
+fn is_marker_damaged(folder: &str, error: &cairndb::Error) -> bool {
+    let folder = Path::new(folder);
+    let marker = std::fs::read(folder.join(MARKER));
+    let (Ok(marker), true) = (marker, folder.join("CURRENT").exists()) else { return false };
+    if let ErrorKind::UnsupportedFormat { found, .. } = error.kind() {
+        let is_number = found.parse().is_ok_and(|number: u32| number.to_string() == *found);
+        // The marker is asked first, so a stamp that is of another format than the marker is damaged.
+        return !is_number || marker != format!("CairnDB format {found}\n").as_bytes();
+    }
+    matches!(error.kind(), ErrorKind::NotADatabase { .. })
 }
 
 /// What is counted in a phase of a verification.

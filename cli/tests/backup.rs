@@ -66,14 +66,16 @@ fn a_copy_is_verified_and_can_be_served_where_it_is() {
     assert!(output.stdout.is_empty());
     is_whole(&fixture.path("copy"), 4000);
     assert_eq!(fixture.files(), ["copy"]);
-    complains(&run(&fixture, &["copy"]), 1, "copy exists already");
+    let before = names(&fixture.path("copy"));
+    complains(&run(&fixture, &["copy"]), 2, "copy exists already");
+    assert_eq!(names(&fixture.path("copy")), before);
     let slashes = cairn().args(["backup", "db/", "other/"]).current_dir(fixture.folder.path()).output();
     assert_eq!(slashes.expect("it works").status.code(), Some(0));
     is_whole(&fixture.path("other"), 4000);
     let within = cairn().args(["backup", ".", "../third"]).current_dir(fixture.path("db")).output();
     assert_eq!(within.expect("it works").status.code(), Some(0));
     assert_eq!(fixture.files(), ["copy", "other", "third"]);
-    complains(&run(&fixture, &["."]), 1, "exists already");
+    complains(&run(&fixture, &["."]), 2, "exists already");
     // A backup is restored by opening it, and a wrong try is told so.
     let restored = cairn()
         .args(["restore", "elsewhere", "copy"])
@@ -164,10 +166,10 @@ fn what_is_no_store_is_not_backed_up() {
     let absent = cairn().arg("backup").arg(fixture.path("absent")).arg(fixture.path("copy")).output();
     complains(&absent.expect("it works"), 6, "absent");
     assert!(!fixture.path("absent").exists() && !fixture.path("copy").exists());
-    complains(&run(&fixture, &["db/copy"]), 1, "lies in the database");
+    complains(&run(&fixture, &["db/copy"]), 2, "lies in the database");
     std::fs::write(fixture.path("notes"), b"mine").expect("it works");
-    complains(&run(&fixture, &["notes"]), 1, "notes exists already");
-    complains(&run(&fixture, &["notes", "--generations", "2"]), 1, "notes");
+    complains(&run(&fixture, &["notes"]), 2, "notes exists already");
+    complains(&run(&fixture, &["notes", "--generations", "2"]), 2, "notes");
 }
 
 /// A copy that does not verify has status 4, and what was there stays.

@@ -224,17 +224,17 @@ fn patterns_and_a_filter_choose() {
 fn a_dump_is_replaced_if_it_is_wanted_and_nothing_else_is() {
     let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
     dump(&fixture, &["d"]);
-    refused(&fixture, &["d"], 1, "give --overwrite");
+    refused(&fixture, &["d"], 2, "give --overwrite");
     std::fs::create_dir(fixture.path("d/gone")).unwrap();
     std::fs::write(fixture.path("d/gone/old.bson"), "").unwrap();
     dump(&fixture, &["d", "--overwrite"]);
     assert!(!fixture.path("d/gone").exists(), "of the old dump nothing stays");
     std::fs::write(fixture.path("d/shop/notes.txt"), "mine").unwrap();
-    refused(&fixture, &["d", "--overwrite"], 1, "has more than a dump");
+    refused(&fixture, &["d", "--overwrite"], 2, "has more than a dump");
     assert_eq!(read(&fixture.path("d/shop/notes.txt")), b"mine");
-    refused(&fixture, &["db", "--overwrite"], 1, "has more than a dump");
+    refused(&fixture, &["db", "--overwrite"], 2, "has more than a dump");
     std::fs::write(fixture.path("file"), "mine").unwrap();
-    refused(&fixture, &["file", "--overwrite"], 1, "no directory");
+    refused(&fixture, &["file", "--overwrite"], 2, "no directory");
     std::fs::create_dir(fixture.path("empty")).unwrap();
     dump(&fixture, &["empty"]);
     // What a killed process left is no obstacle; what is not a dump is none of ours.
@@ -249,7 +249,7 @@ fn a_dump_is_replaced_if_it_is_wanted_and_nothing_else_is() {
     assert_eq!(read(&fixture.path("l.partial/notes")), b"mine");
     refused(&fixture, &["absent/d"], 1, "absent/d.partial");
     dump(&fixture, &["--archive", "a"]);
-    refused(&fixture, &["--archive", "a"], 1, "give --overwrite");
+    refused(&fixture, &["--archive", "a"], 2, "give --overwrite");
     assert_eq!(fixture.files(), ["a", "d", "empty", "file", "k", "l.partial"]);
 }
 

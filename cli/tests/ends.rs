@@ -398,3 +398,65 @@ fn what_finds_standard_output_full_has_failed() {
     let output = fixture.run("verify", &[]).stdout(full).output().expect("it works");
     complains(&output, 4, "findings");
 }
+
+/// The standard library puts `/dev/null` in the place of a closed descriptor: what was asked for was lost, and the status was 0.
+#[test]
+fn what_finds_standard_output_closed_is_refused_before_anything_is_done() {
+    let fixture = Fixture::new(&documents(10), false);
+    std::fs::write(fixture.path("lines.ndjson"), "{}\n").expect("it works");
+    let dumped = fixture.run("dump", &["--archive", "archive"]).output().expect("it works");
+    assert!(dumped.status.success(), "{dumped:?}");
+    let before = fixture.files();
+    let closed = |words: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_cairn")]).args(words);
+        command.current_dir(fixture.folder.path()).stdin(Stdio::null()).output().expect("it works")
+    };
+    for words in [
+        &["export", "db", "shop.orders"][..],
+        &["dump", "db", "--archive", "-"],
+        #[cfg(feature = "shell")]
+        &["query", "db", "db.orders.find()"],
+        #[cfg(feature = "shell")]
+        &["shell", "db", "--eval", "1"],
+        &["stats", "db"],
+        &["sequences", "db"],
+        &["verify", "db"],
+        &["salvage", "db", "new"],
+        &["inspect", "db", "shop.orders", "--id", "1"],
+        &["user", "list", "db"],
+        &["version"],
+        &["man"],
+        &["help"],
+        &["--version"],
+        &["completions", "bash"],
+        &["import", "db", "shop.orders", "lines.ndjson", "--json"],
+        &["import", "new", "shop.orders", "lines.ndjson", "--json"],
+        &["export", "db", "shop.orders", "exported", "--json"],
+        &["dump", "db", "dumped", "--json"],
+        &["restore", "new", "--archive", "archive", "--json"],
+        &["compact", "db", "--json"],
+        &["backup", "db", "copy", "--json"],
+    ] {
+        let output = closed(words);
+        complains(&output, 1, "standard output is closed");
+        assert_eq!(fixture.files(), before, "{words:?}");
+    }
+    fixture.check(&["--fields", "_id", "--format", "csv"], "_id\n0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    // What prints nothing needs none.
+    for words in [
+        &["import", "db", "shop.others", "lines.ndjson"][..],
+        #[cfg(feature = "shell")]
+        &["export", "db", "shop.orders", "exported", "--filter", "{_id: 1}"],
+        &["backup", "db", "copy"],
+        &["compact", "db"],
+    ] {
+        let output = closed(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+    }
+    // And a closed input is not an empty one.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" <&-", "sh", env!("CARGO_BIN_EXE_cairn")]);
+    command.args(["import", "db", "shop.others", "--format", "ndjson"]).current_dir(fixture.folder.path());
+    complains(&command.output().expect("it works"), 1, "standard input: it is closed");
+}

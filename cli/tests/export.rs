@@ -178,7 +178,7 @@ fn files_are_whole_or_absent() {
     on_both(&[doc! { "_id": 1 }], |fixture| {
         assert!(fixture.export(&["shop.orders", "a.ndjson"]).status.success());
         assert_eq!(read(&fixture.path("a.ndjson")), b"{\"_id\":1}\n");
-        fixture.refused(&["shop.orders", "a.ndjson", "--filter", r#"{"_id":2}"#], 1, "--overwrite");
+        fixture.refused(&["shop.orders", "a.ndjson", "--filter", r#"{"_id":2}"#], 2, "--overwrite");
         assert_eq!(read(&fixture.path("a.ndjson")), b"{\"_id\":1}\n");
         fixture.refused(&["shop.orders", "b.ndjson", "--filter", r#"{"$x":1}"#], 1, "$x");
         fixture.refused(&["shop.orders", "absent/b.ndjson"], 1, "absent/b.ndjson");

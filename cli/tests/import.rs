@@ -529,7 +529,7 @@ fn nothing_is_dropped_for_an_input_that_is_wrong() {
         std::fs::write(fixture.path("good.csv.rejects.ndjson"), "x").unwrap();
         fixture.import_refused(
             &["shop.orders", "good.csv", "--drop"],
-            1,
+            2,
             "good.csv.rejects.ndjson is there already",
         );
         assert_eq!(fixture.documents(), [doc! { "_id": 1 }]);

@@ -286,7 +286,7 @@ fn rejects_go_where_they_are_wanted() {
         counts(&fixture.report(3, &["a.ndjson", "--rejects", "mine"]), &[("rejected", 1)]);
         assert_eq!(fixture.rejects("mine").len(), 1);
         assert_eq!(fixture.files(), ["a.ndjson", "mine"]);
-        complains(&fixture.import(&["a.ndjson", "--rejects", "mine"]), 1, "mine is there already");
+        complains(&fixture.import(&["a.ndjson", "--rejects", "mine"]), 2, "mine is there already");
         let input = ["a.ndjson", "--rejects", "./a.ndjson", "--overwrite"];
         complains(&fixture.import(&input), 2, "./a.ndjson is an input and cannot have rejects");
         let child = fixture.run("import", &["shop.orders", "--format", "ndjson"]);

@@ -116,6 +116,34 @@ fn a_folder_that_does_not_open_for_its_damage_is_damaged() {
     complains(&run(&fixture, "verify", &[]), 4, "CURRENT");
 }
 
+/// It was called no database, or one of another format, which is looked for elsewhere than in a backup.
+#[test]
+fn a_damaged_marker_is_damage_and_another_format_is_not() {
+    let fixture = filled();
+    let marker = fixture.path("db").join("CAIRNDB");
+    let whole = std::fs::read(&marker).expect("it works");
+    for (damaged, words) in [
+        (&b""[..], "CAIRNDB"),
+        (b"CairnDB form", "CAIRNDB"),
+        (b"\xff\xfe\xfd", "CAIRNDB"),
+        (b"CairnDB format 4x\n", "4x"),
+        (b"CairnDB format 04\n", "04"),
+    ] {
+        std::fs::write(&marker, damaged).expect("it works");
+        complains(&run(&fixture, "verify", &[]), 4, words);
+        complains(&run(&fixture, "export", &["shop.orders"]), 6, words);
+    }
+    std::fs::write(&marker, b"CairnDB format 77\n").expect("it works");
+    complains(&run(&fixture, "verify", &[]), 6, "77");
+    // A file of that name alone makes no store.
+    std::fs::write(&marker, whole).expect("it works");
+    std::fs::create_dir(fixture.path("other")).expect("it works");
+    std::fs::write(fixture.path("other").join("CAIRNDB"), b"mine").expect("it works");
+    let other = cairn().arg("verify").arg(fixture.path("other")).output().expect("it works");
+    complains(&other, 6, "CAIRNDB");
+    assert_eq!(run(&fixture, "verify", &[]).status.code(), Some(0));
+}
+
 #[test]
 fn what_is_no_store_or_no_folder_is_refused() {
     let fixture = filled();
@@ -132,7 +160,7 @@ fn what_is_no_store_or_no_folder_is_refused() {
     );
     complains(&run(&fixture, "verify", &["--bytes-per-second", "0"]), 2, "--bytes-per-second");
     let target = fixture.path("db");
-    complains(&run(&fixture, "salvage", &[target.to_str().expect("it is text")]), 1, "db");
+    complains(&run(&fixture, "salvage", &[target.to_str().expect("it is text")]), 2, "db");
     let mut served = filled();
     served.serve();
     complains(&run(&served, "verify", &[]), 2, "give it the folder");

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use cairndb::bson::{RawBson, RawBsonRef, doc};
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use rquickjs::{Ctx, Value};
 
 use crate::argument::content;
@@ -47,6 +48,7 @@ Examples:
       what the search would look at")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// An expression, as `db.orders.find()`; with `--collection` a filter, or a pipeline if it is an array. `@FILE` reads a
     /// file, and `-` standard input.
@@ -105,6 +107,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = query(arguments, &signals, &mut printed, &mut missing);
         signals.judge(done, format!("interrupted after {printed} documents"))
     });
+    let done = done.map_err(|mut failure| {
+        // A server was lost in the middle.
+        if failure.exit == Exit::NoStore && printed > 0 {
+            failure.message = format!("{}: {printed} documents were printed until then", failure.message);
+        }
+        failure
+    });
     let mut report = Report {
         command: "query",
         elapsed: started.elapsed(),
@@ -130,10 +139,9 @@ fn query(
     if arguments.canonical && !matches!(arguments.form(), Form::Ndjson | Form::Json) {
         return Err(Failure::usage("--canonical is for the formats ndjson and json"));
     }
-    let text = content("EXPRESSION", &arguments.expression)?;
+    let text = content("EXPRESSION", &arguments.expression, signals)?;
     let mut warn = |line: &str| arguments.talk.warn(line);
-    let store =
-        Session::open(&arguments.store, &arguments.access, Writes::WhenAsked, &signals.token, &mut warn)?;
+    let store = Session::open(&arguments.store, &arguments.access, Writes::WhenAsked, signals, &mut warn)?;
     let database = match &arguments.db {
         Some(name) => name.clone(),
         None => only_database(databases(&store)?)?,

@@ -229,7 +229,7 @@ fn check_name(name: &Path, may_replace: bool) -> Result<(), Failure> {
     } else {
         format!("{shown} is there already, and not empty: give --overwrite to replace a dump")
     };
-    Err(Failure::new(Exit::Failed, message))
+    Err(Failure::usage(message))
 }
 
 /// Whether a directory has nothing but what a dump has: nothing else may be removed.

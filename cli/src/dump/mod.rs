@@ -50,6 +50,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = dump(arguments, &signals, &mut told);
         signals.judge(done, "interrupted: nothing was dumped")
     });
+    let read = told.counts.documents.load(Ordering::Relaxed);
+    let done = done.map_err(|mut failure| {
+        // A server was lost in the middle.
+        if failure.exit == Exit::NoStore && read > 0 {
+            failure.message = format!("{}: {read} documents were read until then", failure.message);
+        }
+        failure
+    });
     let done = done.and_then(|()| match told.left_out.len() {
         0 => Ok(()),
         left_out => Err(Failure::new(Exit::Partly, format!("{left_out} collections were left out"))),
@@ -101,8 +109,7 @@ fn dump(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<(),
     // Everything that can be wrong with the command line is found before anything is opened or made.
     let (place, filter) = (arguments.place()?, arguments.filter(signals)?);
     let talk = &arguments.talk;
-    let store =
-        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
+    let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut |line| talk.warn(line))?;
     let store = &*store;
     let moment = if store.is_of_one_moment() { Moment::One } else { Moment::Each };
     told.moment = Some(moment);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cairndb::bson::Document;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::argument::content;
 use crate::clause;
@@ -37,6 +38,7 @@ Examples:
       some documents of one collection")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(super) store: String,
     /// The directory to make.
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]
@@ -74,7 +76,8 @@ impl Arguments {
     }
 
     pub(super) fn filter(&self, signals: &Signals) -> Result<Option<Document>, Failure> {
-        let parsed = |text: &String| clause::document("--filter", &content("--filter", text)?, signals);
+        let parsed =
+            |text: &String| clause::document("--filter", &content("--filter", text, signals)?, signals);
         self.filter.as_ref().map(parsed).transpose()
     }
 }

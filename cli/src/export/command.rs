@@ -44,7 +44,7 @@ impl Selection {
     /// The command that has the documents as its result.
     pub(super) fn command(&self, collection: &str, signals: &Signals) -> Result<RawDocumentBuf, Failure> {
         let mut command = if let Some(pipeline) = &self.pipeline {
-            let stages = clause::array("--pipeline", &content("--pipeline", pipeline)?, signals)?;
+            let stages = clause::array("--pipeline", &content("--pipeline", pipeline, signals)?, signals)?;
             refuse_writing(&stages)?;
             doc! { "aggregate": collection, "pipeline": stages, "cursor": {} }
         } else {
@@ -68,7 +68,7 @@ impl Selection {
         for (name, text) in documents {
             if let Some(text) = text {
                 let option = format!("--{name}");
-                command.insert(name, clause::document(&option, &content(&option, text)?, signals)?);
+                command.insert(name, clause::document(&option, &content(&option, text, signals)?, signals)?);
             }
         }
         for (name, number) in [("skip", self.skip), ("limit", self.limit)] {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cairndb::bson::{RawDocument, doc};
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::command::{count, raw};
 use crate::extended_json::Mode;
@@ -51,6 +52,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// The database and the collection, with a dot between them.
     #[arg(value_name = "DB.COLLECTION")]
@@ -101,6 +103,17 @@ struct Counts {
     is_wanted: bool,
 }
 
+impl Counts {
+    /// The failure, with what was done before a server was lost.
+    fn told(&self, mut failure: Failure) -> Failure {
+        if failure.exit == Exit::NoStore && self.exported > 0 {
+            failure.message =
+                format!("{}: {} documents were read until then", failure.message, self.exported);
+        }
+        failure
+    }
+}
+
 /// Runs the command and reports. Returns the exit status if not all was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
@@ -110,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = export(arguments, &signals, &mut counts);
         signals.judge(done, format!("interrupted after {} documents", counts.exported))
     });
+    let done = done.map_err(|failure| counts.told(failure));
     let done = done.and_then(|()| match counts.lossy {
         0 => Ok(()),
         lossy => {
@@ -144,8 +158,7 @@ fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Resu
     let mut form = choice::form(arguments)?;
     let command = arguments.selection.command(collection, signals)?;
     let talk = &arguments.talk;
-    let store =
-        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
+    let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut |line| talk.warn(line))?;
     check_collection(&*store, database, collection)?;
     let total =
         if arguments.selection.is_everything() { estimate(&*store, database, collection) } else { None };

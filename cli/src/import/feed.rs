@@ -20,6 +20,7 @@ use formats::split::{Chunk, Record, Splitter};
 use crate::compressed::Stream;
 use crate::failure::{Exit, Failure};
 use crate::import::identity::Identity;
+use crate::interruptible::is_by_signal;
 
 /// Bytes that are split and not yet taken. One chunk that is larger goes alone.
 const UNDER_WAY_BYTES: usize = 8 << 20;
@@ -80,6 +81,8 @@ pub(super) enum Next {
     /// Nothing yet.
     Wait,
     End,
+    /// A signal has ended the wait for more. What had come is parsed, but for a record that was not whole.
+    Interrupted,
 }
 
 /// The records of one input, in their order.
@@ -133,6 +136,7 @@ impl Feed {
         if self.waiting.is_none() {
             match self.queue.recv_timeout(LOOK) {
                 Ok(Promise::Parsed(promised)) => self.waiting = Some(promised),
+                Ok(Promise::Failed(error)) if is_by_signal(&error) => return Ok(Next::Interrupted),
                 Ok(Promise::Failed(error)) => return Err(Failure::io("the input", &error)),
                 Err(RecvTimeoutError::Timeout) => return Ok(Next::Wait),
                 Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),

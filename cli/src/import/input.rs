@@ -11,6 +11,8 @@ use formats::split::Splitter;
 
 use crate::compressed::{Stream, counted, decompressed, peek};
 use crate::failure::Failure;
+use crate::interruptible::Interruptible;
+use crate::signals::Signals;
 
 /// What is looked at for the format.
 const FIRST_BYTES: usize = 64 << 10;
@@ -75,12 +77,12 @@ impl Input {
     }
 
     /// Opens the input. Its format is the one that is given, or that of its name, or that of its first bytes.
-    pub(super) fn open(&self, format: Option<FileFormat>) -> Result<Source, Failure> {
+    pub(super) fn open(&self, format: Option<FileFormat>, signals: &Signals) -> Result<Source, Failure> {
         let name = self.name();
         let failed = |error: std::io::Error| Failure::io(&name, &error);
         let raw: Stream = match self {
-            Self::Standard => Box::new(std::io::stdin()),
-            Self::File(path) => Box::new(File::open(path).map_err(failed)?),
+            Self::Standard => Box::new(Interruptible::standard(signals).map_err(failed)?),
+            Self::File(path) => Box::new(Interruptible::open(path, signals).map_err(failed)?),
         };
         let (counted, position) = counted(raw);
         let mut stream = decompressed(counted).map_err(failed)?;

@@ -20,7 +20,7 @@ use crate::import::foresee::{foreseen, foreseen_of_nothing};
 use crate::import::input::{Input, Source};
 use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
-use crate::import::trail::{Mark, Trail};
+use crate::import::trail::{Mark, Trail, refuse_pipes};
 use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
@@ -125,8 +125,12 @@ impl<'a> Importer<'a> {
         columns: &TableRecipe,
         signals: &Signals,
     ) -> Result<(), Failure> {
-        let mut first = self.check(inputs, columns)?;
         let arguments = self.arguments;
+        if arguments.resume {
+            // Before anything is waited for that would be refused then.
+            refuse_pipes(inputs)?;
+        }
+        let mut first = self.check(inputs, columns, signals)?;
         if arguments.resume {
             self.trail = Some(Trail::open(inputs, &arguments.lasting())?);
         }
@@ -142,7 +146,7 @@ impl<'a> Importer<'a> {
             check_place(&arguments.store)?;
             None
         } else {
-            Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)
+            Some(open_for_writing(&arguments.store, &arguments.access, signals, &mut warn)?)
         };
         let store = store.as_deref();
         let looked_into = self.look_into(target, signals)?;
@@ -156,7 +160,7 @@ impl<'a> Importer<'a> {
         for (index, input) in inputs.iter().enumerate().skip(self.settled.input) {
             let ready = match first.take().filter(|_| index == 0) {
                 Some(ready) => ready,
-                None => self.open(input, columns)?,
+                None => self.open(input, columns, signals)?,
             };
             let mut work =
                 Work { target, store, looked_into, signals, progress: &mut progress, index, input };
@@ -178,7 +182,7 @@ impl<'a> Importer<'a> {
         if !arguments.dry_run || target.mode == Mode::Insert || is_empty {
             return Ok(None);
         }
-        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn).map(Some)
+        open_for_reading(&arguments.store, &arguments.access, signals, &mut warn).map(Some)
     }
 
     /// Prepares the store: for an import that goes on, what is there stays.
@@ -264,15 +268,20 @@ impl<'a> Importer<'a> {
 
     /// Opens every file and reads its header, before a store is made for them and before anything is dropped. Returns the
     /// first input, which stays open: what is read from a pipe is gone.
-    fn check(&self, inputs: &[Input], columns: &TableRecipe) -> Result<Option<Ready>, Failure> {
+    fn check(
+        &self,
+        inputs: &[Input],
+        columns: &TableRecipe,
+        signals: &Signals,
+    ) -> Result<Option<Ready>, Failure> {
         for input in inputs.iter().skip(1).filter(|input| input.len().is_some()) {
-            self.open(input, columns)?;
+            self.open(input, columns, signals)?;
         }
-        inputs.first().map(|first| self.open(first, columns)).transpose()
+        inputs.first().map(|first| self.open(first, columns, signals)).transpose()
     }
 
-    fn open(&self, input: &Input, columns: &TableRecipe) -> Result<Ready, Failure> {
-        let mut source = input.open(self.arguments.format.map(Format::read))?;
+    fn open(&self, input: &Input, columns: &TableRecipe, signals: &Signals) -> Result<Ready, Failure> {
+        let mut source = input.open(self.arguments.format.map(Format::read), signals)?;
         let table = columns.of(&mut source)?;
         Ok(Ready { source, table })
     }
@@ -319,11 +328,18 @@ impl<'a> Importer<'a> {
         // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
         let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
-        while work.signals.received().is_none() {
+        // What was read from a pipe is gone, so all of it that fits into the batch is stored before a signal ends the import;
+        // its reader then waits for nothing more.
+        let is_kept = work.input.len().is_some();
+        while !is_kept || work.signals.received().is_none() {
             work.progress.set(before + position.load(Ordering::Relaxed));
             let parsed = match feed.next()? {
                 Next::Parsed(parsed) => Rc::new(parsed),
                 Next::Wait => continue,
+                Next::Interrupted => {
+                    self.commit(work, &batch.take(), Level::Durable)?;
+                    return Ok(Flow::Interrupted);
+                }
                 Next::End => {
                     let flow = self.commit(work, &batch.take(), Level::Durable)?;
                     let is_empty = position.load(Ordering::Relaxed) == 0;

@@ -68,6 +68,14 @@ struct State {
     done: bool,
 }
 
+/// Refuses inputs that cannot be read again.
+pub(super) fn refuse_pipes(inputs: &[Input]) -> Result<(), Failure> {
+    match inputs.iter().find(|input| input.len().is_none()) {
+        Some(pipe) => Err(Failure::usage(format!("{} cannot be resumed", pipe.name()))),
+        None => Ok(()),
+    }
+}
+
 /// The state of an import, in memory and in its file.
 pub(super) struct Trail {
     path: PathBuf,

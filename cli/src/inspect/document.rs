@@ -12,6 +12,7 @@ use crate::grid;
 use crate::inspect::options::{Arguments, Looked};
 use crate::output::print;
 use crate::signals::Signals;
+use crate::store::folder::not_opened;
 use crate::store::{namespace, open_folder_for_reading};
 
 pub(super) fn look(
@@ -22,7 +23,8 @@ pub(super) fn look(
 ) -> Result<(), Failure> {
     let (database, collection) = namespace(&arguments.scope)?;
     let memory = arguments.access.memory;
-    let client: Client = open_folder_for_reading("inspect --id", &arguments.store, memory, &signals.token)??;
+    let client: Client = open_folder_for_reading("inspect --id", &arguments.store, memory, &signals.token)?
+        .map_err(|error| not_opened(std::path::Path::new(&arguments.store), error))?;
     let found: Collection<Document> = client.database(database).collection(collection);
     let shown = arguments.id.as_deref().unwrap_or_default();
     let Some(found) = found.inspect_document(id).run()? else {

@@ -42,7 +42,7 @@ pub(super) fn look(
     signals: &Signals,
     looked: &mut Looked,
 ) -> Result<(), Failure> {
-    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut warn)?;
     match asked.collection {
         Some(collection) => check_collection(&*store, asked.database, collection)?,
         None => check_database(&*store, asked.database)?,

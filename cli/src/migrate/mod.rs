@@ -78,7 +78,7 @@ struct Opened {
 
 fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
     let option = if arguments.direction() == Direction::ToCluster { "--to" } else { "--from" };
-    let cluster = open_server(option, arguments.cluster(), &arguments.access, &mut warn)?;
+    let cluster = open_server(option, arguments.cluster(), &arguments.access, signals, &mut warn)?;
     let access = arguments.access.with_password_file(arguments.store_password_file.as_deref());
     let name = arguments.store.as_str();
     let store = match (arguments.plan, arguments.direction()) {
@@ -87,10 +87,10 @@ fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
             check_place(name)?;
             None
         }
-        (true, _) => Some(open_for_reading(name, &access, &signals.token, &mut warn)?),
+        (true, _) => Some(open_for_reading(name, &access, signals, &mut warn)?),
         // For this process alone, so that no other writes to it meanwhile.
-        (false, Direction::ToCluster) => Some(open_existing(name, &access, &mut warn)?),
-        (false, Direction::FromCluster) => Some(open_for_writing(name, &access, &mut warn)?),
+        (false, Direction::ToCluster) => Some(open_existing(name, &access, signals, &mut warn)?),
+        (false, Direction::FromCluster) => Some(open_for_writing(name, &access, signals, &mut warn)?),
     };
     Ok(Opened { store, cluster })
 }
@@ -254,7 +254,8 @@ impl Told {
         };
         let documents = load(&tally.documents);
         let is_begun = load(&tally.collections) + documents > 0;
-        let is_failed = |failure: &&mut Failure| failure.exit == Exit::Failed && is_begun;
+        let is_failed =
+            |failure: &&mut Failure| matches!(failure.exit, Exit::Failed | Exit::NoStore) && is_begun;
         if let Some(failure) = report.failure.as_mut().filter(is_failed) {
             let message = &failure.message;
             failure.message = format!(

@@ -90,7 +90,8 @@ fn report(
         found: Vec::new(),
         failure: done.err(),
     };
-    let is_failed = |failure: &&mut Failure| failure.exit == Exit::Failed && told != NOTHING;
+    let is_failed =
+        |failure: &&mut Failure| matches!(failure.exit, Exit::Failed | Exit::NoStore) && told != NOTHING;
     if let Some(failure) = report.failure.as_mut().filter(is_failed) {
         failure.message = format!("{}: restored until then: {told}", failure.message);
     }
@@ -116,7 +117,7 @@ impl Restore<'_> {
     fn run(&self) -> Result<(), Failure> {
         let arguments = self.arguments;
         // All that a dump says of itself is read before the store is opened or made.
-        let (mut source, described) = Source::open(arguments.place()?)?;
+        let (mut source, described) = Source::open(arguments.place()?, self.signals)?;
         let mut plan = Plan::new(described, arguments)?;
         let sequences = source.carried.take().map(|carried| carried.sequences).unwrap_or_default();
         let numberings = self.numberings(sequences)?;
@@ -129,7 +130,7 @@ impl Restore<'_> {
             check_place(&arguments.store)?;
             None
         } else {
-            Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)
+            Some(open_for_writing(&arguments.store, &arguments.access, self.signals, &mut warn)?)
         };
         let store = store.as_deref();
         let existing = store.map(|store| self.begin(store, &plan, &numberings)).transpose()?;
@@ -241,7 +242,7 @@ impl Restore<'_> {
         // A pipe cannot be read again.
         let place = self.arguments.place()?;
         if !differing.is_empty() && place != DumpPlace::Standard {
-            let (mut source, _) = Source::open(place)?;
+            let (mut source, _) = Source::open(place, self.signals)?;
             differing::name(store, &mut source, plan, &differing, self.tally)?;
         }
         for numbering in numberings {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
+
 use crate::dumped::DumpPlace;
 use crate::failure::Failure;
 use crate::patterns::{Namespaces, Rename};
@@ -34,6 +36,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(super) store: String,
     /// The directory of the dump.
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]

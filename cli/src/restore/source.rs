@@ -1,7 +1,6 @@
 //! Where a dump comes from. A directory is read file by file, and then looks like an archive whose segments do not
 //! alternate.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +14,11 @@ use formats::dump::stream::{DocumentStream, DumpError};
 use crate::compressed::{Stream, counted, decompressed};
 use crate::dumped::DumpPlace;
 use crate::failure::{Exit, Failure};
+use crate::interruptible::Interruptible;
 use crate::restore::directory::{Listed, list};
 use crate::restore::file::{BUFFER_BYTES, open, refused};
 use crate::restore::plan::{Described, Plan};
+use crate::signals::Signals;
 
 /// A dump that is open.
 pub(super) struct Source {
@@ -54,22 +55,24 @@ struct Open {
 
 impl Source {
     /// Opens a dump. Returns what it has, in the order of its positions.
-    pub(super) fn open(place: DumpPlace<'_>) -> Result<(Self, Vec<Described>), Failure> {
+    pub(super) fn open(place: DumpPlace<'_>, signals: &Signals) -> Result<(Self, Vec<Described>), Failure> {
         match place {
             DumpPlace::Directory(path) => Self::directory(path),
             DumpPlace::Archive(path) => {
                 let name = path.display().to_string();
                 let failed = |error: std::io::Error| Failure::io(&name, &error);
-                let file = File::open(path).map_err(failed)?;
-                let metadata = file.metadata().map_err(failed)?;
+                let metadata = std::fs::metadata(path).map_err(failed)?;
                 if metadata.is_dir() {
                     return Err(Failure::usage(format!("{name} is a directory: leave out --archive")));
                 }
                 let len = metadata.is_file().then_some(metadata.len());
+                let file = Interruptible::open(path, signals).map_err(failed)?;
                 Self::archive(name.clone(), Box::new(file), len)
             }
             DumpPlace::Standard => {
-                Self::archive("standard input".to_owned(), Box::new(std::io::stdin()), None)
+                let name = "standard input";
+                let input = Interruptible::standard(signals).map_err(|error| Failure::io(name, &error))?;
+                Self::archive(name.to_owned(), Box::new(input), None)
             }
         }
     }

@@ -101,7 +101,7 @@ impl Engine {
             store: RefCell::new(target.store),
             store_name: target.store_name,
             database: target.database,
-            output: RefCell::new(Output::open(None, false)?),
+            output: RefCell::new(Output::standard()?),
             is_seen: std::io::stdout().is_terminal(),
             ended: RefCell::new(None),
             signals: RefCell::new(signals),

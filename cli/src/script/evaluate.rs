@@ -7,6 +7,8 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Value};
 
 use crate::failure::Failure;
+use crate::interruptible::Interruptible;
+use crate::signals::Signals;
 
 /// The largest script.
 const SCRIPT_BYTES_MAX: u64 = 64 << 20;
@@ -44,8 +46,8 @@ fn settled<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js
 const FILE_NAMES: [&str; 2] = ["__filename", "__dirname"];
 
 /// Runs a script from a file. Returns why it could not be read.
-pub(super) fn run_file(ctx: &Ctx<'_>, path: &Path) -> rquickjs::Result<Option<String>> {
-    match read_script(path) {
+pub(super) fn run_file(ctx: &Ctx<'_>, path: &Path, signals: &Signals) -> rquickjs::Result<Option<String>> {
+    match read_script(path, signals) {
         Ok(text) => run_script(ctx, path, &text).map(|()| None),
         Err(failure) => Ok(Some(failure.message)),
     }
@@ -70,12 +72,12 @@ pub(super) fn run_script(ctx: &Ctx<'_>, path: &Path, text: &str) -> rquickjs::Re
 }
 
 /// The text of a script, without a line that tells the system how to run it.
-pub(crate) fn read_script(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_script(path: &Path, signals: &Signals) -> Result<String, Failure> {
     use std::io::Read as _;
 
     let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = Interruptible::open(path, signals).map_err(failed)?;
     file.take(SCRIPT_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > SCRIPT_BYTES_MAX {
         return Err(Failure::usage(format!("{}: a script has at most 64 MiB", path.display())));

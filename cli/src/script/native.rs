@@ -146,7 +146,11 @@ fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Res
         }
     };
     native.set("sleep", Function::new(ctx.clone(), sleep)?)?;
-    let load = move |ctx: Ctx<'js>, path: String| run_file(&ctx, std::path::Path::new(&path));
+    let own = Rc::clone(shared);
+    let load = move |ctx: Ctx<'js>, path: String| {
+        let signals = own.signals.borrow().clone();
+        run_file(&ctx, std::path::Path::new(&path), &signals)
+    };
     native.set("load", Function::new(ctx.clone(), load)?)
 }
 

@@ -7,12 +7,14 @@ mod mongosh;
 mod statement;
 mod terminal;
 
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use clap::builder::NonEmptyStringValueParser;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::{Exit, Failure};
+use crate::interruptible::Interruptible;
 use crate::listing::databases;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
@@ -48,6 +50,7 @@ Examples:
       MongoDB's own shell, on a server that ends with it")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// Scripts to run, in this order.
     #[arg(value_name = "SCRIPT")]
@@ -107,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
-    let open = |writes| Session::open(&arguments.store, &arguments.access, writes, &signals.token, &mut warn);
+    let open = |writes| Session::open(&arguments.store, &arguments.access, writes, signals, &mut warn);
     if arguments.read_only {
         return Ok(Opened { session: open(Writes::Refused)?, is_read_only: true });
     }
@@ -164,11 +167,16 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
     // Scripts that cannot be read are found before anything runs.
     let mut scripts = Vec::new();
     for path in &arguments.scripts {
-        scripts.push((path.as_path(), read_script(path)?));
+        let text = signals.judge(read_script(path, &signals), "interrupted")?;
+        scripts.push((path.as_path(), text));
     }
-    let opened = open(arguments, &signals)?;
+    let opened = open(arguments, &signals).and_then(|opened| {
+        let database = database(arguments, &opened.session)?;
+        Ok((opened, database))
+    });
+    let (opened, database) = signals.judge(opened, "interrupted")?;
     let target = Target {
-        database: database(arguments, &opened.session)?,
+        database,
         store: Box::new(opened.session),
         store_name: shown_name(&arguments.store),
         keeps_read: false,
@@ -240,8 +248,12 @@ fn words(engine: &Engine, text: &str) -> Result<Option<String>, Stopped> {
 
 /// Runs the statements of standard input, up to the first that fails.
 fn from_input(engine: &Engine) -> Result<i32, Stopped> {
-    let failed = |error: std::io::Error| Stopped::Uncaught(Failure::io(INPUT, &error));
-    let mut input = std::io::stdin().lock();
+    let signals = engine.signals();
+    let failed = |error: std::io::Error| match signals.received() {
+        Some(exit) => Stopped::Signal(exit),
+        None => Stopped::Uncaught(Failure::io(INPUT, &error)),
+    };
+    let mut input = BufReader::new(Interruptible::standard(&signals).map_err(failed)?);
     let (mut text, mut first, mut line) = (String::new(), 0, 0);
     loop {
         let read = input.read_line(&mut text).map_err(failed)?;

@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &Arguments, more: &[String]) -> Result<i32, Failure
         }
         return hand_over(&arguments.store, more);
     }
-    let signals = Signals::idle();
+    let signals = Signals::idle()?;
     let opened = open(arguments, &signals)?;
     let database = database(arguments, &opened.session)?;
     let private = PrivateFolder::make()?;

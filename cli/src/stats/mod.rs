@@ -7,6 +7,7 @@ mod watch;
 use std::time::Instant;
 
 use cairndb::bson::Bson;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -35,6 +36,7 @@ Examples:
       what the server does, a line every five seconds")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// A database, or a collection in it, if not everything is meant.
     #[arg(value_name = "DB[.COLLECTION]")]
@@ -88,8 +90,7 @@ fn stats(
     // What is wrong with the command line is found before anything is opened.
     let scope = arguments.scope.as_deref().map_or(Ok(Scope::default()), Scope::parse)?;
     let talk = &arguments.talk;
-    let store =
-        open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut |line| talk.warn(line))?;
+    let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut |line| talk.warn(line))?;
     if let Some(seconds) = arguments.watch {
         if store.folder()?.is_some() {
             return Err(Failure::usage(

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{
-    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor, SystemCollection,
+    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor, ErrorKind,
+    SystemCollection,
 };
 use cairndb_server::{UserError, Users};
 use query::code::Code;
@@ -21,6 +22,9 @@ use crate::store::{
 const ATTEMPTS: u32 = 5;
 /// What a sort, a group or a join holds before it goes on in temporary files. The tool says that it takes little beside the store.
 const STAGE_MEMORY: usize = 32 << 20;
+
+/// What is told besides where there is no store.
+const MAKERS: &str = "; cairn import, restore, migrate --from, serve and user add make one";
 
 /// What becomes of a folder that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +46,8 @@ impl Folder {
         memory: Option<usize>,
         token: &CancellationToken,
     ) -> Result<Self, Failure> {
-        Ok(Self { client: open_for_reading(path, memory, token)?, is_read_only: true })
+        let opened = open_for_reading(path, memory, token);
+        Ok(Self { client: opened.map_err(|error| not_opened(path, error))?, is_read_only: true })
     }
 
     /// A store without a folder.
@@ -99,9 +104,18 @@ pub(super) fn open_for_reading(
     }
 }
 
-/// Why a folder was not opened; if another process has it open, with a way to reach the store all the same.
+/// Why a folder was not opened: if another process has it open, with a way to reach the store all the same, and if there is
+/// none, with what makes one.
 pub(crate) fn not_opened(path: &Path, error: cairndb::Error) -> Failure {
-    if error.is_already_open() { elsewhere(path) } else { error.into() }
+    if error.is_already_open() {
+        return elsewhere(path);
+    }
+    let is_absent = matches!(error.kind(), ErrorKind::NotFound { .. });
+    let mut failure = Failure::from(error);
+    if is_absent {
+        failure.message.push_str(MAKERS);
+    }
+    failure
 }
 
 /// The error for a folder that another process has open, with a way to reach it all the same.
@@ -196,6 +210,8 @@ impl Store for Folder {
         let report = backup.run().map_err(|error| {
             if error.is_corruption() {
                 Failure::new(Exit::Different, error.to_string())
+            } else if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
+                Failure::usage(error.to_string())
             } else {
                 error.into()
             }

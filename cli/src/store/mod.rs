@@ -3,7 +3,7 @@
 //! Every command is written once, over [`Store`], in database commands; so what works on a folder works on a
 //! server. Nothing above this module may name a kind of store.
 
-#[cfg(all(feature = "remote", feature = "shell"))]
+#[cfg(feature = "remote")]
 mod ahead;
 pub(crate) mod folder;
 mod place;
@@ -11,6 +11,8 @@ mod place;
 mod refused;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
+#[cfg(feature = "remote")]
+mod server;
 #[cfg(feature = "shell")]
 pub(crate) mod session;
 #[cfg(all(feature = "remote", feature = "shell"))]
@@ -26,6 +28,7 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 
 use crate::failure::Failure;
+use crate::password;
 use crate::signals::Signals;
 use crate::store::place::Place;
 pub(crate) use crate::store::place::refuse_absent_socket;
@@ -172,6 +175,11 @@ impl Access {
         let file = file.map(Path::to_owned).or_else(|| self.password_file.clone());
         Self { memory: self.memory, password_file: file }
     }
+
+    /// Refuses a file of a password that cannot be read, also where none is asked for.
+    fn check(&self, signals: &Signals) -> Result<(), Failure> {
+        self.password_file.as_deref().map_or(Ok(()), |file| password::given(Some(file), signals).map(drop))
+    }
 }
 
 /// The database and the collection of `DB.COLLECTION`, split at the first dot.
@@ -185,15 +193,16 @@ pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
 pub(crate) fn open_for_reading(
     name: &str,
     access: &Access,
-    token: &CancellationToken,
+    signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => {
             refuse_absent_socket(&path)?;
-            Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, token)?))
+            access.check(signals)?;
+            Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, &signals.token)?))
         }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
 }
 
@@ -222,13 +231,14 @@ pub(crate) fn open_server(
     option: &str,
     name: &str,
     access: &Access,
+    signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(_) => {
             Err(Failure::usage(format!("{option} takes a URI or a socket, and {name} is neither")))
         }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
 }
 
@@ -254,44 +264,57 @@ pub(crate) fn in_memory() -> Result<Box<dyn Store>, Failure> {
 pub(crate) fn open_for_writing(
     name: &str,
     access: &Access,
+    signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    open(name, access, folder::Absent::IsMade, warn)
+    open(name, access, folder::Absent::IsMade, signals, warn)
 }
 
 /// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
 pub(crate) fn open_existing(
     name: &str,
     access: &Access,
+    signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    open(name, access, folder::Absent::IsRefused, warn)
+    open(name, access, folder::Absent::IsRefused, signals, warn)
 }
 
 fn open(
     name: &str,
     access: &Access,
     absent: folder::Absent,
+    signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => {
             refuse_absent_socket(&path)?;
+            // Before a folder is made: a wrong option leaves none.
+            access.check(signals)?;
             Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?))
         }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
 }
 
 #[cfg(feature = "remote")]
-fn connect(place: &Place, access: &Access, warn: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, Failure> {
-    match place {
-        Place::Folder(path) | Place::Socket(path) => Ok(Box::new(remote::Remote::over_socket(path)?)),
-        Place::Uri(uri) => Ok(Box::new(remote::Remote::at(uri, access.password_file.as_deref(), warn)?)),
-    }
+fn connect(
+    place: &Place,
+    access: &Access,
+    signals: &Signals,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
+    Ok(Box::new(match place {
+        Place::Folder(path) | Place::Socket(path) => {
+            access.check(signals)?;
+            remote::Remote::over_socket(path, &signals.token)?
+        }
+        Place::Uri(uri) => remote::Remote::at(uri, access.password_file.as_deref(), signals, warn)?,
+    }))
 }
 
 #[cfg(not(feature = "remote"))]
-fn connect(_: &Place, _: &Access, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, Failure> {
+fn connect(_: &Place, _: &Access, _: &Signals, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, Failure> {
     Err(Failure::usage("this build of cairn opens folders only: it lacks the feature `remote`"))
 }

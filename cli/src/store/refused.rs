@@ -1,4 +1,4 @@
-//! Errors of MongoDB's driver as the tool's failures.
+//! Errors of MongoDB's driver as the tool tells them.
 
 use cairndb::bson::Document;
 use mongodb::error::{Error, ErrorKind};
@@ -9,9 +9,8 @@ use crate::failure::{Exit, Failure};
 /// What a store that is open for reading says to a write.
 const READ_ONLY: &str = "the database was opened read-only";
 
-/// The failure that an error of the driver is. A refused command has its code and the whole reply.
-pub(super) fn failure(error: &Error) -> Failure {
-    let told = error.kind.to_string();
+/// The failure of what a server has refused. A refused command has its code and the whole reply.
+pub(super) fn refusal(error: &Error) -> Failure {
     if let ErrorKind::Command(command) = error.kind.as_ref() {
         // The same words as of a folder, which is no server's choice.
         let hint = if Code::ILLEGAL_OPERATION == command.code && command.message == READ_ONLY {
@@ -26,8 +25,40 @@ pub(super) fn failure(error: &Error) -> Failure {
             ..Failure::new(Exit::Failed, format!("{}{hint}", command.message))
         };
     }
-    if let ErrorKind::ServerSelection { .. } = error.kind.as_ref() {
-        return Failure::new(Exit::NoStore, format!("no server can be reached: {told}"));
+    Failure::new(Exit::Failed, reason(error))
+}
+
+/// Why a server does not answer, or what else the driver says.
+pub(super) fn reason(error: &Error) -> String {
+    if let ErrorKind::Io(error) = error.kind.as_ref() {
+        return error.to_string();
     }
-    Failure::new(Exit::Failed, told)
+    if let ErrorKind::ServerSelection { message, .. } = error.kind.as_ref() {
+        return innermost(message).unwrap_or("it does not answer").to_owned();
+    }
+    let told = error.kind.to_string();
+    innermost(&told).unwrap_or(&told).to_owned()
+}
+
+/// The driver's texts have the errors of connections within them, each as `Kind: …, labels: …`. The last one is the cause.
+fn innermost(told: &str) -> Option<&str> {
+    let (_, last) = told.rsplit_once("Kind: ")?;
+    let cause = last.split(", labels: ").next().unwrap_or(last);
+    Some(cause.strip_prefix("I/O error: ").unwrap_or(cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_without_what_the_driver_has_around_it() {
+        let selection = "Server selection timeout: No available servers. Topology: { Type: Unknown, Servers: [ { Address: \
+                         a:1, Type: Unknown, Error: Kind: I/O error: Connection refused (os error 111), labels: {} } ] }";
+        assert_eq!(innermost(selection), Some("Connection refused (os error 111)"));
+        let cleared = "Connection pool for a:1 cleared because another operation failed with: Kind: An error occurred when \
+                       trying to execute a write operation: x, labels: {\"RetryableWriteError\"}, source: None";
+        assert_eq!(innermost(cleared), Some("An error occurred when trying to execute a write operation: x"));
+        assert_eq!(innermost("Server selection timeout: No available servers."), None);
+    }
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-#[cfg(feature = "shell")]
 use cairndb::CancellationToken;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error;
@@ -21,12 +20,11 @@ use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::password;
 use crate::signals::Signals;
-#[cfg(feature = "shell")]
 use crate::store::ahead::Ahead;
-use crate::store::refused::failure;
+use crate::store::server::Server;
 #[cfg(feature = "shell")]
 use crate::store::tail::Tail;
-use crate::store::waiting::wait;
+use crate::store::waiting::{Patience, wait};
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
@@ -35,48 +33,59 @@ use crate::store::{
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Remote {
-    client: Client,
+    server: Server,
     /// The collection that was written to last, with its database.
     written: Mutex<Option<(String, String)>>,
-    /// What ends calls, for those who want to go on after a signal.
-    #[cfg(feature = "shell")]
-    token: Option<CancellationToken>,
 }
 
 impl Remote {
-    pub(super) fn over_socket(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn over_socket(path: &Path, token: &CancellationToken) -> Result<Self, Failure> {
+        let name = path.display().to_string();
         // Tried first: the driver would look for a server that has ended until its time is over.
-        UnixStream::connect(path).map_err(|error| {
-            Failure::new(Exit::NoStore, format!("{}: no server listens: {error}", path.display()))
-        })?;
+        UnixStream::connect(path)
+            .map_err(|error| Failure::new(Exit::NoStore, format!("{name}: no server listens: {error}")))?;
         // Not by a URI: in one only a name that ends in `.sock` is a socket.
         let address = ServerAddress::Unix { path: path.to_owned() };
-        Self::connect(ClientOptions::builder().hosts(vec![address]).build())
+        Self::connect(ClientOptions::builder().hosts(vec![address]).build(), &name, token)
     }
 
     pub(super) fn at(
         uri: &str,
         password_file: Option<&Path>,
+        signals: &Signals,
         warn: &mut dyn FnMut(&str),
     ) -> Result<Self, Failure> {
         match credentials(uri) {
-            Credentials::None => Self::parsed(uri),
+            Credentials::None => Self::parsed(uri, &signals.token),
             Credentials::WithPassword => {
                 warn(
                     "the URI has a password, which every process of this machine can read: use --password-file",
                 );
-                Self::parsed(uri)
+                Self::parsed(uri, &signals.token)
             }
             Credentials::UserAlone { end } => {
-                let password = password(password_file)?;
+                let password = password(password_file, signals)?;
                 let (head, tail) = uri.split_at(end);
-                Self::parsed(&format!("{head}:{}{tail}", percent_encoded(password.as_bytes())))
+                let uri = format!("{head}:{}{tail}", percent_encoded(password.as_bytes()));
+                Self::parsed(&uri, &signals.token)
             }
         }
     }
 
-    fn parsed(uri: &str) -> Result<Self, Failure> {
-        Self::connect(ClientOptions::parse(uri).run().map_err(|error| unusable(&error))?)
+    fn parsed(uri: &str, token: &CancellationToken) -> Result<Self, Failure> {
+        let uri = uri.to_owned();
+        // A name of `mongodb+srv` is looked up here, which may take as long as a server.
+        let at_once = Patience { token: token.clone(), after: Duration::ZERO };
+        let options = wait(&at_once, move || Ok(ClientOptions::parse(uri).run()))?;
+        let options = options.map_err(|error| unusable(&error))?;
+        let hosts: Vec<String> = options.hosts.iter().map(ToString::to_string).collect();
+        Self::connect(options, &hosts.join(","), token)
+    }
+
+    fn connect(mut options: ClientOptions, name: &str, token: &CancellationToken) -> Result<Self, Failure> {
+        options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
+        let client = Client::with_options(options).map_err(|error| unusable(&error))?;
+        Ok(Self { server: Server::reach(client, name, token)?, written: Mutex::default() })
     }
 
     /// Runs a command that takes long. A signal ends the wait, and the server ends the command when this process has ended.
@@ -86,28 +95,8 @@ impl Remote {
         command: &Document,
         signals: &Signals,
     ) -> Result<Document, Failure> {
-        wait(&signals.token, self.call(database, raw(command)?))
-    }
-
-    /// A command that is run when this is called.
-    fn call(
-        &self,
-        database: &str,
-        command: RawDocumentBuf,
-    ) -> impl FnOnce() -> Result<Document, Failure> + Send + use<> {
-        let database = self.client.database(database);
-        move || database.run_raw_command(command).run().map_err(|error| failure(&error))
-    }
-
-    fn connect(mut options: ClientOptions) -> Result<Self, Failure> {
-        options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
-        let client = Client::with_options(options).map_err(|error| unusable(&error))?;
-        Ok(Self {
-            client,
-            written: Mutex::default(),
-            #[cfg(feature = "shell")]
-            token: None,
-        })
+        let at_once = Patience { token: signals.token.clone(), after: Duration::ZERO };
+        self.server.run(database, raw(command)?, &at_once)
     }
 }
 
@@ -117,12 +106,7 @@ impl Store for Remote {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             *written = Some((database.to_owned(), collection.to_owned()));
         }
-        let run = self.call(database, command);
-        #[cfg(feature = "shell")]
-        if let Some(token) = &self.token {
-            return wait(token, run);
-        }
-        run()
+        self.server.run(database, command, &self.server.patience)
     }
 
     fn sync(&self) -> Result<(), Failure> {
@@ -144,20 +128,18 @@ impl Store for Remote {
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         #[cfg(feature = "shell")]
         if is_tailable(&command) {
-            return Ok(Box::new(Tail::open(&self.client, database, command, self.token.as_ref())?));
+            return Ok(Box::new(Tail::open(&self.server, database, command)?));
         }
-        let database = self.client.database(database);
-        let open = move || database.run_raw_cursor_command(command).run().map_err(|error| failure(&error));
-        #[cfg(feature = "shell")]
-        if let Some(token) = &self.token {
-            return Ok(Box::new(Ahead::of(wait(token, open)?, token)?));
-        }
-        Ok(Box::new(open()?))
+        let (database, patience) = (self.server.client.database(database), self.server.impatience());
+        let opened = wait(&patience, move || Ok(database.run_raw_cursor_command(command).run()))?;
+        let cursor = opened.map_err(|error| self.server.failure(&error))?;
+        let cursor = Batches { server: self.server.clone(), cursor };
+        Ok(Box::new(Ahead::of(cursor, &patience.token)?))
     }
 
     #[cfg(feature = "shell")]
     fn use_token(&mut self, token: &CancellationToken) {
-        self.token = Some(token.clone());
+        self.server.end_at_once(token);
     }
 
     fn is_of_one_moment(&self) -> bool {
@@ -234,13 +216,19 @@ impl Store for Remote {
     }
 }
 
-impl Documents for Cursor<Document> {
+/// A cursor of the driver.
+struct Batches {
+    server: Server,
+    cursor: Cursor<Document>,
+}
+
+impl Documents for Batches {
     fn advance(&mut self) -> Result<bool, Failure> {
-        Self::advance(self).map_err(|error| failure(&error))
+        self.cursor.advance().map_err(|error| self.server.failure(&error))
     }
 
     fn current(&self) -> &RawDocument {
-        Self::current(self)
+        self.cursor.current()
     }
 }
 
@@ -267,12 +255,12 @@ fn credentials(uri: &str) -> Credentials {
 }
 
 /// The password from the file, else from the environment, else from the terminal.
-fn password(file: Option<&Path>) -> Result<String, Failure> {
-    if let Some(password) = password::given(file)? {
+fn password(file: Option<&Path>, signals: &Signals) -> Result<String, Failure> {
+    if let Some(password) = password::given(file, signals)? {
         return Ok(password);
     }
     let missing = || Failure::usage("the URI names a user: give --password-file or CAIRN_PASSWORD");
-    password::asked("Password: ")?.ok_or_else(missing)
+    password::asked("Password: ", signals)?.ok_or_else(missing)
 }
 
 pub(crate) fn percent_encoded(bytes: &[u8]) -> String {

@@ -113,11 +113,15 @@ impl Session {
         name: &str,
         access: &Access,
         writes: Writes,
-        token: &CancellationToken,
+        signals: &Signals,
         warn: &mut dyn FnMut(&str),
     ) -> Result<Self, Failure> {
+        let token = &signals.token;
         let place = Place::of(name);
         let path = if let Place::Folder(path) = &place { Some(path.clone()) } else { None };
+        if path.is_some() {
+            access.check(signals)?;
+        }
         let is_for_reading = writes != Writes::Allowed;
         let store = match &path {
             Some(path) if is_for_reading => {
@@ -129,7 +133,7 @@ impl Session {
                 Reached::Folder(folder)
             }
             None => {
-                let mut server = connect(&place, access, warn)?;
+                let mut server = connect(&place, access, signals, warn)?;
                 server.use_token(token);
                 Reached::Server(server)
             }
@@ -337,7 +341,7 @@ impl InProcess {
         let private = PrivateFolder::make()?;
         let socket = private.path.join("cairn.sock");
         let running = serve(folder, &socket)?;
-        let mut remote = Remote::over_socket(&socket)?;
+        let mut remote = Remote::over_socket(&socket, token)?;
         remote.use_token(token);
         Ok(Self { remote, _running: running, _folder: private })
     }

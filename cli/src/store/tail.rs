@@ -4,22 +4,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use cairndb::CancellationToken;
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use mongodb::sync::{Client, ClientSession};
+use mongodb::sync::ClientSession;
 
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::store::Documents;
-use crate::store::refused::failure;
+use crate::store::server::Server;
 use crate::store::waiting::wait;
 
 /// A cursor that follows a collection.
 pub(super) struct Tail {
-    client: Client,
+    server: Server,
     /// `None` once the cursor has ended, or while a call is under way.
     session: Option<ClientSession>,
-    token: Option<CancellationToken>,
     database: String,
     collection: String,
     /// 0 once the server has ended the cursor.
@@ -32,19 +30,13 @@ pub(super) struct Tail {
 
 impl Tail {
     /// Sends a `find` with `tailable`.
-    pub(super) fn open(
-        client: &Client,
-        database: &str,
-        command: RawDocumentBuf,
-        token: Option<&CancellationToken>,
-    ) -> Result<Self, Failure> {
-        let session = client.start_session().run().map_err(|error| failure(&error))?;
+    pub(super) fn open(server: &Server, database: &str, command: RawDocumentBuf) -> Result<Self, Failure> {
+        let session = server.client.start_session().run().map_err(|error| server.failure(&error))?;
         let asked =
             Document::try_from(&*command).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let mut tail = Self {
-            client: client.clone(),
+            server: server.clone(),
             session: Some(session),
-            token: token.cloned(),
             database: database.to_owned(),
             collection: asked.get_str("find").unwrap_or_default().to_owned(),
             id: 0,
@@ -65,19 +57,14 @@ impl Tail {
         let Some(mut session) = self.session.take() else {
             return Err(Failure::new(Exit::Failed, "the cursor has ended"));
         };
-        let database = self.client.database(&self.database);
+        let database = self.server.client.database(&self.database);
         let call = move || {
             let run = database.run_raw_command(command).session(&mut session).run();
-            Ok((session, run.map_err(|error| failure(&error))))
+            Ok((session, run))
         };
-        // The call goes on in another thread where a signal may end the wait for it.
-        let (session, answer) = match &self.token {
-            Some(token) => wait(token, call),
-            None => call(),
-        }
-        .inspect_err(|_| self.id = 0)?;
+        let (session, answer) = wait(&self.server.impatience(), call).inspect_err(|_| self.id = 0)?;
         self.session = Some(session);
-        answer.inspect_err(|_| self.id = 0)
+        answer.map_err(|error| self.server.failure(&error)).inspect_err(|_| self.id = 0)
     }
 
     /// Takes the documents of a batch.
