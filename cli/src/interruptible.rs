@@ -1,6 +1,6 @@
 //! Reading that a signal ends: of standard input, and of files that may have nothing to read for a long time, as named pipes.
 //!
-//! The signal ends the wait only. What is there already is read first, so that nothing is lost of what a pipe has given.
+//! After the signal nothing more is read. What was read before is with the caller, who decides what becomes of it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Stdin, stdin};
@@ -65,8 +65,9 @@ impl Interruptible {
                 Err(error) => return Err(error.into()),
             }
         }
-        let [input, _] = &both;
-        if input.revents().is_empty() { Err(Error::other(Ended)) } else { Ok(()) }
+        // The signal first: a pipe that always has more would never end.
+        let [_, alarm] = &both;
+        if alarm.revents().is_empty() { Ok(()) } else { Err(Error::other(Ended)) }
     }
 }
 

@@ -187,7 +187,9 @@ fn a_second_signal_is_as_a_kill_for_the_store() {
         let ids: Vec<u32> = exported.lines().skip(1).map(|id| id.parse().expect("a number")).collect();
         assert_eq!(ids, (0..u32::try_from(ids.len()).expect("few")).collect::<Vec<_>>());
         assert_eq!(number(&verified, "documents"), ids.len() as u64);
-        assert!(ids.len().is_multiple_of(10), "a batch is stored whole or not at all: {}", ids.len());
+        // Only a command that ends in order stores the last lines that it has read.
+        let is_whole = ids.len().is_multiple_of(10) || !output.stdout.is_empty();
+        assert!(is_whole, "a batch is stored whole or not at all: {}", ids.len());
         ended_at_once += u32::from(output.stdout.is_empty());
         if ended_at_once > 2 {
             return;

@@ -61,7 +61,7 @@ fn a_store_without_a_name_makes_no_sense() {
     let fixture = prepared();
     let before = fixture.files();
     for (words, more) in commands() {
-        complains(&run(&fixture, words, OsStr::new(""), more), 2, "a value is required for '<");
+        complains(&run(&fixture, words, OsStr::new(""), more), 2, "a value is required for '");
         assert_eq!(fixture.files(), before, "{words:?}");
     }
 }

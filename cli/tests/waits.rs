@@ -179,6 +179,7 @@ fn a_pipe_with_a_name_is_waited_for_like_standard_input() {
         until("all is read", || rustix::io::ioctl_fionread(&input).expect("it is a pipe") == 0);
         assert_eq!(told(&end(child, Signal::INT, 130)).get("inserted"), Some(&10.into()));
         assert_eq!(stored(fixture), 10);
+        drop(input);
         // It goes again in order, and the import ends with it.
         let child = begin(fixture.run("import", &words));
         writer(&path).write_all(&lines(10..30)).expect("there is room");
@@ -216,7 +217,7 @@ fn arguments_on_standard_input_are_not_waited_for_after_a_signal() {
 fn a_shell_ends_while_it_waits_for_a_statement() {
     on_both(&[], |fixture| {
         for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-            let mut child = begin(fixture.run("shell", &[]));
+            let mut child = begin(fixture.run("shell", &["--db", "shop"]));
             let input = child.stdin.as_ref().expect("it is a pipe");
             feed(input, b"db.orders.insertOne({_id: 1}); print('there')\n");
             let mut said = [0; 5];
@@ -226,7 +227,11 @@ fn a_shell_ends_while_it_waits_for_a_statement() {
             end(child, signal, status);
             assert_eq!(stored(fixture), 1);
             assert!(
-                fixture.run("shell", &["--eval", "db.orders.drop()"]).status().expect("it works").success()
+                fixture
+                    .run("shell", &["--db", "shop", "--eval", "db.orders.drop()"])
+                    .status()
+                    .expect("it works")
+                    .success()
             );
         }
         // A script that is a pipe.

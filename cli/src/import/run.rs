@@ -328,8 +328,8 @@ impl<'a> Importer<'a> {
         // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
         let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
-        // What was read from a pipe is gone, so all of it that fits into the batch is stored before a signal ends the import;
-        // its reader then waits for nothing more.
+        // What was read from a pipe is gone, so all of it is stored before a signal ends the import. Its reader reads nothing
+        // more then.
         let is_kept = work.input.len().is_some();
         while !is_kept || work.signals.received().is_none() {
             work.progress.set(before + position.load(Ordering::Relaxed));
@@ -371,7 +371,7 @@ impl<'a> Importer<'a> {
             if flow != Flow::On {
                 return Ok(flow);
             }
-            if work.signals.received().is_some() {
+            if work.signals.received().is_some() && work.input.len().is_some() {
                 return Ok(Flow::Interrupted);
             }
         }

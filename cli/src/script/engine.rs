@@ -27,8 +27,8 @@ const MEMORY_BYTES: usize = 512 << 20;
 /// The names of this folder's scripts in the stacks of errors begin with this.
 const OWN: &str = "cairn:";
 const CAIRN: &str = "\0cairn";
-/// The property of an error that says that another process has the folder open.
-const ELSEWHERE: &str = "\0isElsewhere";
+/// The property of an error that has the exit status of a store that cannot be reached.
+const EXIT: &str = "\0exit";
 /// Between the name of a text and how many lines are before it.
 const LINES: &str = " after line ";
 /// After the name of a text before which a parenthesis was put.
@@ -280,9 +280,10 @@ pub(crate) fn uncaught(ctx: &Ctx<'_>, error: &rquickjs::Error) -> Failure {
         .and_then(|cairn| cairn.get::<_, Function>("errorText")?.call((object.clone(),)))
         .unwrap_or_else(|_| format!("{}: {}", text("name"), text("message")));
     let place = place(&text("stack")).map(|place| format!("{}: ", counted(place))).unwrap_or_default();
-    // A folder that is open elsewhere has a status of its own, also where an expression asked for it.
-    let is_elsewhere = object.get::<_, bool>(ELSEWHERE).unwrap_or(false);
-    let exit = if is_elsewhere { Exit::Elsewhere } else { Exit::Failed };
+    // A folder that is open elsewhere and a lost server have statuses of their own, also where an expression asked for them.
+    let asked = object.get::<_, i32>(EXIT).unwrap_or_default();
+    let exit = [Exit::Elsewhere, Exit::NoStore].into_iter().find(|&exit| exit as i32 == asked);
+    let exit = exit.unwrap_or(Exit::Failed);
     Failure { exit, code: object.get("code").ok(), ..failed(format!("{place}{told}")) }
 }
 

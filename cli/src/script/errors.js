@@ -47,7 +47,7 @@
         if (failure.codeName) reply.codeName = failure.codeName;
         const error = new MongoServerError(failure.message, reply);
         // It decides the exit status, and is nothing for scripts.
-        if (failure.isElsewhere) cairn.hide(error, "\0isElsewhere", true);
+        if (failure.exit) cairn.hide(error, "\0exit", failure.exit);
         return error;
     }
 

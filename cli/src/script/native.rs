@@ -207,8 +207,8 @@ fn told<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, failure: &Failure) -> Result<
         told.set("code", code)?;
         told.set("codeName", &*Code::of(code).name())?;
     }
-    if failure.exit == Exit::Elsewhere {
-        told.set("isElsewhere", true)?;
+    if matches!(failure.exit, Exit::Elsewhere | Exit::NoStore) {
+        told.set("exit", failure.exit as i32)?;
     }
     if let Some(details) = &failure.details {
         told.set("reply", shown(ctx, makers, details)?)?;
