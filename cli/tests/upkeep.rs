@@ -178,7 +178,7 @@ fn a_whole_folder_is_salvaged_as_a_whole() {
     assert_eq!(orders(&client).list_index_names().run().expect("it works"), ["_id_", "n_1"]);
     // What is there is not replaced.
     drop(client);
-    complains(&run(&fixture, "salvage", &["new"]), 1, "new");
+    complains(&run(&fixture, "salvage", &["new"]), 2, "new");
 }
 
 #[test]

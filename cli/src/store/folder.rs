@@ -202,6 +202,10 @@ impl Store for Folder {
         tell: &mut TellingBackup<'_>,
     ) -> Result<BackedUp, Failure> {
         refuse_absent_socket(wish.target)?;
+        if wish.generations.is_some() && wish.target.exists() && !wish.target.is_dir() {
+            let target = wish.target.display();
+            return Err(Failure::usage(format!("{target} exists already, and is no folder of backups")));
+        }
         let client = self.client.with_cancellation(&signals.token);
         let mut backup = client.independent_backup(wish.target).progress(tell);
         if let Some(keep) = wish.generations {
