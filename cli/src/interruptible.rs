@@ -87,5 +87,6 @@ impl Read for Interruptible {
 
 /// Whether an error of reading is a signal, and none of the input.
 pub(crate) fn is_by_signal(error: &Error) -> bool {
-    error.kind() == ErrorKind::Other && error.get_ref().is_some_and(|error| error.is::<Ended>())
+    error.kind() == ErrorKind::Other
+        && error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Ended>)
 }

@@ -130,7 +130,9 @@ impl Talk {
         }
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         if !is_output_taken {
-            held.iter().for_each(|line| warn(line));
+            for line in &held {
+                warn(line);
+            }
         }
         if !held.is_empty() {
             report.found.push(("warnings", held.into_iter().map(Bson::String).collect()));

@@ -185,18 +185,18 @@ fn half_of_an_import(served: &Served, more: &[&str]) -> Child {
     let mut input = child.stdin.as_ref().expect("it is a pipe");
     // The reader gives on what it has once it has 256 KiB: blank lines do.
     input.write_all(&lines(0..11)).expect("it is read");
-    input.write_all(&[b'\n'; 300 << 10]).expect("it is read");
+    input.write_all(&vec![b'\n'; 300 << 10]).expect("it is read");
     let (_held, never) = channel::<()>();
     let end = Instant::now() + TIME_MAX;
-    loop {
+    let is_stored = || {
         let counted = served.run("export", &["shop.orders", "--fields", "_id", "--format", "csv"]).output();
-        let counted = counted.expect("it works");
-        if String::from_utf8_lossy(&counted.stdout).lines().count() == 11 {
-            return child;
-        }
+        String::from_utf8_lossy(&counted.expect("it works").stdout).lines().count() == 11
+    };
+    while !is_stored() {
         assert!(Instant::now() < end, "the first batch is not stored");
         let _ = never.recv_timeout(Duration::from_millis(20));
     }
+    child
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn one_signal_ends_the_wait_for_a_reply_that_never_comes() {
     let mut input = child.stdin.as_ref().expect("it is a pipe");
     // A batch is sent, and its reply does not come.
     input.write_all(&lines(11..40)).expect("it is read");
-    input.write_all(&[b'\n'; 300 << 10]).expect("it is read");
+    input.write_all(&vec![b'\n'; 300 << 10]).expect("it is read");
     let begun = Instant::now();
     send(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it ends");

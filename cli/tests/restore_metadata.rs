@@ -56,8 +56,9 @@ fn flip_each(target: &Fixture, dump: &str, file: &Path) -> usize {
     for (start, name) in &named {
         let mut bytes = text.clone().into_bytes();
         let at = start + name.len() / 2;
-        bytes[at] ^= 1;
-        let flipped = String::from_utf8_lossy(&bytes[*start..start + name.len()]).into_owned();
+        *bytes.get_mut(at).expect("within the name") ^= 1;
+        let flipped = bytes.get(*start..start + name.len()).expect("the name");
+        let flipped = String::from_utf8_lossy(flipped).into_owned();
         std::fs::write(file, &bytes).expect("it works");
         let output = target.run("restore", &[dump]).output().expect("it works");
         complains(&output, 1, &format!("{flipped:?}"));

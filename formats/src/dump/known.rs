@@ -304,11 +304,10 @@ fn check_types(fields: &Document) -> Result<(), Refusal> {
 }
 
 fn check_types_of(value: &Bson) -> Result<(), Refusal> {
-    match value {
-        Bson::Document(inner) => check_types(inner),
-        Bson::Array(items) => items.iter().try_for_each(check_types_of),
-        _ => Ok(()),
+    if let Bson::Document(inner) = value {
+        return check_types(inner);
     }
+    value.as_array().map_or(Ok(()), |items| items.iter().try_for_each(check_types_of))
 }
 
 fn differs_in_one_byte(known: &str, name: &str) -> bool {

@@ -46,6 +46,7 @@ pub enum Piece {
 #[derive(Default)]
 struct State {
     checksum: Checksum,
+    has_begun: bool,
     is_ended: bool,
 }
 
@@ -166,6 +167,7 @@ impl<R: Read> ArchiveReader<R> {
             return Err(damaged(start, format!("{} goes on after its end", shown_name())));
         };
         if !is_end {
+            state.has_begun = true;
             self.current = Some(at);
             return Ok(None);
         }
@@ -182,11 +184,10 @@ impl<R: Read> ArchiveReader<R> {
 
     /// Whether an archive may end here.
     fn end(&self) -> Result<(), DumpError> {
-        // mongodump declares time series, and writes their buckets under another name.
-        let mut open =
-            self.declared.iter().zip(&self.states).filter(|(one, state)| {
-                !state.is_ended && !matches!(one.kind.as_str(), "view" | "timeseries")
-            });
+        // mongodump declares time series, and writes their buckets under another name. Of a view it may write nothing.
+        let mut open = self.declared.iter().zip(&self.states).filter(|(one, state)| {
+            !state.is_ended && (state.has_begun || !matches!(one.kind.as_str(), "view" | "timeseries"))
+        });
         match open.next() {
             None => Ok(()),
             Some((one, _)) => {
