@@ -13,9 +13,9 @@ use crate::fixture::rich::fill;
 use crate::fixture::{Fixture, complains};
 
 /// What users have named, and operators, which the store knows.
-const OF_USERS: [&str; 14] = [
+const OF_USERS: [&str; 15] = [
     "_id", "sku", "tags", "total", "maybe", "at", "secret", "price", "$**", "a.$**", "$gte", "$gt",
-    "tickets", "$sort",
+    "tickets", "$sort", "$limit",
 ];
 
 /// A store with all kinds of options and indexes, and its dump `d`.
@@ -61,6 +61,7 @@ fn flip_each(target: &Fixture, dump: &str, file: &Path) -> usize {
         let flipped = String::from_utf8_lossy(flipped).into_owned();
         std::fs::write(file, &bytes).expect("it works");
         let output = target.run("restore", &[dump]).output().expect("it works");
+        assert!(!output.status.success(), "{flipped:?} is taken in {}", file.display());
         complains(&output, 1, &format!("{flipped:?}"));
         complains(&output, 1, file.file_name().and_then(|name| name.to_str()).expect("a name"));
     }

@@ -208,7 +208,8 @@ pub(crate) fn check_kind(kind: &str) -> Result<(), Refusal> {
 
 /// Refuses a prelude with a name that is not known.
 pub(crate) fn check_prelude(fields: &Document) -> Result<(), Refusal> {
-    check("", fields, &[PRELUDE])
+    check("", fields, &[PRELUDE])?;
+    check_types(fields)
 }
 
 /// Refuses what the end of an archive's collection carries, if it has a name that is not known.
