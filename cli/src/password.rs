@@ -37,7 +37,7 @@ pub(crate) fn asked(prompt: &str, signals: &Signals) -> Result<Option<String>, F
     ask(prompt);
     let typed = first_line("the password", Interruptible::standard(signals).map_err(failed)?);
     if typed.is_err() {
-        // Nobody has ended the line of the prompt.
+        // The line of the prompt has no end yet.
         ask("\n");
     }
     typed.map(Some)

@@ -255,7 +255,7 @@ fn what_makes_no_sense_is_refused() {
             1,
             "has no field total that numbers itself; these do: number",
         );
-        check(&["shop.absent", "--number", "number=1"], 1, "none does");
+        check(&["shop.absent", "--number", "number=1"], 1, "there is no collection shop.absent");
         check(&["shop", "--sequence", "tickets=1"], 1, "tickets");
         let output =
             cairn().args(["inspect", "absent", "shop", "--sequence", "a=1"]).output().expect("it works");

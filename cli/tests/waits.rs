@@ -166,7 +166,7 @@ fn a_pipe_with_a_name_is_waited_for_like_standard_input() {
             opened.filter_map(|one| std::fs::read_link(one.path()).ok()).any(|one| one.ends_with("lines"))
         });
         assert_eq!(told(&end(child, Signal::INT, 130)).get("interrupted"), Some(&true.into()));
-        // Nobody is waited for whose lines could not be read again.
+        // A pipe whose lines could not be read again is not waited for.
         complains(
             &fixture.run("import", &[&words[..], &["--resume"]].concat()).output().expect("it ends"),
             2,

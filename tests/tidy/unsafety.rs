@@ -5,13 +5,14 @@ use crate::code;
 use crate::tree::{File, Finding, Tree};
 
 /// How often the files say `unsafe`: of blocks, functions, implementations and foreign declarations.
-const ALLOWED: [(&str, usize); 9] = [
-    // What is shipped: the calls into PCRE2, the snapshot that owns its database, a hook for forks, and a setting of the
-    // tool's allocator.
+const ALLOWED: [(&str, usize); 10] = [
+    // What is shipped: the calls into PCRE2, the snapshot that owns its database, a hook for forks, a setting of the
+    // tool's allocator, and its look at standard input and output before the standard library replaces what is closed.
     ("pcre/src/library.rs", 20),
     ("engine/src/storage/snapshot.rs", 5),
     ("sequence/src/fork.rs", 1),
     ("cli/src/allocator.rs", 1),
+    ("cli/src/standard.rs", 3),
     // Tests, measurements and fuzzing: forks, allocators that count, and LMDB's own interface.
     ("sequence/tests/fork.rs", 3),
     ("tests/api/fork.rs", 4),

@@ -1,7 +1,7 @@
 //! Single records that several threads write at the same time go to RocksDB in one batch.
 //!
 //! RocksDB forms such groups itself, but its threads hand each group on one by one, and with more threads than cores the one
-//! that is next is mostly not running. Here nobody is next: whoever finds no write under way writes all that has gathered,
+//! that is next is mostly not running. Here no thread is next: the one that finds no write under way writes all that has gathered,
 //! and its own record with it. A thread that comes alone writes its record as it is, and one that waits alone does not gather:
 //! it would be a batch of one.
 //!
