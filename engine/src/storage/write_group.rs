@@ -213,30 +213,41 @@ mod tests {
         batch.data().windows(key.len()).any(|part| part == key)
     }
 
+    /// Writes, unless that is to be refused.
+    fn unless(
+        is_refused: bool,
+        error: &Error,
+        write: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if is_refused { Err(error.clone()) } else { write() }
+    }
+
+    /// Runs the work of eight threads, each with its number.
+    fn on_threads(work: impl Fn(u8) + Sync) {
+        thread::scope(|scope| {
+            for writer in 0..8 {
+                let work = &work;
+                scope.spawn(move || work(writer));
+            }
+        });
+    }
+
     #[test]
     fn each_record_of_many_threads_is_written_once_it_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let (database, group) = (database(&folder), WriteGroup::default());
         let shared = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for writer in 0..8_u8 {
-                let (database, group, shared) = (&database, &group, &shared);
-                scope.spawn(move || {
-                    for number in 0..2_000_u16 {
-                        let key = [&[writer][..], &number.to_be_bytes()].concat();
-                        let together = |batch: WriteBatch| {
-                            shared.fetch_add(batch.len(), Ordering::Relaxed);
-                            database.write(batch)
-                        };
-                        let alone = || database.put(&key, b"");
-                        let add = |batch: &mut WriteBatch| batch.put(&key, b"");
-                        group.write(Grouped { bytes: key.len(), alone, add, together }).expect("written");
-                        assert!(
-                            database.get(&key).expect("read").is_some(),
-                            "it was told before it was there"
-                        );
-                    }
-                });
+        on_threads(|writer| {
+            for number in 0..2_000_u16 {
+                let key = [&[writer][..], &number.to_be_bytes()].concat();
+                let together = |batch: WriteBatch| {
+                    shared.fetch_add(batch.len(), Ordering::Relaxed);
+                    database.write(batch)
+                };
+                let alone = || database.put(&key, b"");
+                let add = |batch: &mut WriteBatch| batch.put(&key, b"");
+                group.write(Grouped { bytes: key.len(), alone, add, together }).expect("written");
+                assert!(database.get(&key).expect("read").is_some(), "it was told before it was there");
             }
         });
         assert_eq!(database.iterator(IteratorMode::Start).count(), 16_000);
@@ -249,32 +260,21 @@ mod tests {
         let (database, group) = (database(&folder), WriteGroup::default());
         let error = an_error();
         let told = Mutex::new(BTreeSet::new());
-        thread::scope(|scope| {
-            for writer in 0..8_u8 {
-                let (database, group, error, told) = (&database, &group, &error, &told);
-                scope.spawn(move || {
-                    for number in 0..500_u16 {
-                        let mut key = [&[writer][..], &number.to_be_bytes()].concat();
-                        if number % 7 == u16::from(writer) {
-                            key.extend_from_slice(REFUSED);
-                        }
-                        let alone = || {
-                            if key.ends_with(REFUSED) { Err(error.clone()) } else { database.put(&key, b"") }
-                        };
-                        let together = |batch: WriteBatch| {
-                            if holds(&batch, REFUSED) { Err(error.clone()) } else { database.write(batch) }
-                        };
-                        let add = |batch: &mut WriteBatch| batch.put(&key, b"");
-                        let written = group.write(Grouped { bytes: key.len(), alone, add, together });
-                        assert!(
-                            written.is_err() || !key.ends_with(REFUSED),
-                            "a refused record was told as written"
-                        );
-                        if written.is_ok() {
-                            told.lock().insert(key);
-                        }
-                    }
-                });
+        on_threads(|writer| {
+            for number in 0..500_u16 {
+                let mut key = [&[writer][..], &number.to_be_bytes()].concat();
+                if number % 7 == u16::from(writer) {
+                    key.extend_from_slice(REFUSED);
+                }
+                let alone = || unless(key.ends_with(REFUSED), &error, || database.put(&key, b""));
+                let together =
+                    |batch: WriteBatch| unless(holds(&batch, REFUSED), &error, || database.write(batch));
+                let add = |batch: &mut WriteBatch| batch.put(&key, b"");
+                let written = group.write(Grouped { bytes: key.len(), alone, add, together });
+                assert!(written.is_err() || !key.ends_with(REFUSED), "a refused record was told as written");
+                if written.is_ok() {
+                    told.lock().insert(key);
+                }
             }
         });
         let stored = database.iterator(IteratorMode::Start).map(|entry| entry.expect("read").0.to_vec());
