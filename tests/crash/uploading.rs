@@ -121,5 +121,8 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
 #[test]
 fn an_upload_that_is_acknowledged_before_it_ends_is_found_out() {
     let fault = fault_of_early_answers::<Uploaded>(seed()).expect("files were missing");
-    assert!(fault.contains("is version 0, one of {1") || fault.contains("named as orphans"), "{fault}");
+    assert!(
+        fault.contains("is version 0, one of {1} was acknowledged") || fault.contains("named as orphans"),
+        "{fault}"
+    );
 }
