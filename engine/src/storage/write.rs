@@ -1,6 +1,6 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, WriteBatch, WriteOptions};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::notes;
@@ -16,7 +16,7 @@ use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
 use crate::storage::stall::{Stalled, Stalls, WriteResult};
 use crate::storage::witness::Keeper;
-use crate::storage::write_group::{Grouped, WriteGroup};
+use crate::storage::write_group::{Record, WriteGroup};
 
 /// What every commit and sync goes through. The background thread shares it.
 pub(crate) struct Commits {
@@ -170,13 +170,8 @@ impl Commits {
         };
         let (family, options) = (database.family(Family::Records), &self.write_options);
         let bytes = key.len() + document.len();
-        let put = || {
-            let alone = || database.raw().put_cf_opt(family, key, document, options);
-            let add = |batch: &mut WriteBatch| batch.put_cf(family, key, document);
-            let together = |batch| database.raw().write_opt(batch, options);
-            self.group.write(Grouped { bytes, alone, add, together })
-        };
-        let write = || self.turns.write(&self.health, put);
+        let put = Put { database, family, key, document, options };
+        let write = || self.turns.write(&self.health, || self.group.write(&put));
         notes::wrote(bytes);
         let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
         self.settle(written, admission)?;
@@ -242,6 +237,35 @@ impl Commits {
             }
             Err(refused) => Err(refused.error),
         }
+    }
+}
+
+/// A record as it is given to RocksDB.
+struct Put<'a> {
+    database: &'a Database,
+    family: &'a ColumnFamily,
+    key: &'a [u8],
+    document: &'a [u8],
+    options: &'a WriteOptions,
+}
+
+impl Record for Put<'_> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.key.len() + self.document.len()
+    }
+
+    #[inline]
+    fn alone(&self) -> std::result::Result<(), rocksdb::Error> {
+        self.database.raw().put_cf_opt(self.family, self.key, self.document, self.options)
+    }
+
+    fn add(&self, batch: &mut WriteBatch) {
+        batch.put_cf(self.family, self.key, self.document);
+    }
+
+    fn together(&self, batch: WriteBatch) -> std::result::Result<(), rocksdb::Error> {
+        self.database.raw().write_opt(batch, self.options)
     }
 }
 

@@ -52,30 +52,23 @@ struct Outcome {
 }
 
 /// A record, and the ways in which it is written.
-pub(super) struct Grouped<Alone, Add, Together> {
-    /// Of key and value.
-    pub(super) bytes: usize,
+pub(super) trait Record {
+    /// How many bytes key and value have.
+    fn bytes(&self) -> usize;
     /// Writes the record.
-    pub(super) alone: Alone,
+    fn alone(&self) -> Result<(), Error>;
     /// Adds the record to a batch.
-    pub(super) add: Add,
+    fn add(&self, batch: &mut WriteBatch);
     /// Writes a batch to which it was added.
-    pub(super) together: Together,
+    fn together(&self, batch: WriteBatch) -> Result<(), Error>;
 }
 
 impl WriteGroup {
     /// Writes a record, alone or with others.
     #[inline]
-    pub(super) fn write(
-        &self,
-        record: Grouped<
-            impl FnOnce() -> Result<(), Error>,
-            impl FnOnce(&mut WriteBatch),
-            impl FnOnce(WriteBatch) -> Result<(), Error>,
-        >,
-    ) -> Result<(), Error> {
-        if record.bytes > RECORD_BYTES_MAX {
-            return (record.alone)();
+    pub(super) fn write(&self, record: &impl Record) -> Result<(), Error> {
+        if record.bytes() > RECORD_BYTES_MAX {
+            return record.alone();
         }
         if let Some(turn) = self.turn.try_lock() {
             return self.write_in_turn(&turn, record);
@@ -88,15 +81,7 @@ impl WriteGroup {
 
     /// Writes a record while others are written, beside as many `others` that wait.
     #[inline(never)]
-    fn write_later(
-        &self,
-        record: Grouped<
-            impl FnOnce() -> Result<(), Error>,
-            impl FnOnce(&mut WriteBatch),
-            impl FnOnce(WriteBatch) -> Result<(), Error>,
-        >,
-        others: usize,
-    ) -> Result<(), Error> {
+    fn write_later(&self, record: &impl Record, others: usize) -> Result<(), Error> {
         if others == 0 {
             for _ in 0..LOOKS {
                 if let Some(turn) = self.turn.try_lock() {
@@ -109,9 +94,9 @@ impl WriteGroup {
             let mut gathered = self.gathered.lock();
             if gathered.batch.size_in_bytes() >= BATCH_BYTES_MAX {
                 drop(gathered);
-                return (record.alone)();
+                return record.alone();
             }
-            (record.add)(&mut gathered.batch);
+            record.add(&mut gathered.batch);
             Arc::clone(&gathered.outcome)
         };
         for look in 0..LOOKS + LOOKS_AFTER_OTHERS {
@@ -119,35 +104,27 @@ impl WriteGroup {
                 return outcome.result();
             }
             if let Some(turn) = self.turn.try_lock() {
-                return self.write_gathered(&turn, &outcome, record.together);
+                return self.write_gathered(&turn, &outcome, record);
             }
             if look < LOOKS { pause() } else { yield_now() }
         }
         // The write takes long, or the thread that does it is not running.
-        self.write_gathered(&self.turn.lock(), &outcome, record.together)
+        self.write_gathered(&self.turn.lock(), &outcome, record)
     }
 
     /// Writes a record with what has gathered until now.
     #[inline]
-    fn write_in_turn(
-        &self,
-        _turn: &MutexGuard<'_, ()>,
-        record: Grouped<
-            impl FnOnce() -> Result<(), Error>,
-            impl FnOnce(&mut WriteBatch),
-            impl FnOnce(WriteBatch) -> Result<(), Error>,
-        >,
-    ) -> Result<(), Error> {
+    fn write_in_turn(&self, _turn: &MutexGuard<'_, ()>, record: &impl Record) -> Result<(), Error> {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             let mut gathered = self.gathered.lock();
             if !gathered.batch.is_empty() {
-                (record.add)(&mut gathered.batch);
+                record.add(&mut gathered.batch);
                 let taken = mem::take(&mut *gathered);
                 drop(gathered);
-                return taken.outcome.done((record.together)(taken.batch));
+                return taken.outcome.done(record.together(taken.batch));
             }
         }
-        (record.alone)()
+        record.alone()
     }
 
     /// Writes what has gathered, unless another thread did so before this one had the turn.
@@ -155,14 +132,14 @@ impl WriteGroup {
         &self,
         _turn: &MutexGuard<'_, ()>,
         outcome: &Outcome,
-        together: impl FnOnce(WriteBatch) -> Result<(), Error>,
+        record: &impl Record,
     ) -> Result<(), Error> {
         // What was taken is done before the turn ends. So while this is not, it is what gathers now.
         if outcome.is_done.load(Ordering::Acquire) {
             return outcome.result();
         }
         let taken = mem::take(&mut *self.gathered.lock());
-        outcome.done(together(taken.batch))
+        outcome.done(record.together(taken.batch))
     }
 }
 
@@ -213,6 +190,34 @@ mod tests {
         batch.data().windows(key.len()).any(|part| part == key)
     }
 
+    /// A key that is written into a database, unless it is to be refused.
+    struct Key<'a> {
+        database: &'a DB,
+        key: &'a [u8],
+        error: &'a Error,
+        /// Counts the keys that were written with others.
+        shared: &'a AtomicUsize,
+    }
+
+    impl Record for Key<'_> {
+        fn bytes(&self) -> usize {
+            self.key.len()
+        }
+
+        fn alone(&self) -> Result<(), Error> {
+            unless(self.key.ends_with(REFUSED), self.error, || self.database.put(self.key, b""))
+        }
+
+        fn add(&self, batch: &mut WriteBatch) {
+            batch.put(self.key, b"");
+        }
+
+        fn together(&self, batch: WriteBatch) -> Result<(), Error> {
+            self.shared.fetch_add(batch.len(), Ordering::Relaxed);
+            unless(holds(&batch, REFUSED), self.error, || self.database.write(batch))
+        }
+    }
+
     /// Writes, unless that is to be refused.
     fn unless(
         is_refused: bool,
@@ -236,17 +241,12 @@ mod tests {
     fn each_record_of_many_threads_is_written_once_it_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let (database, group) = (database(&folder), WriteGroup::default());
-        let shared = AtomicUsize::new(0);
+        let (error, shared) = (an_error(), AtomicUsize::new(0));
         on_threads(|writer| {
             for number in 0..2_000_u16 {
                 let key = [&[writer][..], &number.to_be_bytes()].concat();
-                let together = |batch: WriteBatch| {
-                    shared.fetch_add(batch.len(), Ordering::Relaxed);
-                    database.write(batch)
-                };
-                let alone = || database.put(&key, b"");
-                let add = |batch: &mut WriteBatch| batch.put(&key, b"");
-                group.write(Grouped { bytes: key.len(), alone, add, together }).expect("written");
+                let record = Key { database: &database, key: &key, error: &error, shared: &shared };
+                group.write(&record).expect("written");
                 assert!(database.get(&key).expect("read").is_some(), "it was told before it was there");
             }
         });
@@ -258,7 +258,7 @@ mod tests {
     fn an_error_is_told_to_all_who_shared_the_write_and_to_nobody_else() {
         let folder = tempfile::tempdir().expect("a folder");
         let (database, group) = (database(&folder), WriteGroup::default());
-        let error = an_error();
+        let (error, shared) = (an_error(), AtomicUsize::new(0));
         let told = Mutex::new(BTreeSet::new());
         on_threads(|writer| {
             for number in 0..500_u16 {
@@ -266,11 +266,8 @@ mod tests {
                 if number % 7 == u16::from(writer) {
                     key.extend_from_slice(REFUSED);
                 }
-                let alone = || unless(key.ends_with(REFUSED), &error, || database.put(&key, b""));
-                let together =
-                    |batch: WriteBatch| unless(holds(&batch, REFUSED), &error, || database.write(batch));
-                let add = |batch: &mut WriteBatch| batch.put(&key, b"");
-                let written = group.write(Grouped { bytes: key.len(), alone, add, together });
+                let record = Key { database: &database, key: &key, error: &error, shared: &shared };
+                let written = group.write(&record);
                 assert!(written.is_err() || !key.ends_with(REFUSED), "a refused record was told as written");
                 if written.is_ok() {
                     told.lock().insert(key);
@@ -283,15 +280,14 @@ mod tests {
 
     #[test]
     fn a_large_record_is_written_alone_beside_a_write_that_lasts() {
-        let group = WriteGroup::default();
+        let folder = tempfile::tempdir().expect("a folder");
+        let (database, group) = (database(&folder), WriteGroup::default());
         let _turn = group.turn.lock();
-        let mut is_written = false;
-        let alone = || {
-            is_written = true;
-            Ok(())
-        };
-        let (add, together) = (|_: &mut WriteBatch| {}, |_: WriteBatch| unreachable!("it does not gather"));
-        let written = group.write(Grouped { bytes: RECORD_BYTES_MAX + 1, alone, add, together });
-        assert!(written.is_ok() && is_written);
+        let (key, error, shared) = (vec![1; RECORD_BYTES_MAX + 1], an_error(), AtomicUsize::new(0));
+        group
+            .write(&Key { database: &database, key: &key, error: &error, shared: &shared })
+            .expect("written");
+        assert!(database.get(&key).expect("read").is_some());
+        assert_eq!(shared.into_inner(), 0, "it does not gather");
     }
 }
