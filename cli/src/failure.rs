@@ -68,6 +68,14 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// With what was done before, if a server was lost in the middle.
+    pub(crate) fn after(mut self, count: u64, done: &str) -> Self {
+        if self.exit == Exit::NoStore && count > 0 {
+            self.message = format!("{}: {count} documents were {done} until then", self.message);
+        }
+        self
+    }
+
     /// An operating system error about `subject`.
     pub(crate) fn io(subject: &str, error: &std::io::Error) -> Self {
         Self::new(Exit::Failed, format!("{subject}: {error}"))

@@ -1,6 +1,6 @@
 //! Which databases a store has, and what only CairnDB's stores answer.
 
-use cairndb::bson::{Document, doc};
+use cairndb::bson::{Document, RawDocumentBuf, doc};
 use query::code::Code;
 
 use crate::command::raw;
@@ -72,10 +72,14 @@ pub(crate) fn collections(
     Ok(found)
 }
 
+/// The command that lists one collection, or nothing if it is not there.
+pub(crate) fn named(collection: &str) -> Result<RawDocumentBuf, Failure> {
+    raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })
+}
+
 /// Refuses a collection that is not there: its name is mistyped more often than it is meant.
 pub(crate) fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
-    let list = raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })?;
-    if store.stream(database, list)?.advance()? {
+    if store.stream(database, named(collection)?)?.advance()? {
         return Ok(());
     }
     Err(Failure::new(Exit::Failed, format!("there is no collection {database}.{collection}")))

@@ -285,6 +285,8 @@ fn what_cannot_be_resumed_is_refused() {
     refused(&["shop.numbered", "a.ndjson"], "_id is a field that numbers itself");
     refused(&["shop.orders", "a.ndjson", "--mode", "delete", "--match", "k"], "needs --match _id");
     refused(&["shop.orders", "a.ndjson", "--dry-run"], "cannot be used with");
+    let mut absent = fixture.run("import", &["shop.orders", "absent.ndjson", "--resume"]);
+    complains(&absent.output().unwrap(), 1, "absent.ndjson: No such file");
     assert_eq!(fixture.files(), ["a.ndjson"]);
 }
 

@@ -6,7 +6,7 @@ mod people;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use cairndb::bson::{RawBson, RawBsonRef, doc};
+use cairndb::bson::{RawBson, RawBsonRef};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use rquickjs::{Ctx, Value};
@@ -14,11 +14,10 @@ use rquickjs::{Ctx, Value};
 use crate::argument::content;
 use crate::ask::answer::{Ask, Found, List};
 use crate::ask::people::People;
-use crate::command::raw;
 use crate::export::{Table, form};
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
-use crate::listing::databases;
+use crate::listing::{databases, named};
 use crate::script::{self, Engine, Target};
 use crate::signals::Signals;
 use crate::store::session::{Session, Writes};
@@ -107,13 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = query(arguments, &signals, &mut printed, &mut missing);
         signals.judge(done, format!("interrupted after {printed} documents"))
     });
-    let done = done.map_err(|mut failure| {
-        // A server was lost in the middle.
-        if failure.exit == Exit::NoStore && printed > 0 {
-            failure.message = format!("{}: {printed} documents were printed until then", failure.message);
-        }
-        failure
-    });
+    let done = done.map_err(|failure| failure.after(printed, "printed"));
     let mut report = Report {
         command: "query",
         elapsed: started.elapsed(),
@@ -209,8 +202,7 @@ fn print_answer<'js>(
 /// The collection of `--collection`, if the database has none of this name. An error is left to the search, which came to its end.
 fn absent(arguments: &Arguments, engine: &Engine, database: &str) -> Option<String> {
     let name = arguments.collection.as_deref().filter(|_| !engine.is_to_stop())?;
-    let list = doc! { "listCollections": 1, "filter": { "name": name }, "nameOnly": true };
-    let is_there = engine.stream(database, raw(&list).ok()?).ok()?.advance().ok()?;
+    let is_there = engine.stream(database, named(name).ok()?).ok()?.advance().ok()?;
     (!is_there).then(|| format!("{database}.{name}"))
 }
 

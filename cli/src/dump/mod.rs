@@ -51,13 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         signals.judge(done, "interrupted: nothing was dumped")
     });
     let read = told.counts.documents.load(Ordering::Relaxed);
-    let done = done.map_err(|mut failure| {
-        // A server was lost in the middle.
-        if failure.exit == Exit::NoStore && read > 0 {
-            failure.message = format!("{}: {read} documents were read until then", failure.message);
-        }
-        failure
-    });
+    let done = done.map_err(|failure| failure.after(read, "read"));
     let done = done.and_then(|()| match told.left_out.len() {
         0 => Ok(()),
         left_out => Err(Failure::new(Exit::Partly, format!("{left_out} collections were left out"))),

@@ -103,17 +103,6 @@ struct Counts {
     is_wanted: bool,
 }
 
-impl Counts {
-    /// The failure, with what was done before a server was lost.
-    fn told(&self, mut failure: Failure) -> Failure {
-        if failure.exit == Exit::NoStore && self.exported > 0 {
-            failure.message =
-                format!("{}: {} documents were read until then", failure.message, self.exported);
-        }
-        failure
-    }
-}
-
 /// Runs the command and reports. Returns the exit status if not all was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
@@ -123,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let done = export(arguments, &signals, &mut counts);
         signals.judge(done, format!("interrupted after {} documents", counts.exported))
     });
-    let done = done.map_err(|failure| counts.told(failure));
+    let done = done.map_err(|failure| failure.after(counts.exported, "read"));
     let done = done.and_then(|()| match counts.lossy {
         0 => Ok(()),
         lossy => {

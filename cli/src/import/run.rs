@@ -20,7 +20,7 @@ use crate::import::foresee::{foreseen, foreseen_of_nothing};
 use crate::import::input::{Input, Source};
 use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
-use crate::import::trail::{Mark, Trail, refuse_pipes};
+use crate::import::trail::{Mark, Trail, files};
 use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
@@ -126,13 +126,11 @@ impl<'a> Importer<'a> {
         signals: &Signals,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        if arguments.resume {
-            // Before anything is waited for that would be refused then.
-            refuse_pipes(inputs)?;
-        }
+        // Before anything is waited for that would be refused then.
+        let files = arguments.resume.then(|| files(inputs)).transpose()?;
         let mut first = self.check(inputs, columns, signals)?;
-        if arguments.resume {
-            self.trail = Some(Trail::open(inputs, &arguments.lasting())?);
+        if let Some(files) = files {
+            self.trail = Some(Trail::open(&files, &arguments.lasting())?);
         }
         if let Some(done) = self.trail.as_ref().filter(|trail| trail.is_done()) {
             self.counts = done.counts();

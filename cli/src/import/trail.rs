@@ -68,12 +68,17 @@ struct State {
     done: bool,
 }
 
-/// Refuses inputs that cannot be read again.
-pub(super) fn refuse_pipes(inputs: &[Input]) -> Result<(), Failure> {
-    match inputs.iter().find(|input| input.len().is_none()) {
-        Some(pipe) => Err(Failure::usage(format!("{} cannot be resumed", pipe.name()))),
-        None => Ok(()),
-    }
+/// The files of the inputs. Refuses what cannot be read again; a file that is absent is found when it is opened.
+pub(super) fn files(inputs: &[Input]) -> Result<Vec<&Path>, Failure> {
+    inputs
+        .iter()
+        .map(|input| match input {
+            Input::File(path) if path.is_file() || !path.exists() => Ok(path.as_path()),
+            Input::File(_) | Input::Standard => {
+                Err(Failure::usage(format!("{} cannot be resumed", input.name())))
+            }
+        })
+        .collect()
 }
 
 /// The state of an import, in memory and in its file.
@@ -90,21 +95,20 @@ pub(super) struct Trail {
 
 impl Trail {
     /// Reads the state of an interrupted import of these inputs, or begins one.
-    pub(super) fn open(inputs: &[Input], options: &str) -> Result<Self, Failure> {
+    pub(super) fn open(files: &[&Path], options: &str) -> Result<Self, Failure> {
         let mut known = Vec::new();
         let mut locks = Vec::new();
-        for input in inputs {
-            let Input::File(path) = input else {
-                return Err(Failure::usage("standard input cannot be resumed"));
-            };
-            let file = File::open(path).map_err(|error| Failure::io(&input.name(), &error))?;
+        for path in files {
+            let shown = path.display();
+            let failed = |error: std::io::Error| Failure::io(&shown.to_string(), &error);
+            let file = File::open(path).map_err(failed)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-                Failure::new(Exit::Failed, format!("{} is being imported by another process", input.name()))
+                Failure::new(Exit::Failed, format!("{shown} is being imported by another process"))
             })?;
-            known.push(look(&file).map_err(|error| Failure::io(&input.name(), &error))?);
+            known.push(look(&file).map_err(failed)?);
             locks.push(file);
         }
-        let path = beside(inputs)?;
+        let path = beside(files);
         let old = read(&path)?;
         if let Some(old) = &old {
             let shown = path.display();
@@ -217,13 +221,11 @@ impl Trail {
 }
 
 /// The file beside the first input.
-fn beside(inputs: &[Input]) -> Result<PathBuf, Failure> {
-    let Some(Input::File(path)) = inputs.first() else {
-        return Err(Failure::usage("standard input cannot be resumed"));
-    };
+fn beside(files: &[&Path]) -> PathBuf {
+    let path = files.first().copied().unwrap_or(Path::new(""));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".cairn-import");
-    Ok(path.with_file_name(name))
+    path.with_file_name(name)
 }
 
 fn read(path: &Path) -> Result<Option<State>, Failure> {
