@@ -193,7 +193,7 @@ mod tests {
     /// A key that is written into a database, unless it is to be refused.
     struct Key<'a> {
         database: &'a DB,
-        key: &'a [u8],
+        bytes: &'a [u8],
         error: &'a Error,
         /// Counts the keys that were written with others.
         shared: &'a AtomicUsize,
@@ -201,15 +201,15 @@ mod tests {
 
     impl Record for Key<'_> {
         fn bytes(&self) -> usize {
-            self.key.len()
+            self.bytes.len()
         }
 
         fn alone(&self) -> Result<(), Error> {
-            unless(self.key.ends_with(REFUSED), self.error, || self.database.put(self.key, b""))
+            unless(self.bytes.ends_with(REFUSED), self.error, || self.database.put(self.bytes, b""))
         }
 
         fn add(&self, batch: &mut WriteBatch) {
-            batch.put(self.key, b"");
+            batch.put(self.bytes, b"");
         }
 
         fn together(&self, batch: WriteBatch) -> Result<(), Error> {
@@ -245,7 +245,7 @@ mod tests {
         on_threads(|writer| {
             for number in 0..2_000_u16 {
                 let key = [&[writer][..], &number.to_be_bytes()].concat();
-                let record = Key { database: &database, key: &key, error: &error, shared: &shared };
+                let record = Key { database: &database, bytes: &key, error: &error, shared: &shared };
                 group.write(&record).expect("written");
                 assert!(database.get(&key).expect("read").is_some(), "it was told before it was there");
             }
@@ -266,7 +266,7 @@ mod tests {
                 if number % 7 == u16::from(writer) {
                     key.extend_from_slice(REFUSED);
                 }
-                let record = Key { database: &database, key: &key, error: &error, shared: &shared };
+                let record = Key { database: &database, bytes: &key, error: &error, shared: &shared };
                 let written = group.write(&record);
                 assert!(written.is_err() || !key.ends_with(REFUSED), "a refused record was told as written");
                 if written.is_ok() {
@@ -285,7 +285,7 @@ mod tests {
         let _turn = group.turn.lock();
         let (key, error, shared) = (vec![1; RECORD_BYTES_MAX + 1], an_error(), AtomicUsize::new(0));
         group
-            .write(&Key { database: &database, key: &key, error: &error, shared: &shared })
+            .write(&Key { database: &database, bytes: &key, error: &error, shared: &shared })
             .expect("written");
         assert!(database.get(&key).expect("read").is_some());
         assert_eq!(shared.into_inner(), 0, "it does not gather");
