@@ -35,6 +35,10 @@ SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
 PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb-formats -p cairndb \
     -p cairndb-server -p cairndb-cli -p cairndb-counters -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
+# Single suites are chosen out of all packages too: a package alone has fewer features of what it depends on, and all of that
+# would be compiled again.
+SUITES := cargo test --release --locked $(PACKAGES)
+export SUITES
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26
@@ -50,7 +54,7 @@ demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJS
 
 # MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
 test: ## Run every test of the main workspace.
-	@$(SETUP) && clients && cargo test --release --locked --no-fail-fast $(PACKAGES)
+	@$(SETUP) && clients && $(SUITES) --no-fail-fast
 
 bench: ## Run the criterion suites.
 	@$(SETUP) && cargo bench --locked -p cairndb-benches
@@ -79,33 +83,33 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	done
 
 indexes: ## Ask QUERIES random questions of stores with indexes and without.
-	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) cargo test --release --locked -p cairndb-tests --test indexes -- --nocapture
+	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) $(SUITES) --test indexes -- --nocapture
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind; damage files in DAMAGE ways.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) $(if $(DAMAGE),CAIRNDB_DAMAGE=$(DAMAGE)) \
-	    cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+	    $(SUITES) --test crash -- --nocapture
 
 damage: ## Damage every byte, or DAMAGE bytes, of the files that say what a database consists of (minutes).
-	@$(SETUP) && CAIRNDB_DAMAGE=$(or $(DAMAGE),all) cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
+	@$(SETUP) && CAIRNDB_DAMAGE=$(or $(DAMAGE),all) $(SUITES) --test crash -- damage:: --nocapture
 
 histories: ## Judge HISTORIES histories of several threads (SEED replays their choices).
 	@$(SETUP) && CAIRNDB_HISTORIES=$(HISTORIES) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \
-	    cargo test --release --locked -p cairndb-tests --test histories -- --nocapture
+	    $(SUITES) --test histories -- --nocapture
 
 memory: ## Send requests that ask for too much to a process that has no more, and count what refused ones cost.
-	@$(SETUP) && cargo test --release --locked -p cairndb-tests --test memory -- --nocapture
+	@$(SETUP) && $(SUITES) --test memory -- --nocapture
 
 # It needs Linux, root and /dev/fuse; elsewhere it says `skipped: no fuse`. A seed of an earlier run replays its decisions.
 power: ## Cut the power CUTS times, fail FAULTS operations, kill at each DEATHS_EACH-th, fill disks (SEED replays).
 	@$(SETUP) && CAIRNDB_CUTS=$(CUTS) CAIRNDB_FAULTS=$(FAULTS) CAIRNDB_DEATHS_EACH=$(DEATHS_EACH) \
-	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) cargo test --release --locked -p cairndb-tests --test power -- --nocapture
+	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) $(SUITES) --test power -- --nocapture
 
 # Cargo starts the suite by valgrind, as it would start it in an emulator of another machine.
 valgrind: ## Run RUNS histories of the model under valgrind, which watches every access to memory (minutes).
 	@$(SETUP) && { has valgrind || install valgrind valgrind; } && \
 	    host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_) && \
 	    export "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite" && \
-	    CAIRNDB_MODEL_RUNS=$(RUNS) cargo test --release --locked -p cairndb-tests --test model -- --nocapture
+	    CAIRNDB_MODEL_RUNS=$(RUNS) $(SUITES) --test model -- --nocapture
 
 # LLVM 19 reads what newer compilers write; older ones, which come along with libclang, do not. It is asked for by that
 # number where the system has several.
@@ -126,7 +130,7 @@ mutants: ## Change FILES in small ways, one at a time, and name the changes that
 # The tool's own suite comes along, because it is what has cargo build the tool.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
-	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
+	    $(SUITES) --test serve --test soak -- --nocapture
 
 # KILLS counts where it is given: as many imports, and half as many restores and migrations.
 TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
@@ -134,7 +138,8 @@ TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
 tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through each command, and KILLS killed imports.
 	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) \
 	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) && \
-	    cargo test --release --locked -p cairndb-cli --tests -- --nocapture readers_beside_a_writer memory_does_not_grow \
+	    $(SUITES) $(foreach suite,beside dump export import import_resume migrate migrate_kills query restore,--test $(suite)) -- \
+        --nocapture readers_beside_a_writer memory_does_not_grow \
 	        $(if $(TOOL_KILLS),killed disturbed power_cut)
 
 # Each feature of the tool can be left out, and so can both.
@@ -161,12 +166,12 @@ interleavings: ## Run the threads of sequences and of a whole database in SCHEDU
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
 collections: ## Make COLLECTIONS collections with an index each, open them again, and print what that takes.
-	@$(SETUP) && CAIRNDB_COLLECTIONS=$(COLLECTIONS) cargo test --release --locked -p cairndb-cli --test collections -- --nocapture
+	@$(SETUP) && CAIRNDB_COLLECTIONS=$(COLLECTIONS) $(SUITES) --test collections -- --nocapture
 
 in-memory: ## Run the suites on databases in memory.
 	@$(SETUP) && export CAIRNDB_IN_MEMORY=1 && \
-	    cargo test --release --locked -p cairndb-tests --test model --test conformance && \
-	    cargo test --release --locked -p cairndb-tests --test api -- --exact \
+	    $(SUITES) --test model --test conformance && \
+	    $(SUITES) --test api -- --exact \
 	        $$(sed '/^#/d; s/^/--skip /' tests/api/needs_folder.txt)
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
@@ -195,7 +200,7 @@ compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and
 	    "$$target/release/compare" sequences --out ../../docs
 
 house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples, assertions, unsafe.
-	@$(SETUP) && CAIRNDB_HOUSE=1 cargo test --release --locked -q -p cairndb-tests --test tidy the_house -- --nocapture
+	@$(SETUP) && CAIRNDB_HOUSE=1 $(SUITES) -q --test tidy the_house -- --nocapture
 
 lint: format clippy docs deny locks ## Check formatting, Clippy, documentation, licenses and all lock files.
 

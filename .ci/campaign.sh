@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the suites that choose at random in turns, each time with other seeds, for MINUTES or until one fails:
-# `bash .ci/campaign.sh MINUTES`, or `make campaign MINUTES=120`. A failure names the seed that replays it. At the end the
-# numbers of all runs are added up.
+# `make campaign MINUTES=120`, which says in SUITES how suites are built. A failure names the seed that replays it. At the end
+# the numbers of all runs are added up.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 minutes=$1
@@ -15,7 +15,7 @@ trap 'rm -f "$said"' EXIT
 
 # The interleavings are a build of their own.
 build() {
-    cargo test --release --locked -q -p cairndb-tests --no-run --test power --test crash --test histories --test indexes --test model
+    $SUITES -q --no-run --test power --test crash --test histories --test indexes --test model
     make -s interleavings SCHEDULES=1
 }
 
@@ -23,7 +23,7 @@ run() {
     if [ "$1" = interleavings ]; then
         make -s interleavings SCHEDULES=4000
     else
-        cargo test --release --locked -q -p cairndb-tests --test "$1" -- --nocapture
+        $SUITES -q --test "$1" -- --nocapture
     fi
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The example of cairndb-counters in both forms: in a folder, and, after `cairn migrate`, in what stands for a cluster. The
-# numbers go on. Called by `make counters`, which has set RocksDB up.
+# numbers go on. Called by `make counters`, which has set RocksDB up and says in SUITES how suites are built.
 set -eu
 
 folder=$(mktemp -d)
@@ -8,7 +8,8 @@ server=
 # The server writes to its folder until it has ended.
 trap 'test -z "$server" || { kill "$server"; wait "$server" || :; }; rm -rf "$folder"' EXIT
 target=${CARGO_TARGET_DIR:-target}
-cargo build --release --locked -q -p cairndb-cli
+# The tool as its own suites have it, which is built already where they have run.
+$SUITES -q --no-run --test serve
 cargo build --release --locked -q -p cairndb-counters --example numbers
 cp "$target/release/examples/numbers" "$folder/in-a-folder"
 cargo build --release --locked -q -p cairndb-counters --example numbers --no-default-features --features mongodb
