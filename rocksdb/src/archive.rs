@@ -19,6 +19,8 @@ use crate::units::{self, Workshop};
 const ARCHIVE: &str = "librocksdb.a";
 /// What the archive was built from, for people.
 const ORIGIN: &str = "origin.txt";
+/// The ending of the name of a build's own place.
+const STAGING: &str = "building";
 /// Raised when the same sources and flags make another archive.
 const METHOD: u32 = 1;
 
@@ -39,8 +41,9 @@ pub(crate) fn find_or_build(project: &Project, arguments: &Arguments) -> Result<
     if folder.join(ARCHIVE).is_file() {
         return Ok(folder);
     }
-    let staging = sibling(&folder, "building");
-    let built = build(project, arguments, &compiler, &staging).and_then(|archive| {
+    remove_leftovers(&folder);
+    let staging = sibling(&folder, &format!("{}.{STAGING}", std::process::id()));
+    let built = build(project, arguments, &compiler, &staging, &folder).and_then(|archive| {
         let keep = |from: &Path, name: &str| {
             let to = folder.join(name);
             fs::rename(from, &to).map_err(|error| format!("cannot create {}: {error}", to.display()))
@@ -51,7 +54,7 @@ pub(crate) fn find_or_build(project: &Project, arguments: &Arguments) -> Result<
         // Last, because its presence says that all is there.
         keep(&archive, ARCHIVE)
     });
-    // A leftover only takes space: the next build removes it first.
+    // A leftover only takes space: the next build removes it.
     let _ = fs::remove_dir_all(&staging);
     built.map(|()| folder)
 }
@@ -81,15 +84,30 @@ fn origin(project: &Project, arguments: &Arguments, compiler: &Tool) -> Result<S
     Ok(origin)
 }
 
-/// Builds into `staging`, and returns the archive there.
+/// Removes what killed builds of `folder` have left, which the caller has locked. A compiler of such a build may still write
+/// there for a moment; that is why each build has a place of its own.
+fn remove_leftovers(folder: &Path) {
+    let beginning = sibling(folder, "").to_string_lossy().into_owned();
+    let entries = folder.parent().and_then(|parent| fs::read_dir(parent).ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_leftover = |path: &PathBuf| {
+        path.to_string_lossy().starts_with(&beginning)
+            && path.extension().is_some_and(|ending| ending == STAGING)
+    };
+    for path in paths.filter(is_leftover) {
+        // What is written meanwhile needs another round.
+        let _ = (0..3).find(|_| fs::remove_dir_all(&path).is_ok());
+    }
+}
+
+/// Builds into `staging`, from where the archive goes to `folder`, and returns the archive there.
 fn build(
     project: &Project,
     arguments: &Arguments,
     compiler: &Tool,
     staging: &Path,
+    folder: &Path,
 ) -> Result<PathBuf, String> {
-    // What is there was left by a build that was killed.
-    let _ = fs::remove_dir_all(staging);
     let objects = staging.join("units");
     fs::create_dir_all(&objects).map_err(|error| format!("cannot create {}: {error}", objects.display()))?;
     say(&format!(
@@ -103,11 +121,7 @@ fn build(
     write(&staging.join(processor::FILE), &required(&sources, compiler, &project.target)?)?;
     let files = sources.len();
     let units = units::group(sources);
-    say(&format!(
-        "building RocksDB once: {files} files in {} units, into {}",
-        units.len(),
-        staging.with_extension("").display()
-    ));
+    say(&format!("building RocksDB once: {files} files in {} units, into {}", units.len(), folder.display()));
     let objects = Workshop { compiler, folder: objects }.compile(&units)?;
     let archive = staging.join(ARCHIVE);
     let mut command = Tool::archiver(project).command();

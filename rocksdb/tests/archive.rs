@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a fixture that fails is a failed test")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -114,9 +113,14 @@ impl Fixture {
         fs::write(path, text).unwrap();
     }
 
+    /// Another process makes the program: one that this process has open for writing is open for a moment in each child that
+    /// another test starts meanwhile, and then it is busy and cannot be run.
     fn write_program(&self, name: &str, text: &str) {
-        self.write(name, &format!("#!/bin/sh\n{text}"));
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let text_name = format!("{name}.text");
+        self.write(&text_name, &format!("#!/bin/sh\n{text}"));
+        let mut install = Command::new("install");
+        let status = install.args(["-m", "755"]).args([self.path(&text_name), self.path(name)]).status();
+        assert!(status.unwrap().success());
     }
 
     fn set_version(&self, version: &str) {
