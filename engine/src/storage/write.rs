@@ -42,7 +42,7 @@ impl Commits {
         fault: PlantedFault,
     ) -> Self {
         let (write_options, stalls) = (write_options(), Stalls::default());
-        let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::default(), None);
+        let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::new(fault), None);
         Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, fault }
     }
 
@@ -171,9 +171,11 @@ impl Commits {
         let (family, options) = (database.family(Family::Records), &self.write_options);
         let bytes = key.len() + document.len();
         let put = Put { database, family, key, document, options };
-        let write = || self.turns.write(&self.health, || self.group.write(&put));
         notes::wrote(bytes);
-        let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
+        let written = self.turns.write(&self.health, || self.group.write(&put));
+        // Tried again alone: what waits for room is as large as it says.
+        let again = || self.turns.write(&self.health, || put.put());
+        let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
         self.settle(written, admission)?;
         if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
     }
@@ -256,15 +258,15 @@ impl Record for Put<'_> {
     }
 
     #[inline]
-    fn alone(&self) -> std::result::Result<(), rocksdb::Error> {
+    fn put(&self) -> std::result::Result<(), rocksdb::Error> {
         self.database.raw().put_cf_opt(self.family, self.key, self.document, self.options)
     }
 
-    fn add(&self, batch: &mut WriteBatch) {
+    fn add_to(&self, batch: &mut WriteBatch) {
         batch.put_cf(self.family, self.key, self.document);
     }
 
-    fn together(&self, batch: WriteBatch) -> std::result::Result<(), rocksdb::Error> {
+    fn write_batch(&self, batch: WriteBatch) -> std::result::Result<(), rocksdb::Error> {
         self.database.raw().write_opt(batch, self.options)
     }
 }

@@ -46,6 +46,33 @@ fn an_id_is_given_once() {
     holds(inserts_of_the_same_ids);
 }
 
+/// Three threads insert, each its own `_id`s, so that their records share writes.
+fn inserts_of_own_ids(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    let insert = |first: i32| {
+        world.thread(move |world| {
+            for id in first..first + ROUNDS {
+                if is_done(world, world.things().insert_one(doc! { "_id": id }).run()) {
+                    let stored = world.things().find_one(doc! { "_id": id }).run().expect("a search");
+                    world.expect(stored.is_some(), || format!("{id} was inserted, and is not there"));
+                }
+            }
+        })
+    };
+    beside(vec![insert(10), insert(20), insert(30)]);
+    world.findings()
+}
+
+#[test]
+fn what_is_acknowledged_is_there() {
+    holds(inserts_of_own_ids);
+}
+
+#[test]
+fn planted_groups_that_are_told_of_their_write_before_it_are_found() {
+    finds(PlantedFault::GroupsToldEarly, inserts_of_own_ids);
+}
+
 /// A unique key is inserted, given to another document by an update, and freed by a delete.
 fn one_unique_key(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
