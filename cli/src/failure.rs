@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Elsewhere = 5,
     /// There is no store, or one that this version cannot read.
     NoStore = 6,
+    /// SIGHUP ended the command in order: its terminal was closed.
+    HungUp = 129,
     /// SIGINT ended the command in order.
     Interrupted = 130,
     /// SIGTERM ended the command in order.
@@ -27,7 +29,7 @@ pub(crate) enum Exit {
 impl Exit {
     /// Whether a signal ended the command.
     pub(crate) fn is_by_signal(self) -> bool {
-        matches!(self, Self::Interrupted | Self::Terminated)
+        matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
     }
 
     /// The name in the field `error.kind` of a report.
@@ -39,7 +41,7 @@ impl Exit {
             Self::Different => "different",
             Self::Elsewhere => "openElsewhere",
             Self::NoStore => "noStore",
-            Self::Interrupted | Self::Terminated => "interrupted",
+            Self::HungUp | Self::Interrupted | Self::Terminated => "interrupted",
         }
     }
 }

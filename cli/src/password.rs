@@ -24,7 +24,7 @@ pub(crate) fn given(file: Option<&Path>, signals: &Signals) -> Result<Option<Str
     };
     let name = path.display().to_string();
     let opened = Interruptible::open(path, signals).map_err(|error| Failure::io(&name, &error))?;
-    first_line(&name, opened).map(Some)
+    first_line(&name, opened).map(|line| Some(line.unwrap_or_default()))
 }
 
 /// The password that a person types, unseen. Returns `None` if standard input is no terminal.
@@ -35,7 +35,13 @@ pub(crate) fn asked(prompt: &str, signals: &Signals) -> Result<Option<String>, F
     let failed = |error: std::io::Error| Failure::io("the terminal", &error);
     let _unseen = Unseen::begin().map_err(failed)?;
     ask(prompt);
-    let typed = first_line("the password", Interruptible::standard(signals).map_err(failed)?);
+    let typed =
+        first_line("the password", Interruptible::standard(signals).map_err(failed)?).and_then(|typed| {
+            // An empty line is an answer; the end of the input is none.
+            typed.ok_or_else(|| {
+                Failure::new(Exit::Failed, "the password: the input has ended, and nothing was typed")
+            })
+        });
     if typed.is_err() {
         // The line of the prompt has no end yet.
         ask("\n");
@@ -46,7 +52,8 @@ pub(crate) fn asked(prompt: &str, signals: &Signals) -> Result<Option<String>, F
 /// The first line of standard input.
 pub(crate) fn standard(signals: &Signals) -> Result<String, Failure> {
     let name = "standard input";
-    first_line(name, Interruptible::standard(signals).map_err(|error| Failure::io(name, &error))?)
+    let input = Interruptible::standard(signals).map_err(|error| Failure::io(name, &error))?;
+    first_line(name, input).map(Option::unwrap_or_default)
 }
 
 /// Writes to the terminal, also where standard error goes elsewhere.
@@ -78,8 +85,8 @@ impl Drop for Unseen {
     }
 }
 
-/// The first line of what is read from `name`.
-fn first_line(name: &str, from: impl Read) -> Result<String, Failure> {
+/// The first line of what is read from `name`. Returns `None` if it ends before there is any byte.
+fn first_line(name: &str, from: impl Read) -> Result<Option<String>, Failure> {
     let mut line = String::new();
     // Two more bytes than a password has: a line may end in a carriage return and a line feed.
     let mut from = BufReader::new(from.take(PASSWORD_BYTES_MAX + 2));
@@ -90,7 +97,7 @@ fn first_line(name: &str, from: impl Read) -> Result<String, Failure> {
         let long = format!("{name}: the password is longer than {PASSWORD_BYTES_MAX} bytes");
         return Err(Failure::new(Exit::Failed, long));
     }
-    Ok(password.to_owned())
+    Ok((!line.is_empty()).then(|| password.to_owned()))
 }
 
 #[cfg(test)]
@@ -100,16 +107,17 @@ mod tests {
     #[test]
     fn a_password_is_the_first_line_without_its_end() {
         for text in ["a b \n", "a b \r\n", "a b ", "a b \nmore"] {
-            assert_eq!(first_line("x", text.as_bytes()).unwrap(), "a b ");
+            assert_eq!(first_line("x", text.as_bytes()).unwrap().unwrap(), "a b ");
         }
-        assert_eq!(first_line("x", &b""[..]).unwrap(), "");
+        assert_eq!(first_line("x", &b"\n"[..]).unwrap().unwrap(), "");
+        assert_eq!(first_line("x", &b""[..]).unwrap(), None);
     }
 
     #[test]
     fn a_password_has_as_many_bytes_as_are_allowed() {
         let longest = "p".repeat(4096);
         for end in ["", "\n", "\r\n"] {
-            assert_eq!(first_line("x", format!("{longest}{end}").as_bytes()).unwrap(), longest);
+            assert_eq!(first_line("x", format!("{longest}{end}").as_bytes()).unwrap().unwrap(), longest);
         }
         let error = first_line("words.txt", format!("{longest}p\n").as_bytes()).unwrap_err();
         assert_eq!(error.message, "words.txt: the password is longer than 4096 bytes");

@@ -9,18 +9,18 @@ use std::time::Duration;
 use cairndb::{Client, ErrorKind};
 use cairndb_server::{Server, Tls, TlsError};
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
 use crate::output::print_line;
+use crate::signals::Ends;
 use crate::standard;
 use crate::store::folder::not_opened;
 use crate::store::refuse_absent_socket;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
-/// The store is a folder, or it is in memory and gone when the server ends. The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are
+/// The store is a folder, or it is in memory and gone when the server ends. The folder is made if it does not exist. SIGTERM, SIGINT and SIGHUP end the server in order: running commands are
 /// answered, everything is synced, and the folder is closed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -238,11 +238,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
 
 async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     // Registered first: a signal during the start must end the server in order, not kill the process.
-    let signals = Signals {
-        terminate: signal(SignalKind::terminate())?,
-        interrupt: signal(SignalKind::interrupt())?,
-        parent: arguments.lifetime.exit_with_parent.then(Parent::now),
-    };
+    let signals =
+        Signals { ends: Ends::watch()?, parent: arguments.lifetime.exit_with_parent.then(Parent::now) };
     let server = bind(client, &arguments).await?;
     announce(&server, &arguments)?;
     server.serve(wait(signals)).await;
@@ -325,17 +322,15 @@ impl Parent {
 
 /// What ends the server.
 struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+    ends: Ends,
     /// The process whose end is to be its end, if there is one.
     parent: Option<Parent>,
 }
 
 async fn wait(mut signals: Signals) {
     let reason = tokio::select! {
-        _ = signals.terminate.recv() => "received SIGTERM",
-        _ = signals.interrupt.recv() => "received SIGINT",
-        () = parent_ends(signals.parent) => "the process that started the server has ended",
+        (_, name) = signals.ends.next() => format!("received {name}"),
+        () = parent_ends(signals.parent) => "the process that started the server has ended".to_owned(),
     };
     tracing::info!("{reason}");
 }

@@ -1,4 +1,9 @@
-//! SIGINT and SIGTERM: the first one ends a command in order, the second one at once.
+//! SIGINT, SIGTERM and SIGHUP: the first one ends a command in order, the second one at once.
+
+#![allow(
+    unsafe_code,
+    reason = "the C library is asked what a signal does, and told to end the process at once"
+)]
 
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cairndb::CancellationToken;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 
@@ -49,26 +54,18 @@ impl Signals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| unwatched(&error))?;
         // Registered here and not on the thread: a signal right after the return must not kill the process.
-        let (mut interrupt, mut terminate) = {
+        let mut ends = {
             let _entered = runtime.enter();
-            (
-                signal(SignalKind::interrupt()).map_err(|error| unwatched(&error))?,
-                signal(SignalKind::terminate()).map_err(|error| unwatched(&error))?,
-            )
+            Ends::watch().map_err(|error| unwatched(&error))?
         };
         let (received, current) = (Arc::clone(&signals.received), Arc::clone(&signals.current));
         std::thread::spawn(move || {
             loop {
-                let signal = runtime.block_on(async {
-                    tokio::select! {
-                        _ = interrupt.recv() => Exit::Interrupted,
-                        _ = terminate.recv() => Exit::Terminated,
-                    }
-                });
+                let (signal, _) = runtime.block_on(ends.next());
                 let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
                 if received.swap(signal as u8, Ordering::Relaxed) != 0 {
                     // A person who asks twice does not want to wait for the rest.
-                    std::process::exit(signal as i32);
+                    exit_at_once(signal);
                 }
                 current.token.cancel();
                 current.quiet = None;
@@ -113,8 +110,58 @@ impl Signals {
     /// The status to exit with, if a signal was received.
     pub(crate) fn received(&self) -> Option<Exit> {
         let received = self.received.load(Ordering::Relaxed);
-        [Exit::Interrupted, Exit::Terminated].into_iter().find(|&exit| exit as u8 == received)
+        [Exit::HungUp, Exit::Interrupted, Exit::Terminated].into_iter().find(|&exit| exit as u8 == received)
     }
+}
+
+/// The signals that end the process in order.
+pub(crate) struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None` where the process was started so that it outlives its terminal, as by `nohup`.
+    hang_up: Option<Signal>,
+}
+
+impl Ends {
+    /// Watches from now on. Needs a runtime.
+    pub(crate) fn watch() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: if is_ignored(libc::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) },
+        })
+    }
+
+    /// Waits for the next one. Returns the status to exit with, and the signal's name.
+    pub(crate) async fn next(&mut self) -> (Exit, &'static str) {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => (Exit::Interrupted, "SIGINT"),
+            _ = self.terminate.recv() => (Exit::Terminated, "SIGTERM"),
+            _ = hang_up => (Exit::HungUp, "SIGHUP"),
+        }
+    }
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without an action to set the call only writes the present one, to memory of its type.
+    let is_known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: the call has written it.
+    is_known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Ends the process as a kill does, with a status. RocksDB is in C++, whose objects must not be destroyed while other threads use
+/// them, which an ordinary exit would do.
+pub(crate) fn exit_at_once(status: Exit) -> ! {
+    // SAFETY: the call takes a number, and does not return.
+    unsafe { libc::_exit(status as libc::c_int) }
 }
 
 fn unwatched(error: &std::io::Error) -> Failure {

@@ -13,6 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -206,6 +207,33 @@ fn a_second_signal_is_as_a_kill_for_the_store() {
         }
     }
     assert!(ended_at_once > 0, "no second signal has ended an import at once");
+}
+
+/// RocksDB is at work on other threads, whose objects an ordinary exit would destroy: that ended in SIGSEGV or SIGABRT.
+#[test]
+fn a_second_signal_at_any_moment_is_no_crash() {
+    let fixture = Fixture::new(&documents(4000), false);
+    let mut by_signal = 0;
+    for round in 0..120_u64 {
+        let mut child = fixture
+            .run("verify", &["--json"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it works");
+        pause(Duration::from_millis(2 + round % 40));
+        for _ in 0..2 {
+            // It may have ended by itself.
+            let _ = kill_process(Pid::from_child(&child), Signal::INT);
+            pause(Duration::from_micros(300 * (round % 7)));
+        }
+        let status = child.wait().expect("it works");
+        // Before signals are watched the first one ends the process as it ends any other.
+        let is_early = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
+        assert!(is_early || matches!(status.code(), Some(0 | 130)), "{status:?}");
+        by_signal += u32::from(status.code() == Some(130));
+    }
+    assert!(by_signal > 0, "no signal came while it ran");
 }
 
 fn run(fixture: &Fixture, command: &str, more: &[&str]) -> Output {

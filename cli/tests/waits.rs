@@ -253,6 +253,28 @@ fn a_password_is_not_waited_for_after_a_signal() {
     assert!(!folder.path().join("db").exists());
 }
 
+/// What was started by `nohup` outlives its terminal.
+#[test]
+fn a_closed_terminal_ends_what_does_not_ignore_it() {
+    let fixture = Fixture::new(&[], false);
+    let import = fixture.run("import", &["shop.orders", "-", "--format", "ndjson"]);
+    let child = begin(import);
+    feed(child.stdin.as_ref().expect("it is a pipe"), b"{\"_id\":1}\n");
+    complains(&end(child, Signal::HUP, 129), 129, "interrupted");
+    assert_eq!(stored(&fixture), 1);
+    let mut ignoring = Command::new("sh");
+    ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_cairn"), "import"]);
+    ignoring.arg(fixture.path("db")).args(["shop.orders", "-", "--format", "ndjson"]);
+    let mut child = begin(ignoring);
+    feed(child.stdin.as_ref().expect("it is a pipe"), b"{\"_id\":2}\n");
+    send(&child, Signal::HUP);
+    feed(child.stdin.as_ref().expect("it is a pipe"), b"{\"_id\":3}\n");
+    drop(child.stdin.take());
+    let output = child.wait_with_output().expect("it has ended");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stored(&fixture), 3);
+}
+
 /// The first Ctrl-C was not noticed at a prompt.
 #[test]
 fn a_prompt_ends_by_one_signal_and_the_terminal_shows_again_what_is_typed() {
@@ -289,6 +311,12 @@ fn a_prompt_ends_by_one_signal_and_the_terminal_shows_again_what_is_typed() {
     complains(&end(asks("secr"), Signal::INT, 130), 130, "interrupted");
     assert!(is_shown() && !folder.path().join("db").exists());
     complains(&end(asks("secret\nsecr"), Signal::TERM, 143), 143, "interrupted");
+    assert!(is_shown() && !folder.path().join("db").exists());
+    complains(&end(asks("secr"), Signal::HUP, 129), 129, "interrupted");
+    assert!(is_shown());
+    // Ctrl-D, at which a terminal gives the end of its input: it is no empty password, which would be asked for again.
+    let output = asks("\x04").wait_with_output().expect("it ends");
+    complains(&output, 1, "the password: the input has ended, and nothing was typed");
     assert!(is_shown() && !folder.path().join("db").exists());
     let output = asks("secret\nsecret\n").wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -15,6 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::script::{Engine, Stopped};
 use crate::shell::complete::Assistant;
 use crate::shell::{history, statement};
+use crate::signals::exit_at_once;
 use crate::talk::write_line;
 
 /// The name of what is typed, in errors.
@@ -69,7 +70,7 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
     Ok(code)
 }
 
-/// Ends the process by SIGTERM while a line is waited for, which no signal ends. Nothing runs then, and what was written is as
+/// Ends the process by SIGTERM or SIGHUP while a line is waited for, which no signal ends. Nothing runs then, and what was written is as
 /// it is after a kill.
 fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
     /// How often it is looked.
@@ -81,12 +82,16 @@ fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(LOOK);
-            if is_waiting.load(Ordering::Acquire) && signals.received() == Some(Exit::Terminated) {
+            // SIGINT ends the line.
+            let received = signals.received().filter(|&exit| exit != Exit::Interrupted);
+            if is_waiting.load(Ordering::Acquire)
+                && let Some(exit) = received
+            {
                 if let Ok(terminal) = &terminal {
                     // The process ends whatever the terminal says.
                     let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, terminal);
                 }
-                std::process::exit(Exit::Terminated as i32);
+                exit_at_once(exit);
             }
         }
     });
