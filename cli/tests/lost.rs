@@ -10,10 +10,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use cairndb::Client;
 use cairndb::bson::{Document, doc};
 use rustix::process::Signal;
 
-use crate::fixture::{Fixture, cairn};
+use crate::fixture::migrating::{stalling, uri};
+use crate::fixture::{Fixture, cairn, number, report};
 
 /// Nothing that is waited for takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -261,4 +263,100 @@ fn one_signal_ends_the_wait_for_a_reply_that_never_comes() {
     assert_eq!(report.get("inserted"), Some(&10.into()), "{report}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     send(&served.server, Signal::CONT);
+}
+
+/// A server that can be told to leave commands without an answer.
+fn with_test_commands() -> Fixture {
+    let mut served = Fixture::new(&[], false);
+    served.serve_with(&["--enable-test-commands"]);
+    served
+}
+
+/// Ends a command by one signal, while the server does not answer what it was sent under this name. Returns the report.
+#[track_caller]
+fn cut_off(
+    target: &Fixture,
+    name: &str,
+    mut command: Command,
+    signal: Signal,
+    status: i32,
+) -> serde_json::Value {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = stalling(target, name, |is_stuck| {
+        let child = command.spawn().expect("it starts");
+        let (_held, never) = channel::<()>();
+        let end = Instant::now() + TIME_MAX;
+        while !is_stuck() {
+            assert!(Instant::now() < end, "{name} is not sent");
+            let _ = never.recv_timeout(Duration::from_millis(20));
+        }
+        let begun = Instant::now();
+        send(&child, signal);
+        let output = child.wait_with_output().expect("it ends");
+        // The five seconds of one answer, and not those of a second one.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{name}: {:?}", begun.elapsed());
+        output
+    });
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{name}: {told}");
+    assert!(!told.contains("operation was interrupted"), "{name}: {told}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
+    assert_eq!(report.get("interrupted"), Some(&true.into()), "{name}: {report}");
+    for count in ["documents", "refused", "leftOut", "indexes"] {
+        assert_eq!(
+            number(&report, count),
+            if (name, count) == ("createIndexes", "documents") { 10 } else { 0 }
+        );
+    }
+    report
+}
+
+/// A folder with ten documents and an index.
+fn indexed() -> Fixture {
+    let fixture = Fixture::new(&documents(10), false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let index = doc! { "createIndexes": "orders", "indexes": [{ "key": { "text": 1 }, "name": "by_text" }] };
+    client.database("shop").run_command(index).run().expect("it works");
+    client.close().expect("it works");
+    fixture
+}
+
+/// The batch without an answer was sent again by halves, each of its documents was counted as refused, and the migration went on
+/// after them: resuming it never copied them.
+#[test]
+fn a_batch_of_a_migration_that_a_signal_cuts_off_is_copied_by_the_same_command() {
+    for name in ["create", "insert", "createIndexes"] {
+        let (source, target) = (indexed(), with_test_commands());
+        let command = || source.run("migrate", &["--to", &uri(&target), "--json"]);
+        cut_off(&target, name, command(), Signal::INT, 130);
+        assert!(source.path("db.cairn-migrate").exists(), "{name}");
+        let report = report(&command().output().expect("it works"));
+        let there = number(&report, "documents") + number(&report, "alreadyThere");
+        // After the documents nothing of them is sent again.
+        assert_eq!(there, if name == "createIndexes" { 0 } else { 10 }, "{name}: {report}");
+        assert_eq!((number(&report, "refused"), number(&report, "differences")), (0, 0), "{name}: {report}");
+        assert!(!source.path("db.cairn-migrate").exists(), "{name}");
+    }
+}
+
+/// Five seconds were waited for each half of the batch, and its documents were named as refused.
+#[test]
+fn a_restore_that_a_signal_cuts_off_sends_nothing_more_and_names_nothing_as_refused() {
+    let source = indexed();
+    let dumped = source.run("dump", &["--archive", "archive"]).output().expect("it works");
+    assert!(dumped.status.success(), "{dumped:?}");
+    let archive = source.path("archive");
+    for (name, signal, status) in
+        [("create", Signal::INT, 130), ("insert", Signal::TERM, 143), ("createIndexes", Signal::INT, 130)]
+    {
+        let target = with_test_commands();
+        let command = |more: &[&str]| {
+            let mut command = target.run("restore", &["--json", "--archive"]);
+            command.arg(&archive).args(more);
+            command
+        };
+        cut_off(&target, name, command(&[]), signal, status);
+        let again = report(&command(&["--drop", "--verify"]).output().expect("it works"));
+        assert_eq!((number(&again, "documents"), number(&again, "refused")), (10, 0), "{name}: {again}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::command::{count, with_array};
 use crate::failure::{Exit, Failure};
 use crate::migrate::differing::shown;
 use crate::restore::plan::Planned;
-use crate::restore::tally::{Tally, refusal};
+use crate::restore::tally::{Tally, is_of_store, refusal};
 use crate::store::Store;
 
 /// Where documents go.
@@ -181,7 +181,7 @@ fn durable() -> RawDocumentBuf {
     rawdoc! { "w": "majority", "j": true }
 }
 
-/// What a reply says was refused. That the rest may not last is an error.
+/// What a reply says was refused. That the rest may not last is an error, and so is that the store could not go on.
 fn refused_of(reply: &Document) -> Result<Vec<Refused>, Failure> {
     if let Ok(concern) = reply.get_document("writeConcernError") {
         let message = concern.get_str("errmsg").unwrap_or_default();
@@ -195,7 +195,12 @@ fn refused_of(reply: &Document) -> Result<Vec<Refused>, Failure> {
             message: error.get_str("errmsg").unwrap_or("refused without a reason").to_owned(),
         })
     });
-    Ok(refused.collect())
+    let refused: Vec<Refused> = refused.collect();
+    // No document was refused by that, and the batch is not done.
+    match refused.iter().find(|refused| is_of_store(refused.code)) {
+        Some(lost) => Err(Failure::new(Exit::Failed, lost.message.clone())),
+        None => Ok(refused),
+    }
 }
 
 /// What tells `_id`s apart as a unique key does: numbers that are equal are one, whatever their types.

@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::restore::plan::{Plan, Planned};
 use crate::restore::source::{Source, numbered};
-use crate::restore::tally::{Tally, refusal};
+use crate::restore::tally::{Tally, is_of_store, refusal};
 use crate::signals::Signals;
 use crate::store::{Store, UserThere};
 use crate::talk::Progress;
@@ -138,9 +138,14 @@ impl Loader<'_> {
             }
         };
         let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
+        let mut lost = None;
         for error in errors.iter().filter_map(Bson::as_document) {
             let at = count(error, "index").and_then(|at| usize::try_from(at).ok());
             let message = error.get_str("errmsg").unwrap_or("refused without a reason");
+            if error.get_i32("code").is_ok_and(is_of_store) {
+                lost.get_or_insert_with(|| Failure::new(Exit::Failed, message));
+                continue;
+            }
             if let Some(document) = at.and_then(|at| documents.get(at)) {
                 self.refuse(batch, document, message);
             }
@@ -151,7 +156,7 @@ impl Loader<'_> {
             let message = concern.get_str("errmsg").unwrap_or_default();
             return Err(Failure::new(Exit::Failed, format!("a batch may not be durable: {message}")));
         }
-        Ok(())
+        lost.map_or(Ok(()), Err)
     }
 
     fn refuse(&self, batch: &Directed, document: &RawDocument, message: &str) {

@@ -203,7 +203,11 @@ impl Restore<'_> {
                 make::indexes(store, planned, self.tally)?;
             }
             // A field that was there before the documents would have refused or replaced what they bring.
-            if self.arguments.no_sequences { Ok(()) } else { numbers::fields(store, planned, self.tally) }
+            if self.arguments.no_sequences || self.is_over() {
+                Ok(())
+            } else {
+                numbers::fields(store, planned, self.tally)
+            }
         })?;
         let if_there = if self.arguments.drop {
             IfThere::Drop

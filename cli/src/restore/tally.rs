@@ -12,13 +12,18 @@ use crate::talk::warn;
 const NAMED_MAX: u64 = 100;
 
 /// Errors that are none of the thing that was asked for: with the next one it would be the same.
-const OF_THE_STORE: [Code; 11] = [
+const OF_THE_STORE: [Code; 15] = [
     Code::AUTHENTICATION_FAILED,
     Code::EXCEEDED_TIME_LIMIT,
     Code::HOST_NOT_FOUND,
     Code::HOST_UNREACHABLE,
+    // Of a call that a signal ended too, whose answer did not come.
+    Code::INTERRUPTED,
     Code::INTERRUPTED_AT_SHUTDOWN,
+    Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
     Code::NETWORK_TIMEOUT,
+    Code::NOT_PRIMARY_NO_SECONDARY_OK,
+    Code::NOT_PRIMARY_OR_SECONDARY,
     Code::NOT_WRITABLE_PRIMARY,
     Code::OUT_OF_DISK_SPACE,
     Code::PRIMARY_STEPPED_DOWN,
@@ -132,6 +137,10 @@ impl Tally {
 
 /// Returns the failure if it is not the answer to what was asked, but of the store or the way to it.
 pub(crate) fn refusal(failure: Failure) -> Result<Failure, Failure> {
-    let is_of_store = failure.code.is_none_or(|code| OF_THE_STORE.iter().any(|of_store| *of_store == code));
-    if is_of_store { Err(failure) } else { Ok(failure) }
+    if failure.code.is_none_or(is_of_store) { Err(failure) } else { Ok(failure) }
+}
+
+/// Whether an error with this code is of the store or the way to it, also where a reply has it as that of one document.
+pub(crate) fn is_of_store(code: i32) -> bool {
+    OF_THE_STORE.iter().any(|of_store| *of_store == code)
 }
