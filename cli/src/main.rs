@@ -31,6 +31,7 @@ mod output;
 mod password;
 mod patterns;
 mod positions;
+mod regular;
 mod restore;
 mod salvage;
 #[cfg(feature = "shell")]

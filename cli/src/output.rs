@@ -3,7 +3,7 @@
 //! A file is written as `NAME.partial`, locked against other processes, synced and renamed. If the command does
 //! not end well, the partial file is removed and what had the name before stays as it was.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Exit, Failure};
+use crate::regular;
 use crate::standard;
 
 /// What is collected before the system is asked to write.
@@ -147,7 +148,7 @@ impl Partial {
         refuse_existing(name, may_replace)?;
         let path = partial_name(name)?;
         let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let file = regular::open_or_create(&path).map_err(failed)?;
         // Another process may have finished and renamed the file between the opening and the lock: what is
         // locked then has another name, and must not be emptied.
         let busy =

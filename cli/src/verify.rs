@@ -10,6 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::output::print;
+use crate::regular;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::open_folder_for_reading;
@@ -141,7 +142,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
 /// a number in both.
 fn is_marker_damaged(folder: &str, error: &cairndb::Error) -> bool {
     let folder = Path::new(folder);
-    let marker = std::fs::read(folder.join(MARKER));
+    let marker = regular::read(&folder.join(MARKER));
     let (Ok(marker), true) = (marker, folder.join("CURRENT").exists()) else { return false };
     if let ErrorKind::UnsupportedFormat { found, .. } = error.kind() {
         let is_number = found.parse().is_ok_and(|number: u32| number.to_string() == *found);

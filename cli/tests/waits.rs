@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
-use crate::fixture::{Fixture, cairn, complains, on_both};
+use crate::fixture::{Fixture, cairn, complains, on_both, read};
 
 /// Nothing that is waited for takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -321,4 +321,68 @@ fn a_prompt_ends_by_one_signal_and_the_terminal_shows_again_what_is_typed() {
     let output = asks("secret\nsecret\n").wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(is_shown());
+}
+
+/// Runs a command to its end, which no signal has to bring.
+#[track_caller]
+fn ended(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    until("it has ended", || child.try_wait().expect("it is a child").is_some());
+    child.wait_with_output().expect("it has ended")
+}
+
+/// The command waited for a writer, and the first signal was not noticed: a dump of others could hold up a restore.
+#[test]
+fn a_pipe_in_the_place_of_a_regular_file_is_refused() {
+    const WORDS: &str = "it is a pipe, and must be a regular file";
+    let fixture = Fixture::new(&[cairndb::bson::doc! { "_id": 1 }], false);
+    assert!(fixture.run("dump", &["dumped"]).status().expect("it works").success());
+    let dumped = fixture.path("dumped");
+    let restoring = |more: &[&str]| {
+        let mut command = cairn();
+        command.arg("restore").arg(fixture.path("new")).arg(&dumped).args(more);
+        ended(command)
+    };
+    for name in ["prelude.json", "shop/orders.metadata.json", "shop/orders.bson"] {
+        let path = dumped.join(name);
+        let kept = read(&path);
+        std::fs::remove_file(&path).expect("it is there");
+        pipe_with_a_name(&path);
+        complains(&restoring(&[]), 1, &format!("{name}: {WORDS}"));
+        if name == "shop/orders.bson" {
+            complains(&restoring(&["--exclude", "shop.*", "--dry-run"]), 0, "");
+        }
+        assert!(!fixture.path("new").exists(), "{name}");
+        std::fs::remove_file(&path).expect("it is there");
+        std::fs::write(&path, kept).expect("it works");
+    }
+    std::fs::write(fixture.path("a.ndjson"), "x\n").expect("it works");
+    for (pipe, command, words) in [
+        ("a.ndjson.cairn-import", "import", &["shop.orders", "a.ndjson", "--resume"][..]),
+        ("a.ndjson.cairn-import.partial", "import", &["shop.orders", "a.ndjson", "--resume"]),
+        ("a.ndjson.rejects.ndjson.partial", "import", &["shop.orders", "a.ndjson"]),
+        ("b.ndjson.partial", "export", &["shop.orders", "b.ndjson"]),
+        ("archive.partial", "dump", &["--archive", "archive"]),
+        #[cfg(feature = "remote")]
+        ("state", "migrate", &["--to", "mongodb://127.0.0.1:1/", "--state", "state"]),
+    ] {
+        pipe_with_a_name(&fixture.path(pipe));
+        complains(&ended(fixture.run(command, words)), 1, &format!("{pipe}: {WORDS}"));
+        std::fs::remove_file(fixture.path(pipe)).expect("it is there");
+    }
+    // A folder that was given by others.
+    let given = fixture.path("given");
+    std::fs::create_dir(&given).expect("it works");
+    pipe_with_a_name(&given.join("CAIRNDB"));
+    for words in [&["stats"][..], &["verify"], &["dump"], &["import"], &["user", "list"]] {
+        let mut command = cairn();
+        command.args(words).arg(&given);
+        match words {
+            ["dump"] => drop(command.arg(fixture.path("other"))),
+            ["import"] => drop(command.arg("shop.orders").arg(fixture.path("a.ndjson"))),
+            _ => {}
+        }
+        complains(&ended(command), 6, WORDS);
+    }
 }

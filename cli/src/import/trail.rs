@@ -23,6 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::import::counts::Counts;
 use crate::import::identity::Identity;
 use crate::import::input::Input;
+use crate::regular;
 
 /// The form of the state; another one is refused.
 const VERSION: u32 = 1;
@@ -199,7 +200,8 @@ impl Trail {
         let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
         let text = serde_json::to_vec(&self.state).map_err(|error| failed(error.into()))?;
         let partial = self.path.with_extension("cairn-import.partial");
-        let mut file = File::create(&partial).map_err(failed)?;
+        let partial_failed = |error: std::io::Error| Failure::io(&partial.display().to_string(), &error);
+        let mut file = regular::create(&partial).map_err(partial_failed)?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
         std::fs::rename(&partial, &self.path).map_err(failed)?;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -230,7 +232,7 @@ fn beside(files: &[&Path]) -> PathBuf {
 
 fn read(path: &Path) -> Result<Option<State>, Failure> {
     let shown = path.display().to_string();
-    match std::fs::read(path) {
+    match regular::read(path) {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
             .map_err(|error| Failure::usage(format!("{shown} is not the state of an import: {error}"))),

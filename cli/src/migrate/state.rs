@@ -5,7 +5,7 @@
 //! what was written, never newer, so that some documents may come twice, and none is missed.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
+use crate::regular;
 
 /// The form of the file; another one is refused.
 const VERSION: u32 = 1;
@@ -60,8 +61,7 @@ impl State {
     pub(super) fn open(path: &Path, identity: &str) -> Result<Self, Failure> {
         let lock_path = with_ending(path, "lock");
         let failed = |error: std::io::Error| Failure::io(&lock_path.display().to_string(), &error);
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&lock_path);
-        let lock = lock.map_err(failed)?;
+        let lock = regular::open_or_create(&lock_path).map_err(failed)?;
         // A process that ended between the opening and the lock has removed what is locked now.
         let is_locked = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         let is_named =
@@ -158,7 +158,8 @@ impl State {
         let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
         let text = serde_json::to_vec(&self.content).map_err(|error| failed(error.into()))?;
         let partial = with_ending(&self.path, "partial");
-        let mut file = File::create(&partial).map_err(failed)?;
+        let partial_failed = |error: std::io::Error| Failure::io(&partial.display().to_string(), &error);
+        let mut file = regular::create(&partial).map_err(partial_failed)?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
         std::fs::rename(&partial, &self.path).map_err(failed)?;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -211,7 +212,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 
 fn read(path: &Path) -> Result<Option<Content>, Failure> {
     let shown = path.display().to_string();
-    match std::fs::read(path) {
+    match regular::read(path) {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
             .map_err(|error| Failure::usage(format!("{shown} is not the state of a migration: {error}"))),

@@ -1,6 +1,5 @@
 //! The files of a dump, opened and without their compression.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use formats::refusal::Refusal;
 
 use crate::compressed::{Stream, counted, decompressed};
 use crate::failure::{Exit, Failure};
+use crate::regular;
 
 /// What is read from the system at once.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
@@ -18,7 +18,7 @@ pub(super) const BUFFER_BYTES: usize = 256 << 10;
 pub(super) fn open(path: &Path) -> Result<(BufReader<Stream>, Arc<AtomicU64>), Failure> {
     let name = path.display().to_string();
     let failed = |error: std::io::Error| Failure::io(&name, &error);
-    let file = File::open(path).map_err(failed)?;
+    let file = regular::open(path).map_err(failed)?;
     let is_compressed = path.extension().is_some_and(|ending| ending == "gz");
     // Nothing would be taken for a collection without documents.
     if is_compressed && file.metadata().map_err(failed)?.len() == 0 {

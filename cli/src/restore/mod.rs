@@ -119,6 +119,7 @@ impl Restore<'_> {
         // All that a dump says of itself is read before the store is opened or made.
         let (mut source, described) = Source::open(arguments.place()?, self.signals)?;
         let mut plan = Plan::new(described, arguments)?;
+        source.check(&plan)?;
         let sequences = source.carried.take().map(|carried| carried.sequences).unwrap_or_default();
         let numberings = self.numberings(sequences)?;
         let is_any = plan.all().next().is_some() || !plan.left_out.is_empty() || !numberings.is_empty();

@@ -15,6 +15,7 @@ use crate::compressed::{Stream, counted, decompressed};
 use crate::dumped::DumpPlace;
 use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
+use crate::regular;
 use crate::restore::directory::{Listed, list};
 use crate::restore::file::{BUFFER_BYTES, open, refused};
 use crate::restore::plan::{Described, Plan};
@@ -99,6 +100,17 @@ impl Source {
         let Listed { carried, described, bodies, len } = list(path)?;
         let form = Form::Directory(Files { bodies, next: 0, open: None, done: 0 });
         Ok((Self { form, carried, position: Arc::default(), len: Some(len) }, described))
+    }
+
+    /// Refuses a planned file that is no regular one, before anything is made.
+    pub(super) fn check(&self, plan: &Plan) -> Result<(), Failure> {
+        let Form::Directory(files) = &self.form else { return Ok(()) };
+        for (planned, body) in plan.planned.iter().zip(&files.bodies) {
+            if let (Some(_), Some(path)) = (planned, body) {
+                regular::check(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads on. A document comes in place of what `document` has. What is not planned may be passed over unread.
