@@ -83,6 +83,8 @@ pub(super) enum Next {
     End,
     /// A signal has ended the wait for more. What had come is parsed, but for a record that was not whole.
     Interrupted,
+    /// The input cannot be read on. What had come is parsed, but for a record that was not whole.
+    Failed(std::io::Error),
 }
 
 /// The records of one input, in their order.
@@ -137,7 +139,7 @@ impl Feed {
             match self.queue.recv_timeout(LOOK) {
                 Ok(Promise::Parsed(promised)) => self.waiting = Some(promised),
                 Ok(Promise::Failed(error)) if is_by_signal(&error) => return Ok(Next::Interrupted),
-                Ok(Promise::Failed(error)) => return Err(Failure::io("the input", &error)),
+                Ok(Promise::Failed(error)) => return Ok(Next::Failed(error)),
                 Err(RecvTimeoutError::Timeout) => return Ok(Next::Wait),
                 Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
             }

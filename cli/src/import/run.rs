@@ -334,6 +334,15 @@ impl<'a> Importer<'a> {
             let parsed = match feed.next()? {
                 Next::Parsed(parsed) => Rc::new(parsed),
                 Next::Wait => continue,
+                Next::Failed(error) => {
+                    // What was read whole before is stored, as after a signal.
+                    if self.commit(work, &batch.take(), Level::Durable)? == Flow::Stop {
+                        return Ok(Flow::Stop);
+                    }
+                    self.sync(work.store)?;
+                    self.mark()?;
+                    return Err(Failure::io(&work.input.name(), &error));
+                }
                 Next::Interrupted => {
                     self.commit(work, &batch.take(), Level::Durable)?;
                     return Ok(Flow::Interrupted);
