@@ -374,3 +374,80 @@ fn bytes_are_counted_once_over_all_attempts() {
     let length = |name: &str| std::fs::metadata(fixture.path(name)).unwrap().len() as i32;
     assert_eq!(report.get_i32("bytes").unwrap(), length("a.ndjson") + length("b.ndjson"), "{report}");
 }
+
+/// The state stands beside the input, and stays when a store is removed, which is how people start over: what it called imported was
+/// passed over, and the import was said to be whole.
+#[test]
+fn what_was_imported_and_is_missing_is_not_passed_over() {
+    for is_served in [false, true] {
+        let mut fixture = Fixture::new(&[], is_served);
+        let text = (0..500).map(|id| format!("{{\"_id\":{id}}}\n")).collect::<Vec<_>>().concat();
+        std::fs::write(fixture.path("a.ndjson"), format!("{text}x\n")).unwrap();
+        let trail = fixture.path("a.ndjson.cairn-import");
+        let run = |fixture: &Fixture, more: &[&str]| {
+            let words = [&["shop.orders", "a.ndjson", "--resume", "--batch", "10"], more].concat();
+            fixture.run("import", &words).output().unwrap()
+        };
+        let refused = |fixture: &Fixture, words: &str| {
+            let output = run(fixture, &["--max-rejects", "5"]);
+            let start = "a.ndjson.cairn-import says that 501 records are imported, but ";
+            complains(&output, 2, &format!("{start}{words}: remove a.ndjson.cairn-import to start over"));
+        };
+        complains(&run(&fixture, &["--max-rejects", "0"]), 3, "stopped at a.ndjson, line 501");
+        let changed = |fixture: &mut Fixture, change: &dyn Fn(Collection<Document>)| {
+            if is_served {
+                fixture.kill_in_order();
+            }
+            let client = Client::open(fixture.path("db")).unwrap();
+            change(client.database("shop").collection("orders"));
+            client.close().unwrap();
+            if is_served {
+                fixture.serve();
+            }
+        };
+        changed(&mut fixture, &|orders| {
+            orders.delete_many(doc! {}).run().unwrap();
+        });
+        refused(&fixture, "the collection shop.orders is empty");
+        changed(&mut fixture, &|orders| orders.drop().run().unwrap());
+        refused(&fixture, "the store has no collection shop.orders");
+        // Also where all was imported, and the process was killed at its end.
+        let state = read(&trail);
+        let mut done: serde_json::Value = serde_json::from_slice(&state).unwrap();
+        done["done"] = true.into();
+        std::fs::write(&trail, done.to_string()).unwrap();
+        refused(&fixture, "the store has no collection shop.orders");
+        std::fs::write(&trail, state).unwrap();
+        changed(&mut fixture, &|orders| drop(orders.insert_one(doc! { "_id": 1 }).run().unwrap()));
+        refused(&fixture, "the collection shop.orders was made anew since");
+        if is_served {
+            continue;
+        }
+        std::fs::remove_dir_all(fixture.path("db")).unwrap();
+        let words = format!("there is no store {}", fixture.path("db").display());
+        refused(&fixture, &words);
+        assert!(!fixture.path("db").exists());
+        std::fs::create_dir(fixture.path("db")).unwrap();
+        refused(&fixture, &words);
+        assert_eq!(std::fs::read_dir(fixture.path("db")).unwrap().count(), 0);
+        // As the message says.
+        std::fs::remove_file(&trail).unwrap();
+        complains(&run(&fixture, &["--overwrite"]), 3, "500 inserted");
+    }
+}
+
+/// A delete leaves an empty collection, which is no reason not to go on.
+#[test]
+fn an_import_that_deletes_goes_on_in_an_empty_collection() {
+    let documents: Vec<Document> = (0..20).map(|id| doc! { "_id": id }).collect();
+    let fixture = Fixture::new(&documents, false);
+    let text = (0..20).map(|id| format!("{{\"_id\":{id}}}\n")).collect::<Vec<_>>().concat();
+    std::fs::write(fixture.path("a.ndjson"), format!("{text}x\n")).unwrap();
+    let run = |limit: &str| {
+        let words = ["shop.orders", "a.ndjson", "--resume", "--mode", "delete", "--max-rejects", limit];
+        fixture.run("import", &words).output().unwrap()
+    };
+    complains(&run("0"), 3, "20 deleted");
+    complains(&run("5"), 3, "1 records were rejected");
+    assert_eq!(fixture.files(), ["a.ndjson", "a.ndjson.rejects.ndjson"]);
+}

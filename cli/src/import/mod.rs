@@ -4,6 +4,7 @@ mod batch;
 mod columns;
 mod counts;
 mod doubt;
+mod earlier;
 mod feed;
 mod foresee;
 mod identity;

@@ -15,6 +15,7 @@ use crate::import::batch::{Batch, Line, code_of};
 use crate::import::columns::{TableRecipe, TableStart};
 use crate::import::counts::Counts;
 use crate::import::doubt::{already_there, numbered_fields};
+use crate::import::earlier::{missing_in, missing_store, uuid};
 use crate::import::feed::{Feed, Next, Recipe};
 use crate::import::foresee::{foreseen, foreseen_of_nothing};
 use crate::import::input::{Input, Source};
@@ -132,7 +133,12 @@ impl<'a> Importer<'a> {
         if let Some(files) = files {
             self.trail = Some(Trail::open(&files, &arguments.lasting())?);
         }
+        if let Some(trail) = &self.trail {
+            trail.refuse(missing_store(&arguments.store, &trail.counts()), &arguments.store, target)?;
+        }
         if let Some(done) = self.trail.as_ref().filter(|trail| trail.is_done()) {
+            let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut warn)?;
+            self.check_earlier(&*store, target, done)?;
             self.counts = done.counts();
             self.was_done = true;
             return Ok(());
@@ -198,6 +204,7 @@ impl<'a> Importer<'a> {
             // Before anything is sent: an import that is killed now must not drop again what it inserted.
             return self.trail.as_ref().map_or(Ok(()), Trail::save);
         };
+        self.check_earlier(store, target, trail)?;
         self.counts = trail.counts();
         self.bytes_done = self.counts.bytes;
         self.settled = trail.durable();
@@ -212,6 +219,12 @@ impl<'a> Importer<'a> {
             return Err(Failure::new(Exit::Partly, message));
         }
         Ok(())
+    }
+
+    /// Refuses to go on in a collection that has not what an earlier process imported into it.
+    fn check_earlier(&self, store: &dyn Store, target: &Target, trail: &Trail) -> Result<(), Failure> {
+        let missing = missing_in(store, target, &trail.counts(), trail.collection())?;
+        trail.refuse(missing, &self.arguments.store, target)
     }
 
     /// Tells the trail that an input is done.
@@ -480,6 +493,12 @@ impl<'a> Importer<'a> {
             && done.modified + done.upserted + done.inserted + done.deleted > 0;
         if has_written {
             self.is_unsynced = level == Level::Written;
+        }
+        if let Some(trail) = self.trail.as_mut().filter(|trail| trail.collection().is_none()) {
+            // Without an answer, as after a signal, it is asked again with the next batch.
+            if let Ok(Some(uuid)) = uuid(store, work.target) {
+                trail.know(uuid);
+            }
         }
         Ok(done)
     }

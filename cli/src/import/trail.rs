@@ -21,8 +21,10 @@ use sha2::{Digest, Sha256};
 
 use crate::failure::{Exit, Failure};
 use crate::import::counts::Counts;
+use crate::import::earlier::{CollectionUuid, Missing};
 use crate::import::identity::Identity;
 use crate::import::input::Input;
+use crate::import::write::Target;
 use crate::regular;
 
 /// The form of the state; another one is refused.
@@ -67,6 +69,9 @@ struct State {
     /// Whether all is imported, and on stable storage.
     #[serde(default)]
     done: bool,
+    /// What the collection is known by, once it is there.
+    #[serde(default)]
+    collection: Option<CollectionUuid>,
 }
 
 /// The files of the inputs. Refuses what cannot be read again; a file that is absent is found when it is opened.
@@ -134,6 +139,7 @@ impl Trail {
             sent: Mark::default(),
             rejects: 0,
             done: false,
+            collection: None,
         });
         let doubtful = state.sent;
         Ok(Self { path, state, is_new, saved: Instant::now(), doubtful, _locks: locks })
@@ -158,6 +164,30 @@ impl Trail {
 
     pub(super) fn durable(&self) -> Mark {
         self.state.durable
+    }
+
+    pub(super) fn collection(&self) -> Option<&CollectionUuid> {
+        self.state.collection.as_ref()
+    }
+
+    /// Keeps what the collection is known by.
+    pub(super) fn know(&mut self, collection: CollectionUuid) {
+        self.state.collection = Some(collection);
+    }
+
+    /// Refuses to go on where something is missing that the state says is imported.
+    pub(super) fn refuse(
+        &self,
+        missing: Option<Missing>,
+        store: &str,
+        target: &Target,
+    ) -> Result<(), Failure> {
+        let Some(missing) = missing else { return Ok(()) };
+        let (shown, read, missing) =
+            (self.path.display(), self.state.counts.read, missing.told(store, target));
+        Err(Failure::usage(format!(
+            "{shown} says that {read} records are imported, but {missing}: remove {shown} to start over"
+        )))
     }
 
     pub(super) fn rejects(&self) -> u64 {

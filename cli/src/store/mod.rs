@@ -30,7 +30,7 @@ use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 use crate::failure::Failure;
 use crate::password;
 use crate::signals::Signals;
-use crate::store::place::Place;
+use crate::store::place::{Place, lacks_marker};
 pub(crate) use crate::store::place::{check_marker, refuse_absent_socket};
 
 /// A store that runs database commands, from any number of threads.
@@ -254,6 +254,11 @@ pub(crate) fn check_place(name: &str) -> Result<(), Failure> {
 /// Whether a store is a folder that is not there.
 pub(crate) fn is_absent(name: &str) -> bool {
     matches!(Place::of(name), Place::Folder(path) if !path.exists())
+}
+
+/// Whether a store is a folder that is not there, or that has no store.
+pub(crate) fn is_no_store(name: &str) -> bool {
+    matches!(Place::of(name), Place::Folder(path) if lacks_marker(&path))
 }
 
 /// A store in memory.

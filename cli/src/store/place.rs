@@ -56,6 +56,11 @@ pub(crate) fn check_marker(path: &Path) -> Result<(), Failure> {
     regular::check(&marker).map_err(refused)
 }
 
+/// Whether a path has no store.
+pub(super) fn lacks_marker(path: &Path) -> bool {
+    !path.join(MARKER).exists()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
