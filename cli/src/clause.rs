@@ -19,7 +19,8 @@ pub(crate) fn document(option: &str, text: &str, signals: &Signals) -> Result<Do
     if let Bson::Document(document) = value {
         return Ok(document);
     }
-    Err(Failure::usage(format!("{option} must be a document, and is {value}: {}", shown(text))))
+    let is = value.to_string();
+    Err(Failure::usage(format!("{option} must be a document, and is {}: {}", shown(&is), shown(text))))
 }
 
 /// The array that an option's value is.
@@ -31,7 +32,8 @@ pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<B
     if let Bson::Array(array) = value {
         return Ok(array);
     }
-    Err(Failure::usage(format!("{option} must be an array, and is {value}: {}", shown(text))))
+    let is = value.to_string();
+    Err(Failure::usage(format!("{option} must be an array, and is {}: {}", shown(&is), shown(text))))
 }
 
 fn is_json(text: &str) -> bool {
@@ -41,7 +43,7 @@ fn is_json(text: &str) -> bool {
 #[cfg(feature = "shell")]
 fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failure> {
     use crate::failure::Exit;
-    use crate::script::{self, Engine, Stopped, Target};
+    use crate::script::{self, Engine, Purpose, Stopped, Target};
 
     /// What an expression may have; what is larger is given as Extended JSON.
     const MEMORY_BYTES: usize = 64 << 20;
@@ -55,8 +57,9 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
     };
     script::on_thread(|| {
         let engine = Engine::new(target, MEMORY_BYTES, signals.clone())?;
-        let value = engine.evaluate_value(option, text, |ctx, value| script::value(ctx, &value)).map_err(
-            |stopped| match stopped {
+        let value = engine
+            .evaluate_value(option, text, |ctx, value| script::value(ctx, &value, Purpose::Clause))
+            .map_err(|stopped| match stopped {
                 Stopped::Signal(exit) => Failure::new(exit, "interrupted"),
                 // The memory is not what `--memory` says.
                 Stopped::Uncaught(failure) => {
@@ -65,8 +68,7 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
                     Failure::usage(format!("{of}{message}: {}", shown(text)))
                 }
                 Stopped::Ended(_) => Failure::usage(format!("{option} must have a value: {}", shown(text))),
-            },
-        )?;
+            })?;
         let value = value.ok_or_else(|| Failure::usage(format!("{option} has no value: {}", shown(text))))?;
         Bson::try_from(value).map_err(|error| Failure::new(Exit::Failed, format!("{option}: {error}")))
     })
@@ -79,6 +81,6 @@ fn evaluated(option: &str, text: &str, _: &Signals) -> Result<Bson, Failure> {
     };
     let message = failure.message;
     Err(Failure::usage(format!(
-        "{message}\nThis build of cairn lacks the feature `shell`, so it takes Extended JSON only."
+        "{message}; this build of cairn lacks the feature `shell`, so it takes Extended JSON only"
     )))
 }

@@ -120,6 +120,31 @@ fn filters_are_extended_json_without_the_shell() {
     fixture.refused(&["shop.orders", "--filter", "{_id: 1}"], 2, "takes Extended JSON only");
 }
 
+/// A filter of a few words may be endless in BSON. It was built as a whole, in gigabytes, and what came of it was an error of
+/// the encoding, or a panic.
+#[cfg(feature = "shell")]
+#[test]
+fn filters_have_a_largest_size() {
+    let fixture = Fixture::new(&[], false);
+    let shared = "(() => { let a = {x: 1}; for (let i = 0; i < 40; i++) a = {l: a, r: a}; return a })()";
+    let texts = "(() => { let s = 'x'.repeat(1e6); return {n: {$in: Array(3000).fill(s)}} })()";
+    for (filter, words) in [
+        (shared, "--filter: RangeError: the value is larger than 16 MiB as BSON: (() => { let a"),
+        (texts, "--filter: RangeError: the value is larger than 16 MiB as BSON: (() => { let s"),
+        ("{n: {$in: Array(3e6).fill(1)}}", "--filter: RangeError: the value is larger than 16 MiB as BSON"),
+        (
+            "{n: {$in: Array(2 ** 32 - 1)}}",
+            "--filter: RangeError: an array of 4294967295 elements is larger than 16 MiB as BSON",
+        ),
+    ] {
+        fixture.refused(&["shop.orders", "--filter", filter], 2, words);
+    }
+    // What is no document is shown as far as people read.
+    let output = fixture.export(&["shop.orders", "--filter", "Array(1e5).fill('x')"]);
+    complains(&output, 2, "--filter must be a document, and is [\"x\", ");
+    assert!(output.stderr.len() < 1000, "{}", output.stderr.len());
+}
+
 #[test]
 fn tables_have_cells_of_every_type() {
     let documents = [

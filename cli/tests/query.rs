@@ -422,6 +422,76 @@ fn a_script_that_fills_memory_ends_at_the_limit() {
     complains(&run(&fixture, &["1", "--memory", "1000"]), 1, "");
 }
 
+/// A small value of a script may be endless in BSON. It was built as a whole before its size was looked at; an array whose length
+/// has more than 31 bits was a panic.
+#[test]
+fn a_value_has_a_largest_size_as_bson() {
+    let shared =
+        "(() => { let one = {x: 1}; for (let at = 0; at < 40; at++) one = {l: one, r: one}; return one })()";
+    let texts = "Array(100).fill('x'.repeat(1e6))";
+    let fixture = Fixture::new(&orders(), false);
+    for (expression, words) in [
+        (shared, "RangeError: the value is larger than 64 MiB as BSON: what a cursor gives"),
+        (texts, "RangeError: the value is larger than 64 MiB as BSON"),
+        ("Array(4e9)", "RangeError: an array of 4000000000 elements is larger than 64 MiB"),
+        ("({a: Array(2 ** 31)})", "RangeError: an array of 2147483648 elements is larger than 64 MiB"),
+        ("Array(2 ** 28)", "RangeError: an array of 268435456 elements is larger than 64 MiB"),
+        ("({'\\0order': Array(4e9)})", "RangeError: an array of 4000000000 elements"),
+        ("({'\\0kind': 'Map', '\\0parts': Array(4e9)})", "RangeError: an array of 4000000000 elements"),
+        (
+            "let own = {'\\0kind': 'Primitive'}; own['\\0parts'] = own; own",
+            "TypeError: a Primitive has no form in BSON",
+        ),
+    ] {
+        complains(&run(&fixture, &[expression]), 1, words);
+    }
+    let output = run(&fixture, &["Array(4e9)", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: serde_json::Value = serde_json::from_slice(&output.stderr).expect("one line of JSON");
+    assert_eq!(told.pointer("/error/kind"), Some(&serde_json::json!("failed")));
+    complains(&run(&fixture, &["-c", "orders", "{a: Array(4e9)}"]), 1, "larger than 48,000,000 bytes");
+    // What is large and not too large is printed.
+    let output = run(&fixture, &["Array(60).fill('x'.repeat(1e6))"]);
+    assert_eq!(output.stdout.len(), 60 * 1_000_003 + 2);
+    let output = run(&fixture, &["'x'.repeat(100e6)"]);
+    assert_eq!(output.stdout.len(), 100_000_001);
+}
+
+/// An error as any other: a script may catch it.
+#[test]
+fn a_script_catches_that_a_value_is_too_large() {
+    on_both(&orders(), |fixture| {
+        for (value, words) in [
+            ("Array(4e9)", "an array of 4000000000 elements is larger than 48,000,000 bytes as BSON"),
+            ("Array(60).fill('x'.repeat(1e6))", "the value is larger than 48,000,000 bytes as BSON"),
+        ] {
+            let script = format!(
+                "try {{ db.zz.insertOne({{_id: 1, a: {value}}}) }} catch (error) {{ error.name + ': ' + error.message }}"
+            );
+            check(fixture, &[&script], &format!("RangeError: {words}, which a command may have\n"));
+        }
+        // A document that a message can carry is refused by the store, as by MongoDB.
+        let large = "db.zz.insertOne({_id: 1, a: 'x'.repeat(17 << 20)})";
+        complains(&run(fixture, &[large]), 1, "MongoServerError");
+        check(fixture, &["db.zz.countDocuments()"], "0\n");
+    });
+}
+
+/// The rest of a large value was converted all the same, and no signal ended it.
+#[test]
+fn the_conversion_of_a_value_ends_with_the_script() {
+    let fixture = Fixture::new(&orders(), false);
+    let output = run(
+        &fixture,
+        &["const all = Array(20000).fill(1);
+           all[0] = {toBSON() { try { exit(3) } catch {} return 1 }};
+           all[19999] = {toBSON() { print('late'); return 1 }};
+           all"],
+    );
+    complains(&output, 1, "exit(3) was called");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+}
+
 /// What no command can be made of, and what reaches into the shell's own objects.
 #[test]
 fn nonsense_is_refused_and_harms_nothing() {

@@ -164,6 +164,19 @@ fn errors_end_a_script_and_say_where_and_a_script_finds_its_neighbours() {
     });
 }
 
+/// A command of 60 MB was refused by a server, and is more than one message can carry.
+#[test]
+fn a_bulk_write_of_large_documents_is_several_commands() {
+    on_both(&[], |fixture| {
+        let text = "const text = 'x'.repeat(1e6), many = [...Array(60).keys()];
+            const done = db.large.bulkWrite(many.map((_id) => ({insertOne: {document: {_id, text}}})));
+            print(done.insertedCount, Object.keys(done.insertedIds).length, db.large.countDocuments({text}));
+            const again = many.map((_id) => ({replaceOne: {filter: {_id}, replacement: {text, n: 1}}}));
+            print(db.large.bulkWrite(again).modifiedCount, db.large.countDocuments({n: 1}));";
+        check(fixture, &[&script(fixture, "bulk.js", text), "--db", "shop"], "60 60 60\n60 60\n");
+    });
+}
+
 #[test]
 fn refusals_have_the_fields_that_scripts_look_for() {
     on_both(&[doc! { "_id": 1 }], |fixture| {

@@ -4,7 +4,7 @@ use cairndb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBu
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use crate::failure::Failure;
-use crate::script::{self, Engine, Numbers, Reader};
+use crate::script::{self, Engine, Numbers, Purpose, Reader};
 use crate::store::Documents;
 
 /// What is wanted of an expression's value.
@@ -52,7 +52,7 @@ pub(super) fn of<'js>(
     if value.is_string() || value.is_number() || value.is_big_int() {
         return Ok(Found::Text(script::text(ctx, &value)?));
     }
-    let Some(told) = script::value(ctx, &value)? else {
+    let Some(told) = script::value(ctx, &value, Purpose::Result)? else {
         return Ok(Found::Text(cairn.get::<_, Function>("display")?.call((value,))?));
     };
     as_stored(ctx, engine, told).map(Found::Value)
@@ -81,7 +81,7 @@ impl Rows<'_> {
         if value.is_undefined() {
             return Ok(false);
         }
-        self.current = match script::value(&self.ctx, &value)? {
+        self.current = match script::value(&self.ctx, &value, Purpose::Result)? {
             Some(RawBson::Document(document)) => document,
             other => {
                 let mut wrapped = RawDocumentBuf::new();

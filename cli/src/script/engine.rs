@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::script::evaluate::{run_script, run_text};
 use crate::script::native;
-use crate::script::shared::{Ended, Shared};
+use crate::script::shared::{CAIRN, Ended, IS_TO_STOP, Shared, cairn};
 use crate::signals::Signals;
 use crate::store::{Access, Documents, Store};
 
@@ -26,7 +26,6 @@ const SCRIPT_STACK_BYTES: usize = 16 << 20;
 const MEMORY_BYTES: usize = 512 << 20;
 /// The names of this folder's scripts in the stacks of errors begin with this.
 const OWN: &str = "cairn:";
-const CAIRN: &str = "\0cairn";
 /// The property of an error that has the exit status of a store that cannot be reached.
 const EXIT: &str = "\0exit";
 /// Between the name of a text and how many lines are before it.
@@ -250,6 +249,8 @@ pub(crate) fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, Failure> + Sen
 fn prepare(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     let native = native::functions(ctx, shared)?;
     let cairn = Object::new(ctx.clone())?;
+    let own = Rc::clone(shared);
+    cairn.set(IS_TO_STOP, Function::new(ctx.clone(), move || own.is_to_stop())?)?;
     for (name, text) in PRELUDE {
         let mut options = EvalOptions::default();
         options.filename = Some(format!("{OWN}{name}"));
@@ -257,11 +258,6 @@ fn prepare(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
         part.call::<_, ()>((cairn.clone(), native.clone()))?;
     }
     ctx.globals().prop(CAIRN, rquickjs::object::Property::from(cairn))
-}
-
-/// What this folder's scripts share.
-pub(crate) fn cairn<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
-    ctx.globals().get(CAIRN)
 }
 
 /// The exception that no script caught, with where it was thrown.

@@ -126,8 +126,7 @@ fn failed<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>) -> Result<Function<'js>> {
 fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Result<()> {
     let own = Rc::clone(shared);
     let print = move |ctx: Ctx<'js>, text: Value<'js>| {
-        let text = to_bson::value(&ctx, &text)?;
-        let text = text.as_ref().and_then(|text| text.as_str()).unwrap_or_default();
+        let text = to_bson::text(&ctx, &text)?;
         match own.write(text.as_bytes()) {
             Ok(Written::Whole) => {}
             Ok(Written::NotWanted) => own.end(Ended::NotWanted),

@@ -3,11 +3,17 @@
 use std::cell::RefCell;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use rquickjs::{Ctx, Object};
 
 use crate::failure::Failure;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Documents, Store};
+
+/// The global that has what this folder's scripts share, by a name that no script can write by accident.
+pub(super) const CAIRN: &str = "\0cairn";
+/// The function of this folder's scripts that says whether scripts are to end.
+pub(super) const IS_TO_STOP: &str = "isToStop";
 
 /// Why scripts end before their end.
 #[derive(Clone, Debug)]
@@ -73,4 +79,9 @@ impl Shared {
             *self.last_read.borrow_mut() = Some(document.to_owned());
         }
     }
+}
+
+/// What this folder's scripts share.
+pub(crate) fn cairn<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    ctx.globals().get(CAIRN)
 }

@@ -2,7 +2,9 @@
 //! else a double; a `BigInt` is an int64; a function is its code, but one of the shell or of the language is refused; symbols
 //! are left out; `undefined` is null.
 //!
-//! What an object is, is asked by the two hidden properties that `values.js` gives to each class.
+//! What an object is, is asked by the two hidden properties that `values.js` gives to each class. A small value of a script can
+//! be endless in BSON, where an object that stands in two places is written twice: bytes are counted before they are written,
+//! and a conversion ends by a signal as a script does.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +17,8 @@ use cairndb::bson::{
 };
 use rquickjs::object::Filter;
 use rquickjs::{Array, Ctx, Error, Exception, FromJs, Function, Object, Result, Value};
+
+use crate::script::shared::{IS_TO_STOP, cairn};
 
 /// Names that no field of a document can have, so that they do not get in the way of any.
 const KIND: &str = "\0kind";
@@ -29,33 +33,122 @@ pub(super) const ORDER: &str = "\0order";
 /// Deeper values are refused: each level takes some of the stack, and MongoDB stores 200.
 const DEPTH_MAX: usize = 250;
 
-/// The value as a document.
+/// After how many values it is asked whether scripts are to end.
+const VALUES_BEFORE_LOOK: u32 = 4096;
+/// The type and the NUL after the name, of which each element of a document or an array has one.
+const ELEMENT_BYTES: usize = 2;
+/// The length and the NUL of a text, and the length and the subtype of what is binary.
+const TEXT_BYTES: usize = 5;
+/// An element of an array has at least one digit for a name.
+const ARRAY_ELEMENT_BYTES_MIN: usize = ELEMENT_BYTES + 1;
+
+/// What a value is for, which says how large it may be as BSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A filter and the like, as large as a document that is stored.
+    Clause,
+    /// A command, as large as a message of MongoDB's wire protocol. The store knows how large documents may be.
+    Command,
+    /// What an expression gave, to be printed.
+    Result,
+}
+
+impl Purpose {
+    fn bytes_max(self) -> usize {
+        match self {
+            Self::Clause => 16 << 20,
+            Self::Command => 48_000_000,
+            Self::Result => 64 << 20,
+        }
+    }
+
+    /// The limit, and what else can be done.
+    fn told(self) -> &'static str {
+        match self {
+            Self::Clause => "is larger than 16 MiB as BSON",
+            Self::Command => "is larger than 48,000,000 bytes as BSON, which a command may have",
+            Self::Result => {
+                "is larger than 64 MiB as BSON: what a cursor gives is printed document by document and may be larger"
+            }
+        }
+    }
+}
+
+/// The value as a document of a command.
 pub(crate) fn document<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<RawDocumentBuf> {
-    let mut writer = Writer { ctx, path: Vec::new() };
-    match writer.value(value)? {
+    match self::value(ctx, value, Purpose::Command)? {
         Some(RawBson::Document(document)) => Ok(document),
         Some(_) | None => Err(Exception::throw_type(ctx, "a document is needed, and not another value")),
     }
 }
 
 /// The value, which is no document necessarily. Returns `None` for what BSON leaves out, as a function.
-pub(crate) fn value<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<Option<RawBson>> {
-    Writer { ctx, path: Vec::new() }.value(value)
+pub(crate) fn value<'js>(ctx: &Ctx<'js>, value: &Value<'js>, purpose: Purpose) -> Result<Option<RawBson>> {
+    Writer::new(ctx, purpose).value(value)
 }
 
 struct Writer<'a, 'js> {
     ctx: &'a Ctx<'js>,
+    purpose: Purpose,
+    /// How many bytes the rest may have.
+    bytes_left: usize,
+    /// How many values there may be before the next look at signals.
+    values_left: u32,
     /// The names above the current value, for errors and for the depth.
     path: Vec<String>,
 }
 
-impl<'js> Writer<'_, 'js> {
+impl<'a, 'js> Writer<'a, 'js> {
+    fn new(ctx: &'a Ctx<'js>, purpose: Purpose) -> Self {
+        let bytes_left = purpose.bytes_max();
+        Self { ctx, purpose, bytes_left, values_left: VALUES_BEFORE_LOOK, path: Vec::new() }
+    }
+
+    /// Takes bytes of what is left.
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        match self.bytes_left.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left = left;
+                Ok(())
+            }
+            None => Err(self.too_large("the value")),
+        }
+    }
+
+    fn too_large(&mut self, what: &str) -> Error {
+        // Which of all values was one too many says little.
+        self.path.clear();
+        Exception::throw_range(self.ctx, &format!("{what} {}", self.purpose.told()))
+    }
+
+    /// Counts an element without its value, and ends the conversion if scripts are to end.
+    fn begin_element(&mut self, name_len: usize) -> Result<()> {
+        self.count(ELEMENT_BYTES + name_len)?;
+        self.values_left = self.values_left.saturating_sub(1);
+        if self.values_left > 0 {
+            return Ok(());
+        }
+        self.values_left = VALUES_BEFORE_LOOK;
+        if cairn(self.ctx)?.get::<_, Function>(IS_TO_STOP)?.call(())? {
+            // A script that catches it is ended by the engine.
+            return Err(Exception::throw_message(self.ctx, "interrupted"));
+        }
+        Ok(())
+    }
+
+    /// A value, whose bytes are counted.
     fn value(&mut self, value: &Value<'js>) -> Result<Option<RawBson>> {
+        let converted = self.converted(value)?;
+        self.count(converted.as_ref().map_or(0, own_bytes))?;
+        Ok(converted)
+    }
+
+    fn converted(&mut self, value: &Value<'js>) -> Result<Option<RawBson>> {
         if let Some(number) = value.as_number() {
             return Ok(Some(number_bson(number)));
         }
-        if let Some(text) = value.as_string() {
-            return Ok(Some(RawBson::String(text.to_string().or_else(|error| self.mended(value, error))?)));
+        if value.is_string() {
+            return Ok(Some(RawBson::String(self.text(value)?)));
         }
         if let Some(flag) = value.as_bool() {
             return Ok(Some(RawBson::Boolean(flag)));
@@ -71,6 +164,12 @@ impl<'js> Writer<'_, 'js> {
             Some(object) => self.object(object),
             None => Ok(None),
         }
+    }
+
+    /// A string as UTF-8.
+    fn text(&self, value: &Value<'js>) -> Result<String> {
+        let Some(text) = value.as_string() else { return Ok(String::new()) };
+        text.to_string().or_else(|error| self.mended(value, error))
     }
 
     /// A text with half of a surrogate pair, which UTF-8 does not have, with a mark in its place.
@@ -131,7 +230,7 @@ impl<'js> Writer<'_, 'js> {
                 Some(inner) if !converted.is_array() && !inner.get::<_, Value>(KIND)?.is_string() => {
                     self.fields(inner).map(|document| Some(RawBson::Document(document)))
                 }
-                Some(_) | None => self.value(&converted),
+                Some(_) | None => self.converted(&converted),
             };
         }
         Ok(Some(RawBson::Document(self.fields(object)?)))
@@ -139,13 +238,25 @@ impl<'js> Writer<'_, 'js> {
 
     fn array(&mut self, array: &Array<'js>) -> Result<RawBson> {
         let mut out = RawArrayBuf::new();
-        for (position, item) in array.iter::<Value>().enumerate() {
-            self.path.push(position.to_string());
+        for position in self.positions(array)? {
+            let name = position.to_string();
+            self.begin_element(name.len())?;
+            self.path.push(name);
             // As in JSON: an array keeps its length.
-            out.push(self.value(&item?)?.unwrap_or(RawBson::Null));
+            out.push(self.value(&array.get(position)?)?.unwrap_or(RawBson::Null));
             self.path.pop();
         }
         Ok(RawBson::Array(out))
+    }
+
+    /// The positions of an array, unless it has more than there are bytes. Its own iterator panics where the length has more
+    /// than 31 bits.
+    fn positions(&mut self, array: &Array<'js>) -> Result<std::ops::Range<usize>> {
+        let len: f64 = array.as_object().get("length")?;
+        match usize::try_from(whole(len)) {
+            Ok(len) if len <= self.bytes_left / ARRAY_ELEMENT_BYTES_MIN => Ok(0..len),
+            Ok(_) | Err(_) => Err(self.too_large(&format!("an array of {len} elements"))),
+        }
     }
 
     fn fields(&mut self, object: &Object<'js>) -> Result<RawDocumentBuf> {
@@ -154,8 +265,9 @@ impl<'js> Writer<'_, 'js> {
             let name = name?;
             names.push(name.to_string().or_else(|error| self.mended(name.as_value(), error))?);
         }
-        let order: Option<Vec<String>> = object.get(ORDER)?;
-        if let Some(order) = order {
+        let order: Value = object.get(ORDER)?;
+        if let Some(order) = order.as_array() {
+            let order = self.positions(order)?.map(|position| order.get(position)).collect::<Result<_>>()?;
             names = ordered(&names, order);
         }
         let mut out = RawDocumentBuf::new();
@@ -167,6 +279,7 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn append(&mut self, out: &mut RawDocumentBuf, name: String, value: &Value<'js>) -> Result<()> {
+        self.begin_element(name.len())?;
         self.path.push(name);
         if let Some(value) = self.value(value)? {
             let name = self.path.last().cloned().unwrap_or_default();
@@ -181,7 +294,8 @@ impl<'js> Writer<'_, 'js> {
         let parts: Value = object.get(PARTS)?;
         let ctx = self.ctx.clone();
         Ok(Some(match kind {
-            "Primitive" => return self.value(&parts),
+            // What is no object has nothing within it, and ends the way down.
+            "Primitive" if !parts.is_object() => return self.converted(&parts),
             "Int32" => RawBson::Int32(part(&ctx, &parts)?),
             "Double" => RawBson::Double(part(&ctx, &parts)?),
             "Long" => RawBson::Int64(self.whole(&parts)?),
@@ -219,8 +333,9 @@ impl<'js> Writer<'_, 'js> {
             "MaxKey" => RawBson::MaxKey,
             "Map" => {
                 let mut out = RawDocumentBuf::new();
-                for entry in Array::from_js(&ctx, parts)?.iter::<Value>() {
-                    let [name, inner] = pair(&ctx, &entry?)?;
+                let entries = Array::from_js(&ctx, parts)?;
+                for position in self.positions(&entries)? {
+                    let [name, inner] = pair(&ctx, &entries.get(position)?)?;
                     self.append(&mut out, part(&ctx, &name)?, &inner)?;
                 }
                 RawBson::Document(out)
@@ -269,6 +384,28 @@ impl<'js> Writer<'_, 'js> {
     }
 }
 
+/// The bytes of a value but for its elements, which are counted before it.
+fn own_bytes(value: &RawBson) -> usize {
+    match value {
+        RawBson::Document(_) | RawBson::Array(_) => TEXT_BYTES,
+        RawBson::String(text) | RawBson::JavaScriptCode(text) | RawBson::Symbol(text) => {
+            TEXT_BYTES + text.len()
+        }
+        RawBson::JavaScriptCodeWithScope(code) => 3 * TEXT_BYTES + code.code.len(),
+        RawBson::Binary(binary) => TEXT_BYTES + binary.bytes.len(),
+        RawBson::RegularExpression(regex) => {
+            ELEMENT_BYTES + regex.pattern.as_str().len() + regex.options.as_str().len()
+        }
+        RawBson::Boolean(_) => 1,
+        RawBson::Int32(_) => 4,
+        RawBson::Double(_) | RawBson::Int64(_) | RawBson::DateTime(_) | RawBson::Timestamp(_) => 8,
+        RawBson::ObjectId(_) => 12,
+        RawBson::Decimal128(_) => 16,
+        // No script has a pointer of the legacy type.
+        RawBson::Null | RawBson::Undefined | RawBson::MinKey | RawBson::MaxKey | RawBson::DbPointer(_) => 0,
+    }
+}
+
 fn number_bson(number: f64) -> RawBson {
     // The negative zero is no whole number of BSON's.
     let is_whole =
@@ -312,13 +449,8 @@ fn string(value: &Value<'_>) -> Result<String> {
 
 /// A text, or what JavaScript makes one of another value.
 pub(crate) fn text<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<String> {
-    if !value.is_string() {
-        return string(value);
-    }
-    match self::value(ctx, value)? {
-        Some(RawBson::String(text)) => Ok(text),
-        Some(_) | None => Ok(String::new()),
-    }
+    // The memory of scripts is the limit of a text.
+    if value.is_string() { Writer::new(ctx, Purpose::Result).text(value) } else { string(value) }
 }
 
 /// A decimal number as BSON writes it, if it is one.
