@@ -45,6 +45,15 @@ impl Signals {
         Ok(Self { received, token, alarm: Arc::new(alarm), current })
     }
 
+    /// Signals of which one was received already.
+    #[cfg(test)]
+    pub(crate) fn already(exit: Exit) -> Self {
+        let token = CancellationToken::new();
+        let (alarm, _) = pipe().expect("there are pipes");
+        let current = Arc::new(Mutex::new(Current { token: token.clone(), quiet: None }));
+        Self { received: Arc::new(AtomicU8::new(exit as u8)), token, alarm: Arc::new(alarm), current }
+    }
+
     /// Watches from now on, on a thread of its own.
     pub(crate) fn watch() -> Result<Self, Failure> {
         let token = CancellationToken::new();

@@ -119,7 +119,9 @@ impl Engine {
         let own = Rc::clone(&shared);
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_to_stop())));
         let context = Context::full(&runtime).map_err(unusable)?;
-        context.with(|ctx| prepare(&ctx, &shared).map_err(|error| uncaught(&ctx, &error)))?;
+        let prepared = context.with(|ctx| prepare(&ctx, &shared).map_err(|error| uncaught(&ctx, &error)));
+        // The preparation is a script too, which a signal ends.
+        shared.signals.borrow().judge(prepared, "interrupted")?;
         Ok(Self { context, _runtime: runtime, shared, memory })
     }
 
@@ -322,6 +324,19 @@ fn place(stack: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The engine's own preparation was ended by the signal, and failed with an error that looked like one of a script.
+    #[test]
+    fn a_signal_during_the_preparation_is_a_signal() {
+        for exit in [Exit::Interrupted, Exit::Terminated] {
+            let store = crate::store::in_memory().unwrap();
+            let target =
+                Target { store, store_name: String::new(), database: "test".to_owned(), keeps_read: false };
+            let made = Engine::new(target, MEMORY_BYTES, Signals::already(exit));
+            let failure = made.map(drop).unwrap_err();
+            assert_eq!((failure.exit, failure.message.as_str()), (exit, "interrupted"));
+        }
+    }
 
     #[test]
     fn an_error_is_placed_in_the_user_s_script() {
