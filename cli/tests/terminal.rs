@@ -232,6 +232,21 @@ fn errors_are_shown_and_the_shell_goes_on() {
     });
 }
 
+/// It ended the session, and what followed it in the line was lost.
+#[test]
+fn a_line_that_is_not_utf_8_is_dropped_and_the_shell_goes_on() {
+    on_both(&[], |fixture| {
+        let mut typist = Typist::start(fixture, &["--quiet", "--db", "shop"]);
+        typist.sees(PROMPT);
+        typist.terminal.write_all(b"db.orders.insertOne({text: '\xff'}); exit(7)\r").expect("it is read");
+        typist.sees("cairn: the line is not UTF-8, and was dropped");
+        typist.enters("db.orders.countDocuments() + ' documents'");
+        typist.sees("0 documents");
+        typist.enters("exit(3)");
+        typist.ends(3);
+    });
+}
+
 #[test]
 fn names_are_completed() {
     on_both(&[doc! { "_id": 1, "customer": "Ada" }], |fixture| {

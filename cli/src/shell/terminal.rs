@@ -1,11 +1,11 @@
 //! The shell at a terminal: a line editor with history and completion, and statements that Ctrl-C ends.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr};
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
 use rustyline::history::{History, MemHistory};
@@ -16,7 +16,7 @@ use crate::script::{Engine, Stopped};
 use crate::shell::complete::Assistant;
 use crate::shell::{history, statement};
 use crate::signals::exit_at_once;
-use crate::talk::write_line;
+use crate::talk::{warn, write_line};
 
 /// The name of what is typed, in errors.
 const TYPED: &str = "(shell)";
@@ -60,6 +60,7 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
             // Ctrl-C at the prompt drops the line.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => break 0,
+            Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => drop_line(),
             Err(error) => return Err(failed(error)),
         }
     };
@@ -95,6 +96,14 @@ fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
             }
         }
     });
+}
+
+/// Drops a line that is no UTF-8, and what was typed or pasted after it: the rest of a statement may mean something else.
+fn drop_line() {
+    // What cannot be dropped is read as the next line.
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+    write_line(&mut std::io::stderr(), "");
+    warn("the line is not UTF-8, and was dropped");
 }
 
 fn say(name: &str, version: &str, words: &str) {
