@@ -66,22 +66,10 @@ pub(crate) fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
 }
 
-/// A name without what would end the line or move the cursor of a terminal.
-pub(crate) fn name(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::plain;
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
@@ -89,8 +77,8 @@ mod tests {
         let mut out = String::new();
         grid.write(&mut out);
         assert_eq!(out, "");
-        grid.row(vec![name("ü\n"), size(2048)]);
-        grid.row(vec![name("long name"), or_nothing(None::<u64>)]);
+        grid.row(vec![plain("ü\n"), size(2048)]);
+        grid.row(vec![plain("long name"), or_nothing(None::<u64>)]);
         grid.write(&mut out);
         assert_eq!(out, "name           size\nü\\n        2.00 KiB\nlong name         -\n");
         grid.write(&mut out);

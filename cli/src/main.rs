@@ -30,6 +30,7 @@ mod migrate;
 mod output;
 mod password;
 mod patterns;
+mod plain;
 mod positions;
 mod regular;
 mod restore;
@@ -202,6 +203,14 @@ fn is_to_standard_output(words: &[String]) -> bool {
 
 /// Prints help, the version, or what is wrong with the command line.
 fn explain(refused: &clap::Error) -> ExitCode {
+    let text = refused.to_string();
+    if refused.use_stderr() && text.chars().any(|character| character.is_control() && character != '\n') {
+        // Words of the command line, which may be names of files. There are no colors then.
+        for line in text.lines() {
+            talk::write_line(&mut std::io::stderr(), line);
+        }
+        return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Exit::Usage as u8));
+    }
     let is_open = if refused.use_stderr() { Ok(()) } else { standard::check_output() };
     let printed =
         is_open.and_then(|()| output::written(refused.print().and_then(|()| std::io::stdout().flush())));

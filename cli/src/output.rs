@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Exit, Failure};
+use crate::plain::plain;
 use crate::regular;
 use crate::standard;
 
@@ -124,9 +125,15 @@ pub(crate) fn print(bytes: &[u8]) -> Result<Written, Failure> {
     }
 }
 
-/// Writes a line to standard output at once.
+/// Writes a line to standard output at once, as it is: one of JSON.
 pub(crate) fn print_line(line: &str) -> Result<Written, Failure> {
     print(format!("{line}\n").as_bytes())
+}
+
+/// Writes lines for people to standard output at once.
+pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> Result<Written, Failure> {
+    let text: String = lines.into_iter().map(|line| plain(&line) + "\n").collect();
+    print(text.as_bytes())
 }
 
 /// The failure of what another library has written to standard output. A reader that is gone is none.

@@ -8,7 +8,7 @@ use cairndb::{ErrorKind, SalvageReport, SalvagedCollection};
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
-use crate::output::print;
+use crate::output::print_lines;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::{folder_alone, refuse_absent_socket};
@@ -56,12 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Err(failure) => (SalvageReport::default(), Err(failure)),
     };
     // What was lost is told by the status also if it cannot be printed.
-    let done = if arguments.talk.json {
-        done
-    } else {
-        let lines: String = lines(&found).into_iter().map(|line| line + "\n").collect();
-        done.and(print(lines.as_bytes()).map(drop))
-    };
+    let done = if arguments.talk.json { done } else { done.and(print_lines(lines(&found)).map(drop)) };
     let sum = |count: fn(&SalvagedCollection) -> u64| found.collections.iter().map(count).sum::<u64>();
     let documents = sum(|collection| collection.documents);
     let lost = found.lost_writes.iter().map(|lost| {

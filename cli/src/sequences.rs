@@ -6,9 +6,10 @@ use cairndb::bson::{Bson, Document};
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
-use crate::grid::{Grid, name, or_nothing};
+use crate::grid::{Grid, or_nothing};
 use crate::listing::{collections, databases, is_cairndb};
 use crate::output::print;
+use crate::plain::plain;
 use crate::positions::{Position, positions};
 use crate::signals::Signals;
 use crate::store::{Access, Store, open_for_reading};
@@ -120,7 +121,7 @@ fn text(found: &[Position]) -> String {
     let mut grid = Grid::new(2, &head);
     for position in found {
         let mut cells =
-            vec![name(&position.owner()), position.contract().to_owned(), or_nothing(position.next())];
+            vec![plain(&position.owner()), position.contract().to_owned(), or_nothing(position.next())];
         cells.extend(NUMBERS.map(|(_, field)| or_nothing(position.number(field))));
         grid.row(cells);
     }

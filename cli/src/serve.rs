@@ -12,7 +12,7 @@ use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
-use crate::output::print_line;
+use crate::output::print_lines;
 use crate::signals::Ends;
 use crate::standard;
 use crate::store::folder::not_opened;
@@ -299,14 +299,14 @@ fn announce(server: &Server, arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(address) = server.local_addr() {
         let options = if arguments.protection.tls_certificate.is_some() { "?tls=true" } else { "" };
-        print_line(&format!("listening on mongodb://{address}/{options}"))?;
+        print_lines([format!("listening on mongodb://{address}/{options}")])?;
     }
     if let Some(path) = &arguments.unix_socket {
-        print_line(&format!("listening on {}", path.display()))?;
+        print_lines([format!("listening on {}", path.display())])?;
     }
     // Last, so that the line of the server stays the first one.
     if let Some(address) = server.metrics_addr() {
-        print_line(&format!("metrics at http://{address}/metrics"))?;
+        print_lines([format!("metrics at http://{address}/metrics")])?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
 use crate::output::print_line;
+use crate::plain::{json_line, plain};
 
 /// Between two lines of plain progress.
 const PLAIN_PAUSE: Duration = Duration::from_secs(5);
@@ -154,9 +155,9 @@ pub(crate) fn warn(line: &str) {
     write_line(&mut std::io::stderr(), &format!("cairn: {line}"));
 }
 
-/// Prints a line to standard error. There is no other place to tell an error of it, so errors are left alone.
+/// Prints a line for people, mostly to standard error. There is no other place to tell an error of it, so errors are left alone.
 pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
-    let _ = writeln!(to, "{line}");
+    let _ = writeln!(to, "{}", plain(line));
 }
 
 /// What is counted while a command works.
@@ -184,7 +185,7 @@ impl Progress {
 
     /// What is done so far, and where the work is: a collection, or nothing.
     fn set_in(&mut self, place: &str, done: u64) {
-        let before = if place.is_empty() { String::new() } else { format!("{place}: ") };
+        let before = if place.is_empty() { String::new() } else { format!("{}: ", plain(place)) };
         if let Some(bar) = &self.bar {
             bar.set_message(before.clone());
             bar.set_position(done);
@@ -314,14 +315,7 @@ impl Report<'_> {
         if let Ok(raw) = RawDocumentBuf::try_from(&document) {
             let _ = write_document(&mut line, &raw, Mode::Relaxed, None);
         }
-        let mut text = String::from_utf8_lossy(&line).into_owned();
-        // These end a line for some readers, and stand in texts alone.
-        for end in ['\u{85}', '\u{2028}', '\u{2029}'] {
-            if text.contains(end) {
-                text = text.replace(end, &format!("\\u{:04x}", u32::from(end)));
-            }
-        }
-        text
+        json_line(&String::from_utf8_lossy(&line))
     }
 }
 

@@ -6,7 +6,7 @@ use cairndb::Client;
 use cairndb_server::{Role, UserError, Users};
 
 use crate::failure::{Exit, Failure};
-use crate::output::print;
+use crate::output::print_lines;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
@@ -86,9 +86,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             let opened = Client::builder().read_only(true).open(&path);
             let client = opened.map_err(|error| not_opened(&path, error))?;
             let listed = Users::of(&client).list();
-            let lines = listed.as_ref().map(|users| lines(users)).unwrap_or_default();
+            let lines: Vec<String> = listed.iter().flatten().map(line).collect();
             close(client, listed.map(drop))?;
-            print(lines.as_bytes()).map(drop)
+            print_lines(lines).map(drop)
         }
         Action::Remove { path, name } => {
             check_marker(&path)?;
@@ -115,9 +115,8 @@ fn password(file: Option<&Path>, signals: &Signals) -> Result<String, Failure> {
     }
 }
 
-fn lines(users: &[cairndb_server::User]) -> String {
-    let line = |user: &cairndb_server::User| [&user.name, " ", user.role.name(), "\n"].concat();
-    users.iter().map(line).collect()
+fn line(user: &cairndb_server::User) -> String {
+    [&user.name, " ", user.role.name()].concat()
 }
 
 fn close(client: Client, done: Result<(), UserError>) -> Result<(), Failure> {

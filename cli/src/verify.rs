@@ -1,15 +1,14 @@
 //! `cairn verify`: everything in a folder is read and compared, and what is wrong is printed.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{ErrorKind, Finding, VerifyPhase, VerifyReport};
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
-use crate::output::print;
+use crate::output::print_lines;
 use crate::regular;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
@@ -33,8 +32,7 @@ Examples:
       slowly, so that the disk is left to others")]
 pub(crate) struct Arguments {
     /// The folder of the store.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    folder: String,
+    folder: PathBuf,
     /// How many bytes are read in a second at most.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     bytes_per_second: Option<u64>,
@@ -107,12 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn print_findings(found: &VerifyReport) -> Result<(), Failure> {
-    let mut lines = String::new();
-    for finding in &found.findings {
-        lines.push_str(&line(finding));
-        lines.push('\n');
-    }
-    print(lines.as_bytes()).map(drop)
+    print_lines(found.findings.iter().map(line)).map(drop)
 }
 
 fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Failure> {
@@ -123,7 +116,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
         Err(error) if error.is_corruption() || is_marker_damaged(&arguments.folder, &error) => {
             return Err(Failure::new(Exit::Different, error.to_string()));
         }
-        Err(error) => return Err(not_opened(Path::new(&arguments.folder), error)),
+        Err(error) => return Err(not_opened(&arguments.folder, error)),
     };
     let mut shown = Phases::of(&arguments.talk);
     let mut verification = client.verification().progress(|at| {
@@ -140,8 +133,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
 
 /// Whether a folder has a store whose marker, or the stamp in it, says nothing that was ever written. One of another format has
 /// a number in both.
-fn is_marker_damaged(folder: &str, error: &cairndb::Error) -> bool {
-    let folder = Path::new(folder);
+fn is_marker_damaged(folder: &Path, error: &cairndb::Error) -> bool {
     let marker = regular::read(&folder.join(MARKER));
     let (Ok(marker), true) = (marker, folder.join("CURRENT").exists()) else { return false };
     if let ErrorKind::UnsupportedFormat { found, .. } = error.kind() {

@@ -167,7 +167,7 @@ fn what_is_wrong_with_a_filter_has_its_place() {
             complains(&output, 1, words);
             let output = fixture.run("export", &["shop.orders", "--filter", filter]).output().unwrap();
             complains(&output, 2, &place.replace("EXPRESSION", "--filter"));
-            complains(&output, 2, filter);
+            complains(&output, 2, &filter.replace('\n', "\\n"));
         }
         for (filter, words) in [
             ("{customer: {$regex: 'a', $options: 'z'}}", "z"),
@@ -490,6 +490,24 @@ fn the_conversion_of_a_value_ends_with_the_script() {
     );
     complains(&output, 1, "exit(3) was called");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+}
+
+/// A script or a name in it could color a terminal, or begin a line that looks as if it came from the tool.
+#[test]
+fn errors_show_control_characters_as_escapes() {
+    on_both(&orders(), |fixture| {
+        let output = run(fixture, &["throw new Error('\u{1b}[31mboo\u{7}\u{9b}\\ncairn: all is well')"]);
+        complains(&output, 1, "Error: \\u{1b}[31mboo\\u{7}\\u{9b}\\ncairn: all is well\n");
+        let output = run(fixture, &["-c", "a\u{1b}[31m", "{}"]);
+        complains(&output, 0, "there is no collection shop.a\\u{1b}[31m\n");
+        let output = run(fixture, &["1", "--format", "a\u{1b}[31m"]);
+        complains(&output, 2, "'a\\u{1b}[31m'");
+        // In the report JSON has its own escapes.
+        let output = run(fixture, &["throw new Error('\u{1b}\u{9b}')", "--json"]);
+        complains(&output, 1, "Error: \\u001b\\u009b\"");
+    });
+    let output = cairn().args(["query", "a\u{1b}[31m", "1"]).output().expect("it works");
+    complains(&output, 6, "at a\\u{1b}[31m");
 }
 
 /// What no command can be made of, and what reaches into the shell's own objects.

@@ -181,6 +181,32 @@ fn a_whole_folder_is_salvaged_as_a_whole() {
     complains(&run(&fixture, "salvage", &["new"]), 2, "new");
 }
 
+/// A name could color a terminal, or be two lines of a list whose lines are collections.
+#[test]
+fn names_are_shown_on_one_line_and_without_control_characters() {
+    let name = "a\u{1b}[31mRED\u{7}\nb";
+    let shown = "a\\u{1b}[31mRED\\u{7}\\nb";
+    let fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let named: Collection<Document> = client.database("shop").collection(name);
+    named.insert_one(doc! { "_id": 1 }).run().expect("it works");
+    drop(named);
+    client.close().expect("it works");
+    let output = run(&fixture, "salvage", &["new"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("shop.{shown}: 1 documents\n"));
+    for command in ["compact", "export"] {
+        let absent = format!("shop.no-{name}");
+        complains(&run(&fixture, command, &[&absent]), 1, &format!("shop.no-{shown}"));
+    }
+    let output = run(&fixture, "salvage", &[name]);
+    complains(&output, 0, &format!("into {shown}\n"));
+    let dumped = run(&fixture, "dump", &["dumped"]);
+    assert_eq!(dumped.status.code(), Some(0), "{dumped:?}");
+    // The document is there already, and named with its collection.
+    complains(&run(&fixture, "restore", &["dumped", "--into-existing"]), 3, &format!("shop.{shown}, _id"));
+    complains(&run(&fixture, "restore", &["dumped"]), 1, &format!("shop.{shown}"));
+}
+
 #[test]
 fn what_is_lost_is_told_with_exit_3_and_the_damaged_folder_is_untouched() {
     let fixture = flushed();

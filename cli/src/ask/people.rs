@@ -6,7 +6,7 @@ use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::export::form::Form;
 use crate::extended_json::{Mode, date_text, write_value};
 use crate::failure::Failure;
-use crate::grid;
+use crate::plain::plain;
 
 /// How many documents, and bytes of them, are looked at before the first line is printed.
 const SAMPLE_DOCUMENTS: usize = 200;
@@ -52,14 +52,14 @@ impl People {
                     column.is_number &= is_number;
                 } else {
                     let name = name.as_str().to_owned();
-                    let width = width.max(grid::name(&name).chars().count().min(CELL_MAX));
+                    let width = width.max(plain(&name).chars().count().min(CELL_MAX));
                     self.columns.push(Column { name, width, is_number });
                 }
             }
         }
         self.keep_what_fits();
         if !sample.is_empty() {
-            let head: Vec<String> = self.columns.iter().map(|column| grid::name(&column.name)).collect();
+            let head: Vec<String> = self.columns.iter().map(|column| plain(&column.name)).collect();
             self.line(out, &head);
         }
         sample.iter().try_for_each(|document| self.row(out, document))
@@ -145,7 +145,7 @@ fn is_number(value: RawBsonRef<'_>) -> bool {
 /// A value without what only a program needs: texts, ids, dates and decimals as they are, all else in relaxed Extended JSON.
 fn cell(value: RawBsonRef<'_>) -> Result<String, Failure> {
     if let RawBsonRef::String(text) | RawBsonRef::Symbol(text) = value {
-        return Ok(grid::name(text));
+        return Ok(plain(text));
     }
     if let RawBsonRef::ObjectId(id) = value {
         return Ok(id.to_hex());
@@ -160,7 +160,7 @@ fn cell(value: RawBsonRef<'_>) -> Result<String, Failure> {
     }
     let mut out = Vec::new();
     write_value(&mut out, value, Mode::Relaxed)?;
-    Ok(grid::name(&String::from_utf8_lossy(&out)))
+    Ok(plain(&String::from_utf8_lossy(&out)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
 use crate::import::input::Input;
 use crate::output::{Output, refuse_existing};
+use crate::plain::json_line;
 use crate::talk::write_line;
 
 /// After how many rejects an import stops.
@@ -122,7 +123,7 @@ impl Rejects {
         self.count += 1;
         let line = self.line(record, text, reason)?;
         let Some(path) = self.path(input) else {
-            write_line(&mut std::io::stderr(), &line);
+            write_line(&mut std::io::stderr(), &json_line(&line));
             return Ok(());
         };
         let open = if let Some(open) = &mut self.open {

@@ -8,9 +8,9 @@ use data_encoding::HEXLOWER;
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::{Exit, Failure};
-use crate::grid;
 use crate::inspect::options::{Arguments, Looked};
 use crate::output::print;
+use crate::plain::plain;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::{namespace, open_folder_for_reading};
@@ -75,7 +75,7 @@ fn text(found: &DocumentInspection) -> Result<String, Failure> {
     let stored = found.stored_bytes.map_or_else(|| "nothing".to_owned(), |bytes| format!("{bytes} bytes"));
     let _ = writeln!(out, "stored    {stored}");
     if let Some(problem) = &found.problem {
-        let _ = writeln!(out, "problem   {problem}");
+        let _ = writeln!(out, "problem   {}", plain(problem));
     }
     if let Some(document) = &found.document {
         // A damaged one is not written, and the problem says why.
@@ -86,7 +86,7 @@ fn text(found: &DocumentInspection) -> Result<String, Failure> {
     for index in &found.indexes {
         let number = index.entries.len();
         let noun = if number == 1 { "entry" } else { "entries" };
-        let _ = writeln!(out, "\nindex {}, {number} {noun}", grid::name(&index.name));
+        let _ = writeln!(out, "\nindex {}, {number} {noun}", plain(&index.name));
         for EntryInspection { state, fields, key, value, .. } in &index.entries {
             let fields = match fields {
                 Some(fields) => json(&raw(fields)?)?,

@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::inspect::options::{Arguments, Asked, Looked, Verdict};
 use crate::listing::{check_collection, check_database, if_known};
 use crate::output::print;
+use crate::plain::plain;
 use crate::positions::Position;
 use crate::signals::Signals;
 use crate::store::{Store, open_for_reading};
@@ -315,8 +316,8 @@ impl Answer {
             let _ = writeln!(out, "{name:<9} {value}");
         };
         line(&mut out, "verdict", &self.verdict.name());
-        line(&mut out, "because", &crate::grid::name(sentence));
-        line(&mut out, "sequence", &crate::grid::name(&self.position.owner()));
+        line(&mut out, "because", &plain(sentence));
+        line(&mut out, "sequence", &plain(&self.position.owner()));
         line(&mut out, "contract", self.position.contract());
         line(&mut out, "value", &asked.value.to_string());
         if let Some(next) = self.position.next() {

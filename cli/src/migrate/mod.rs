@@ -29,10 +29,10 @@ use crate::failure::{Exit, Failure};
 use crate::migrate::options::Direction;
 use crate::migrate::plan::{Ends, Plan};
 use crate::migrate::planned::Moved;
-use crate::migrate::remark::{Level, Remark, plain};
+use crate::migrate::remark::{Level, Remark};
 use crate::migrate::state::{State, beside};
 use crate::migrate::work::Work;
-use crate::output::print;
+use crate::output::print_lines;
 use crate::restore::tally::Tally;
 use crate::signals::Signals;
 use crate::store::{
@@ -203,12 +203,8 @@ impl Told {
         if arguments.talk.json {
             return Ok(());
         }
-        let mut text = String::new();
-        for line in self.lines(arguments, plan).into_iter().chain(self.remarks.iter().map(Remark::line)) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line}");
-        }
-        print(text.as_bytes()).map(drop)
+        let lines = self.lines(arguments, plan);
+        print_lines(lines.into_iter().chain(self.remarks.iter().map(Remark::line))).map(drop)
     }
 
     /// Tells the plan at the head of a migration.
@@ -279,7 +275,7 @@ impl Told {
 
 fn collection_line(one: &Document) -> String {
     let text = |name: &str| one.get_str(name).unwrap_or_default().to_owned();
-    let (source, target) = (plain(&text("source")), plain(&text("target")));
+    let (source, target) = (text("source"), text("target"));
     let mut line = format!("  {source}");
     // Writing to a string cannot fail.
     if source != target {

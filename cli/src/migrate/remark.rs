@@ -55,7 +55,7 @@ impl Remark {
     /// The line for people.
     pub(super) fn line(&self) -> String {
         let Self { level, subject, what, advice } = self;
-        plain(&format!("{}: {subject}: {what}: {advice}", level.name()))
+        format!("{}: {subject}: {what}: {advice}", level.name())
     }
 
     /// The remark in a report.
@@ -63,17 +63,4 @@ impl Remark {
         let Self { level, subject, what, advice } = self;
         doc! { "level": level.name(), "subject": subject.as_str(), "what": what.as_str(), "advice": advice.as_str() }
     }
-}
-
-/// A text on one line: names may have line ends, and what else moves a terminal.
-pub(super) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            plain.extend(character.escape_default());
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
 }

@@ -19,6 +19,7 @@ use crate::listing::databases;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
 use crate::store::Access;
+use crate::store::folder::WITH_SOCKET;
 use crate::store::session::{Session, Writes};
 use crate::talk::warn;
 
@@ -118,8 +119,8 @@ fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
         Ok(session) => Ok(Opened { session, is_read_only: false }),
         Err(failure) if failure.exit == Exit::Elsewhere => {
             let session = open(Writes::Refused)?;
-            let first = failure.message.lines().next().unwrap_or_default();
-            warn(&format!("{first}: it is opened for reading, as it is now"));
+            let told = failure.message.strip_suffix(WITH_SOCKET).unwrap_or(&failure.message);
+            warn(&format!("{told}: it is opened for reading, as it is now"));
             Ok(Opened { session, is_read_only: true })
         }
         Err(failure) => Err(failure),

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use cairndb::bson::Document;
 
 use crate::command::count;
-use crate::grid::{Grid, name, or_nothing, size};
+use crate::grid::{Grid, or_nothing, size};
+use crate::plain::plain;
 use crate::stats::look::{Looked, kind};
 use crate::store::FolderFacts;
 
@@ -17,7 +18,7 @@ pub(super) fn text(looked: &Looked) -> String {
     let mut sequences = Grid::new(2, &["sequence", "contract", "next", "left", "lost"]);
     for position in &looked.positions {
         sequences.row(vec![
-            name(&position.owner()),
+            plain(&position.owner()),
             position.contract().to_owned(),
             or_nothing(position.next()),
             or_nothing(position.number("Remaining")),
@@ -47,7 +48,7 @@ fn scrub_line(scrub: &Document) -> String {
 fn collections(looked: &Looked) -> Grid {
     let mut grid = Grid::new(1, &["collection", "documents", "mean", "data", "on disk", "ratio"]);
     for facts in &looked.collections {
-        let namespace = name(&format!("{}.{}", facts.database, facts.listed.name));
+        let namespace = plain(&format!("{}.{}", facts.database, facts.listed.name));
         grid.row(match &facts.sizes {
             Some(sizes) => vec![
                 namespace,
@@ -58,7 +59,7 @@ fn collections(looked: &Looked) -> Grid {
                 if sizes.disk == 0 && sizes.data > 0 { "in the log".to_owned() } else { size(sizes.disk) },
                 or_nothing(sizes.ratio().map(|ratio| format!("{ratio:.2}"))),
             ],
-            None => vec![namespace, name(&facts.listed.kind)],
+            None => vec![namespace, plain(&facts.listed.kind)],
         });
     }
     grid
@@ -69,8 +70,8 @@ fn indexes(looked: &Looked) -> Grid {
     for facts in &looked.collections {
         for index in facts.sizes.iter().flat_map(|sizes| &sizes.indexes) {
             grid.row(vec![
-                name(&format!("{}.{}", facts.database, facts.listed.name)),
-                name(&index.name),
+                plain(&format!("{}.{}", facts.database, facts.listed.name)),
+                plain(&index.name),
                 size(index.bytes),
                 or_nothing(index.uses.map(|(uses, _)| uses)),
             ]);

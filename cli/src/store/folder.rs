@@ -118,17 +118,15 @@ pub(crate) fn not_opened(path: &Path, error: cairndb::Error) -> Failure {
     failure
 }
 
+/// What else can be given than a folder that another process has open.
+pub(crate) const WITH_SOCKET: &str =
+    "; if that process serves it on a Unix socket, give the socket instead of the folder";
+
 /// The error for a folder that another process has open, with a way to reach it all the same.
 fn elsewhere(path: &Path) -> Failure {
     let name = path.display();
     let process = holder(path).map(|id| format!(" (pid {id})")).unwrap_or_default();
-    Failure::new(
-        Exit::Elsewhere,
-        format!(
-            "{name} is open in another process{process}\n\
-             If that process serves it on a Unix socket, give the socket instead of the folder."
-        ),
-    )
+    Failure::new(Exit::Elsewhere, format!("{name} is open in another process{process}{WITH_SOCKET}"))
 }
 
 /// The process that holds the lock of the folder's marker, where the system tells.
