@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use cairndb::BackupPhase;
 use cairndb::bson::Bson;
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -35,8 +34,7 @@ Examples:
       the same while the store is served")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// The folder to make; through a server, its name in the server's folder for backups.
     #[arg(value_name = "DEST")]
     target: PathBuf,

@@ -1,8 +1,7 @@
 //! `cairn compact`: gives the room of what was deleted back to the disk.
 
+use std::path::PathBuf;
 use std::time::Instant;
-
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::listing::is_cairndb;
@@ -27,8 +26,7 @@ Examples:
       the store of a running server")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// The collection; without it everything.
     #[arg(value_name = "DB.COLLECTION")]
     namespace: Option<String>,
@@ -66,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
-        let what = arguments.namespace.as_deref().unwrap_or(&arguments.store);
+        let store = arguments.store.to_string_lossy();
+        let what = arguments.namespace.as_deref().unwrap_or(&store);
         arguments.talk.say(&format!("compacted {what}: {before} bytes of tables before, {after} after"));
     }
     report.failure.map_or(Ok(()), Err)

@@ -1,11 +1,10 @@
 //! `cairn salvage`: what is whole in a damaged folder, in a new one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{ErrorKind, SalvageReport, SalvagedCollection};
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::output::print_lines;
@@ -30,8 +29,7 @@ Examples:
   cairn salvage shop-data shop-new --json > salvaged.json")]
 pub(crate) struct Arguments {
     /// The damaged folder. No other process may have it open.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    folder: String,
+    folder: PathBuf,
     /// The folder to make.
     new: PathBuf,
     #[command(flatten)]
@@ -109,7 +107,7 @@ fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Fa
         if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
             return Failure::usage(error.to_string());
         }
-        not_opened(Path::new(&arguments.folder), error)
+        not_opened(&arguments.folder, error)
     })
 }
 

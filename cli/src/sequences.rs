@@ -1,9 +1,9 @@
 //! `cairn sequences`: attributes and positions of all sequences.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cairndb::bson::{Bson, Document};
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::{Exit, Failure};
 use crate::grid::{Grid, or_nothing};
@@ -44,8 +44,7 @@ Examples:
       those of one database of a running server, with all of their snapshots")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// The database, if not all are meant.
     #[arg(value_name = "DB")]
     database: Option<String>,

@@ -4,11 +4,11 @@ mod answer;
 mod people;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cairndb::bson::{RawBson, RawBsonRef};
 use clap::ValueEnum;
-use clap::builder::NonEmptyStringValueParser;
 use rquickjs::{Ctx, Value};
 
 use crate::argument::content;
@@ -47,8 +47,7 @@ Examples:
       what the search would look at")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// An expression, as `db.orders.find()`; with `--collection` a filter, or a pipeline if it is an array. `@FILE` reads a
     /// file, and `-` standard input.
     expression: String,
@@ -140,8 +139,12 @@ fn query(
         None => only_database(databases(&store)?)?,
     };
     let shown = database.clone();
-    let target =
-        Target { store: Box::new(store), store_name: arguments.store.clone(), database, keeps_read: true };
+    let target = Target {
+        store: Box::new(store),
+        store_name: arguments.store.display().to_string(),
+        database,
+        keeps_read: true,
+    };
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
         evaluate(arguments, &engine, &text, printed)?;

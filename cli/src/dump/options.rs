@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use cairndb::bson::Document;
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::argument::content;
 use crate::clause;
@@ -38,8 +37,7 @@ Examples:
       some documents of one collection")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) store: String,
+    pub(super) store: PathBuf,
     /// The directory to make.
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]
     pub(super) directory: Option<PathBuf>,

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cairndb::bson::{RawDocument, doc};
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::command::{count, raw};
 use crate::extended_json::Mode;
@@ -52,8 +51,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// The database and the collection, with a dot between them.
     #[arg(value_name = "DB.COLLECTION")]
     namespace: String,

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use cairndb::bson::raw::CString;
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::format::Format;
@@ -41,8 +40,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) store: String,
+    pub(super) store: PathBuf,
     /// The database and the collection, with a dot between them.
     #[arg(value_name = "DB.COLLECTION")]
     pub(super) namespace: String,

@@ -24,7 +24,7 @@ pub(super) fn look(
     let (database, collection) = namespace(&arguments.scope)?;
     let memory = arguments.access.memory;
     let client: Client = open_folder_for_reading("inspect --id", &arguments.store, memory, &signals.token)?
-        .map_err(|error| not_opened(std::path::Path::new(&arguments.store), error))?;
+        .map_err(|error| not_opened(&arguments.store, error))?;
     let found: Collection<Document> = client.database(database).collection(collection);
     let shown = arguments.id.as_deref().unwrap_or_default();
     let Some(found) = found.inspect_document(id).run()? else {

@@ -1,7 +1,8 @@
 //! The command line of `cairn inspect`, and what its two looks share.
 
+use std::path::PathBuf;
+
 use cairndb::bson::Bson;
-use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, ValueEnum};
 
 use crate::store::Access;
@@ -33,8 +34,7 @@ Examples:
       for scripts: exit status 4 if it is not there")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`); with `--id` a folder.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) store: String,
+    pub(super) store: PathBuf,
     /// The collection, or with `--sequence` the database.
     #[arg(value_name = "DB[.COLLECTION]")]
     pub(super) scope: String,

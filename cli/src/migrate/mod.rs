@@ -17,6 +17,7 @@ mod trial;
 mod work;
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -78,9 +79,9 @@ struct Opened {
 
 fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
     let option = if arguments.direction() == Direction::ToCluster { "--to" } else { "--from" };
-    let cluster = open_server(option, arguments.cluster(), &arguments.access, signals, &mut warn)?;
+    let cluster = open_server(option, Path::new(arguments.cluster()), &arguments.access, signals, &mut warn)?;
     let access = arguments.access.with_password_file(arguments.store_password_file.as_deref());
-    let name = arguments.store.as_str();
+    let name = arguments.store.as_path();
     let store = match (arguments.plan, arguments.direction()) {
         // Nothing is made for a plan.
         (true, Direction::FromCluster) if is_absent(name) => {

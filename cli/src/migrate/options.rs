@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
-
 use crate::failure::Failure;
 use crate::migrate::rule::Rule;
 use crate::patterns::{Namespaces, Rename};
@@ -34,8 +32,7 @@ Examples:
       back into a folder; a field that numbers itself replaces the counter")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) store: String,
+    pub(super) store: PathBuf,
     /// The cluster to move to: a URI, or a Unix socket.
     #[arg(long, value_name = "URI", group = "cluster")]
     to: Option<String>,

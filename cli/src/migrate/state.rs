@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
 use crate::regular;
+use crate::store::uri;
 
 /// The form of the file; another one is refused.
 const VERSION: u32 = 1;
@@ -184,14 +185,14 @@ impl Drop for State {
 }
 
 /// The file that belongs to a store in a folder or behind a socket.
-pub(super) fn beside(store: &str) -> Result<PathBuf, Failure> {
-    if store.contains("://") {
+pub(super) fn beside(store: &Path) -> Result<PathBuf, Failure> {
+    if uri(store).is_some() {
         return Err(Failure::usage(
             "a STORE that is a URI needs --state: the file that says how far the migration is",
         ));
     }
-    let trimmed = store.trim_end_matches('/');
-    Ok(with_ending(Path::new(if trimmed.is_empty() { store } else { trimmed }), ENDING))
+    // As its components are: without a slash at the end.
+    Ok(with_ending(&store.components().collect::<PathBuf>(), ENDING))
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_file_stands_beside_the_store() {
-        assert_eq!(beside("a/b/").unwrap(), Path::new("a/b.cairn-migrate"));
-        assert!(beside("mongodb://a/").is_err());
+        assert_eq!(beside(Path::new("a/b/")).unwrap(), Path::new("a/b.cairn-migrate"));
+        assert!(beside(Path::new("mongodb://a/")).is_err());
     }
 }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
-
 use crate::dumped::DumpPlace;
 use crate::failure::Failure;
 use crate::patterns::{Namespaces, Rename};
@@ -36,8 +34,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) store: String,
+    pub(super) store: PathBuf,
     /// The directory of the dump.
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]
     directory: Option<PathBuf>,

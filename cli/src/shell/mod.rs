@@ -10,7 +10,6 @@ mod terminal;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use clap::builder::NonEmptyStringValueParser;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::{Exit, Failure};
@@ -18,9 +17,9 @@ use crate::interruptible::Interruptible;
 use crate::listing::databases;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
-use crate::store::Access;
 use crate::store::folder::WITH_SOCKET;
 use crate::store::session::{Session, Writes};
+use crate::store::{Access, uri};
 use crate::talk::warn;
 
 /// The name of standard input in errors.
@@ -51,8 +50,7 @@ Examples:
       MongoDB's own shell, on a server that ends with it")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// Scripts to run, in this order.
     #[arg(value_name = "SCRIPT")]
     scripts: Vec<PathBuf>,
@@ -132,7 +130,7 @@ fn database(arguments: &Arguments, session: &Session) -> Result<String, Failure>
     if let Some(name) = &arguments.db {
         return Ok(name.clone());
     }
-    if let Some(name) = database_of_uri(&arguments.store) {
+    if let Some(name) = uri(&arguments.store).as_deref().and_then(database_of_uri) {
         return Ok(name);
     }
     let mut names = databases(session)?;
@@ -179,7 +177,7 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
     let target = Target {
         database,
         store: Box::new(opened.session),
-        store_name: shown_name(&arguments.store),
+        store_name: shown_name(&arguments.store.to_string_lossy()),
         keeps_read: false,
     };
     script::on_thread(|| {

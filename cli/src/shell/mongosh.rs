@@ -11,16 +11,17 @@ use crate::shell::{database, open};
 use crate::signals::Signals;
 use crate::store::remote::percent_encoded;
 use crate::store::session::PrivateFolder;
+use crate::store::uri;
 
 /// Runs the shell with more arguments. Returns its status.
 pub(super) fn run(arguments: &Arguments, more: &[String]) -> Result<i32, Failure> {
-    if arguments.store.contains("://") {
+    if let Some(uri) = uri(&arguments.store) {
         if arguments.read_only {
             return Err(Failure::usage(
                 "--read-only with --mongosh is for folders: the server decides what is allowed",
             ));
         }
-        return hand_over(&arguments.store, more);
+        return hand_over(&uri, more);
     }
     let signals = Signals::idle()?;
     let opened = open(arguments, &signals)?;

@@ -4,10 +4,10 @@ mod look;
 mod tables;
 mod watch;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cairndb::bson::Bson;
-use clap::builder::NonEmptyStringValueParser;
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -36,8 +36,7 @@ Examples:
       what the server does, a line every five seconds")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    store: String,
+    store: PathBuf,
     /// A database, or a collection in it, if not everything is meant.
     #[arg(value_name = "DB[.COLLECTION]")]
     scope: Option<String>,

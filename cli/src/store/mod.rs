@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::place::{Place, lacks_marker};
-pub(crate) use crate::store::place::{check_marker, refuse_absent_socket};
+pub(crate) use crate::store::place::{check_marker, refuse_absent_socket, uri};
 
 /// A store that runs database commands, from any number of threads.
 pub(crate) trait Store: Send + Sync {
@@ -191,7 +191,7 @@ pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
 
 /// Opens a store for reading. `warn` is told what the user should know.
 pub(crate) fn open_for_reading(
-    name: &str,
+    name: &Path,
     access: &Access,
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
@@ -208,7 +208,7 @@ pub(crate) fn open_for_reading(
 }
 
 /// The folder of a store, for a command that reads its files.
-pub(crate) fn folder_alone(command: &str, name: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn folder_alone(command: &str, name: &Path) -> Result<PathBuf, Failure> {
     match Place::of(name) {
         Place::Folder(path) => check_marker(&path).map(|()| path),
         Place::Socket(_) | Place::Uri(_) => Err(Failure::usage(format!(
@@ -220,7 +220,7 @@ pub(crate) fn folder_alone(command: &str, name: &str) -> Result<PathBuf, Failure
 /// Opens the folder of a store for reading, for a command that reads its files. The inner error says why it does not open.
 pub(crate) fn open_folder_for_reading(
     command: &str,
-    name: &str,
+    name: &Path,
     memory: Option<usize>,
     token: &CancellationToken,
 ) -> Result<cairndb::Result<Client>, Failure> {
@@ -230,21 +230,22 @@ pub(crate) fn open_folder_for_reading(
 /// Opens a store that is a server. `option` is what names it.
 pub(crate) fn open_server(
     option: &str,
-    name: &str,
+    name: &Path,
     access: &Access,
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(_) => {
-            Err(Failure::usage(format!("{option} takes a URI or a socket, and {name} is neither")))
-        }
+        Place::Folder(_) => Err(Failure::usage(format!(
+            "{option} takes a URI or a socket, and {} is neither",
+            name.display()
+        ))),
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
 }
 
 /// Refuses a store that a command would not make: for one that opens nothing, because it only looks what it would do.
-pub(crate) fn check_place(name: &str) -> Result<(), Failure> {
+pub(crate) fn check_place(name: &Path) -> Result<(), Failure> {
     match Place::of(name) {
         Place::Folder(path) => refuse_absent_socket(&path),
         Place::Socket(_) | Place::Uri(_) => Ok(()),
@@ -252,12 +253,12 @@ pub(crate) fn check_place(name: &str) -> Result<(), Failure> {
 }
 
 /// Whether a store is a folder that is not there.
-pub(crate) fn is_absent(name: &str) -> bool {
+pub(crate) fn is_absent(name: &Path) -> bool {
     matches!(Place::of(name), Place::Folder(path) if !path.exists())
 }
 
 /// Whether a store is a folder that is not there, or that has no store.
-pub(crate) fn is_no_store(name: &str) -> bool {
+pub(crate) fn is_no_store(name: &Path) -> bool {
     matches!(Place::of(name), Place::Folder(path) if lacks_marker(&path))
 }
 
@@ -268,7 +269,7 @@ pub(crate) fn in_memory() -> Result<Box<dyn Store>, Failure> {
 
 /// Opens a store for writing; a folder that is absent is made.
 pub(crate) fn open_for_writing(
-    name: &str,
+    name: &Path,
     access: &Access,
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
@@ -278,7 +279,7 @@ pub(crate) fn open_for_writing(
 
 /// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
 pub(crate) fn open_existing(
-    name: &str,
+    name: &Path,
     access: &Access,
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
@@ -287,7 +288,7 @@ pub(crate) fn open_existing(
 }
 
 fn open(
-    name: &str,
+    name: &Path,
     access: &Access,
     absent: folder::Absent,
     signals: &Signals,

@@ -11,6 +11,9 @@ const SOCKET_ENDS: [&str; 2] = ["sock", "socket"];
 /// The file that every store has.
 const MARKER: &str = "CAIRNDB";
 
+/// How URIs begin.
+const SCHEMES: [&str; 2] = ["mongodb://", "mongodb+srv://"];
+
 /// Where a store is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -20,17 +23,25 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn of(name: &str) -> Self {
-        if name.starts_with("mongodb://") || name.starts_with("mongodb+srv://") {
-            return Self::Uri(name.to_owned());
+    /// Any bytes may be the name of a file.
+    pub(super) fn of(name: &Path) -> Self {
+        if let Some(uri) = uri(name) {
+            return Self::Uri(uri);
         }
-        let path = PathBuf::from(name);
+        let path = name.to_owned();
         // An absent path counts as a folder, whose opening says that there is none.
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.file_type().is_socket() => Self::Socket(path),
             Ok(_) | Err(_) => Self::Folder(path),
         }
     }
+}
+
+/// The name of a store, if it is a URI. In one that is not UTF-8 a mark stands for what is not, and the driver refuses it.
+pub(crate) fn uri(name: &Path) -> Option<String> {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let is_uri = SCHEMES.iter().any(|scheme| bytes.starts_with(scheme.as_bytes()));
+    is_uri.then(|| name.to_string_lossy().into_owned())
 }
 
 /// Refuses a path that is absent and has the name of a socket. A server removes its socket when it stops: the command that wrote
@@ -84,9 +95,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(Place::of("mongodb://a/"), Place::Uri("mongodb://a/".into()));
-        assert_eq!(Place::of("mongodb+srv://a/"), Place::Uri("mongodb+srv://a/".into()));
-        assert_eq!(Place::of(socket.to_str().unwrap()), Place::Socket(socket));
-        assert_eq!(Place::of("mongodb"), Place::Folder("mongodb".into()));
+        assert_eq!(Place::of(Path::new("mongodb://a//b")), Place::Uri("mongodb://a//b".into()));
+        assert_eq!(Place::of(Path::new("mongodb+srv://a/")), Place::Uri("mongodb+srv://a/".into()));
+        assert_eq!(Place::of(&socket), Place::Socket(socket));
+        assert_eq!(Place::of(Path::new("mongodb")), Place::Folder("mongodb".into()));
     }
 }

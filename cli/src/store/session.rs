@@ -110,7 +110,7 @@ impl Reached {
 impl Session {
     /// Opens a store. An absent folder is an error, because its name is mistyped more often than meant.
     pub(crate) fn open(
-        name: &str,
+        name: &Path,
         access: &Access,
         writes: Writes,
         signals: &Signals,
