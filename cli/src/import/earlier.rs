@@ -1,6 +1,8 @@
 //! What an earlier process has imported, looked for in the store before an import goes on. The state stands beside the input, and
 //! stays when a store is removed: lines that it passes over would then be missing.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairndb::bson::spec::BinarySubtype;
@@ -28,10 +30,10 @@ pub(super) enum Missing {
 
 impl Missing {
     /// What is there in place of what was imported.
-    pub(super) fn told(self, store: &str, target: &Target) -> String {
+    pub(super) fn told(self, store: &Path, target: &Target) -> String {
         let namespace = format!("{}.{}", target.database, target.collection);
         match self {
-            Self::Store => format!("there is no store {store}"),
+            Self::Store => format!("there is no store {}", store.display()),
             Self::Collection => format!("the store has no collection {namespace}"),
             Self::SameCollection => format!("the collection {namespace} was made anew since"),
             Self::Documents => format!("the collection {namespace} is empty"),
@@ -40,7 +42,7 @@ impl Missing {
 }
 
 /// Returns `Missing::Store` if an earlier process wrote to a folder that has no store now: opening it for the import would make one.
-pub(super) fn missing_store(store: &str, counts: &Counts) -> Option<Missing> {
+pub(super) fn missing_store(store: &Path, counts: &Counts) -> Option<Missing> {
     (has_reached(counts) && is_no_store(store)).then_some(Missing::Store)
 }
 

@@ -179,7 +179,7 @@ impl Trail {
     pub(super) fn refuse(
         &self,
         missing: Option<Missing>,
-        store: &str,
+        store: &Path,
         target: &Target,
     ) -> Result<(), Failure> {
         let Some(missing) = missing else { return Ok(()) };
