@@ -454,27 +454,27 @@ mod tests {
     fn each_record_of_many_threads_is_there_once_it_is_told_and_not_if_it_is_refused() {
         let fixture = Fixture::new();
         let told = Mutex::new(BTreeSet::new());
+        let write = |mut key: Vec<u8>, is_refused: bool| {
+            if is_refused {
+                key.extend_from_slice(REFUSED);
+            }
+            let written = fixture.write(&key);
+            assert!(written.is_err() || !is_refused, "a refused record was told as written");
+            let stored = fixture.database.get(&key).expect("read");
+            assert_eq!(stored.is_some(), written.is_ok());
+            if written.is_ok() {
+                told.lock().insert(key);
+            }
+        };
+        let writes = |writer: u8| {
+            for number in 0..2_000_u16 {
+                write([&[writer][..], &number.to_be_bytes()].concat(), number % 70 == u16::from(writer));
+            }
+        };
         thread::scope(|scope| {
-            for writer in 0..8_u8 {
-                let (fixture, told) = (&fixture, &told);
-                scope.spawn(move || {
-                    for number in 0..2_000_u16 {
-                        let mut key = [&[writer][..], &number.to_be_bytes()].concat();
-                        if number % 70 == u16::from(writer) {
-                            key.extend_from_slice(REFUSED);
-                        }
-                        let written = fixture.write(&key);
-                        assert!(
-                            written.is_err() || !key.ends_with(REFUSED),
-                            "a refused record was told as written"
-                        );
-                        let stored = fixture.database.get(&key).expect("read");
-                        assert_eq!(stored.is_some(), written.is_ok());
-                        if written.is_ok() {
-                            told.lock().insert(key);
-                        }
-                    }
-                });
+            for writer in 0..8 {
+                let writes = &writes;
+                scope.spawn(move || writes(writer));
             }
         });
         assert_eq!(fixture.keys(), told.into_inner());
