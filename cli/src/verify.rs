@@ -12,11 +12,8 @@ use crate::output::print_lines;
 use crate::regular;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::open_folder_for_reading;
+use crate::store::{MARKER, open_folder_for_reading};
 use crate::talk::{Phases, Reached, Report, Talk, Unit};
-
-/// The file that says which format a folder has.
-const MARKER: &str = "CAIRNDB";
 
 /// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
 ///

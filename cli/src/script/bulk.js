@@ -2,8 +2,6 @@
 (function (cairn, native) {
     "use strict";
 
-    const BATCH = 1000;
-    const BATCH_BYTES = 16 * 1024 * 1024;
     const KINDS = {
         insertOne: "insert", updateOne: "update", updateMany: "update", replaceOne: "update", deleteOne: "delete", deleteMany: "delete",
     };
@@ -41,12 +39,7 @@
             // All of them are looked at first, so that a mistake in the last one does not leave the others done.
             const statements = operations.map((operation, at) => this.statement(operation, at));
             for (let start = 0; start < statements.length;) {
-                let [end, bytes] = [start, 0];
-                while (end < statements.length && end - start < BATCH && statements[end].kind === statements[start].kind) {
-                    bytes += native.size(statements[end].body);
-                    if (end > start && bytes > BATCH_BYTES) break;
-                    end += 1;
-                }
+                const end = cairn.batchEnd(statements, start, (statement) => statement.body, (one, other) => one.kind === other.kind);
                 if (!this.send(statements.slice(start, end))) break;
                 start = end;
             }

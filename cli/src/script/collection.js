@@ -10,9 +10,6 @@
     const WRITE = ["bypassDocumentValidation", "comment", "let", "maxTimeMS", "writeConcern"];
     const UPDATE = ["arrayFilters", "collation", "hint", "sort", "upsert"];
     const MODIFY = ["arrayFilters", "bypassDocumentValidation", "collation", "comment", "hint", "let", "maxTimeMS", "sort", "upsert", "writeConcern"];
-    // The documents of one command: a batch is sent as it is full, in number or in bytes.
-    const BATCH = 1000;
-    const BATCH_BYTES = 16 * 1024 * 1024;
 
     const isDocument = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
     const firstName = (document) => cairn.fields(document)[0];
@@ -159,12 +156,7 @@
             const errors = [];
             let count = 0;
             for (let start = 0; start < sent.length;) {
-                let [end, bytes] = [start, 0];
-                while (end < sent.length && end - start < BATCH) {
-                    bytes += native.size(sent[end]);
-                    if (end > start && bytes > BATCH_BYTES) break;
-                    end += 1;
-                }
+                const end = cairn.batchEnd(sent, start);
                 const ordered = options?.ordered !== false;
                 const reply = run(this._database._name, { insert: this._name, documents: sent.slice(start, end), ordered, ...pick(options, WRITE) });
                 const refused = new Set();

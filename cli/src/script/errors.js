@@ -88,6 +88,21 @@
         return documents;
     };
 
+    // One command takes no more.
+    const BATCH = 1000;
+    const BATCH_BYTES = 16 * 1024 * 1024;
+
+    // Where the command ends that begins with the item at `start`: it is full, in number or in bytes, or an item does not go with the first.
+    cairn.batchEnd = function (items, start, body = (item) => item, goTogether = () => true) {
+        let [end, bytes] = [start, 0];
+        while (end < items.length && end - start < BATCH && goTogether(items[end], items[start])) {
+            bytes += native.size(body(items[end]));
+            if (end > start && bytes > BATCH_BYTES) break;
+            end += 1;
+        }
+        return end;
+    };
+
     // Whether a property is one that the language or this shell looks for, and no collection is meant by it.
     cairn.isAsked = (property) => typeof property === "symbol" || property.startsWith("\0") || ["toBSON", "toJSON", "then"].includes(property);
 

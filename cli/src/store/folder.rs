@@ -13,7 +13,7 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
-use crate::store::place::refuse_absent_socket;
+use crate::store::place::{MARKER, refuse_absent_socket};
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
@@ -133,7 +133,7 @@ fn elsewhere(path: &Path) -> Failure {
 fn holder(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
 
-    let inode = std::fs::metadata(path.join("CAIRNDB")).ok()?.ino();
+    let inode = std::fs::metadata(path.join(MARKER)).ok()?.ino();
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     // `1: FLOCK  ADVISORY  WRITE 4242 08:01:131 0 EOF`, of all processes that this one may see.
     locks.lines().find_map(|line| {

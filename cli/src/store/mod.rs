@@ -30,8 +30,8 @@ use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 use crate::failure::Failure;
 use crate::password;
 use crate::signals::Signals;
+pub(crate) use crate::store::place::{MARKER, check_marker, refuse_absent_socket, uri};
 use crate::store::place::{Place, lacks_marker};
-pub(crate) use crate::store::place::{check_marker, refuse_absent_socket, uri};
 
 /// A store that runs database commands, from any number of threads.
 pub(crate) trait Store: Send + Sync {

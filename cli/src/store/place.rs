@@ -8,8 +8,8 @@ use crate::regular;
 
 /// How names of sockets end.
 const SOCKET_ENDS: [&str; 2] = ["sock", "socket"];
-/// The file that every store has.
-const MARKER: &str = "CAIRNDB";
+/// The file that every store has. It says which format the folder has.
+pub(crate) const MARKER: &str = "CAIRNDB";
 
 /// How URIs begin.
 const SCHEMES: [&str; 2] = ["mongodb://", "mongodb+srv://"];
