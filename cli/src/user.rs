@@ -10,7 +10,7 @@ use crate::output::print_lines;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::{check_marker, refuse_absent_socket};
+use crate::store::refuse_absent_socket;
 
 /// Manages the users who may log in to a server over a store.
 ///
@@ -65,7 +65,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
         Action::Add { path, name, read_only, password_file } => {
             refuse_absent_socket(&path)?;
-            check_marker(&path)?;
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
             // Before the store opens: a person may take minutes to type it, and a store is locked while it is
             // open.
@@ -82,7 +81,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             close(client, added)
         }
         Action::List { path } => {
-            check_marker(&path)?;
             let opened = Client::builder().read_only(true).open(&path);
             let client = opened.map_err(|error| not_opened(&path, error))?;
             let listed = Users::of(&client).list();
@@ -91,7 +89,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             print_lines(lines).map(drop)
         }
         Action::Remove { path, name } => {
-            check_marker(&path)?;
             let opened = Client::builder().create_if_missing(false).open(&path);
             let client = opened.map_err(|error| not_opened(&path, error))?;
             let removed = Users::of(&client).remove(&name);

@@ -1,18 +1,17 @@
 //! `cairn verify`: everything in a folder is read and compared, and what is wrong is printed.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cairndb::bson::{Document, doc};
-use cairndb::{ErrorKind, Finding, VerifyPhase, VerifyReport};
+use cairndb::{Finding, VerifyPhase, VerifyReport};
 
 use crate::failure::{Exit, Failure};
 use crate::output::print_lines;
-use crate::regular;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::{MARKER, open_folder_for_reading};
+use crate::store::open_folder_for_reading;
 use crate::talk::{Phases, Reached, Report, Talk, Unit};
 
 /// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
@@ -110,9 +109,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     let client = match opened {
         Ok(client) => client,
         // What keeps a store from being opened is what was looked for.
-        Err(error) if error.is_corruption() || is_marker_damaged(&arguments.folder, &error) => {
-            return Err(Failure::new(Exit::Different, error.to_string()));
-        }
+        Err(error) if error.is_corruption() => return Err(Failure::new(Exit::Different, error.to_string())),
         Err(error) => return Err(not_opened(&arguments.folder, error)),
     };
     let mut shown = Phases::of(&arguments.talk);
@@ -126,19 +123,6 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     let verified = verification.run();
     shown.finish();
     Ok(verified?)
-}
-
-/// Whether a folder has a store whose marker, or the stamp in it, says nothing that was ever written. One of another format has
-/// a number in both.
-fn is_marker_damaged(folder: &Path, error: &cairndb::Error) -> bool {
-    let marker = regular::read(&folder.join(MARKER));
-    let (Ok(marker), true) = (marker, folder.join("CURRENT").exists()) else { return false };
-    if let ErrorKind::UnsupportedFormat { found, .. } = error.kind() {
-        let is_number = found.parse().is_ok_and(|number: u32| number.to_string() == *found);
-        // The marker is asked first, so a stamp that is of another format than the marker is damaged.
-        return !is_number || marker != format!("CairnDB format {found}\n").as_bytes();
-    }
-    matches!(error.kind(), ErrorKind::NotADatabase { .. })
 }
 
 /// What is counted in a phase of a verification.

@@ -222,9 +222,7 @@ fn a_creation_that_was_cut_short_is_done_again() {
 
 #[test]
 fn another_format_in_the_marker_is_refused() {
-    for (text, expected) in
-        [("CairnDB format 2\n", "2"), ("CairnDB format 5\n", "5"), ("CairnDB format x\n", "x")]
-    {
+    for (text, expected) in [("CairnDB format 2\n", "2"), ("CairnDB format 5\n", "5")] {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
@@ -238,16 +236,76 @@ fn another_format_in_the_marker_is_refused() {
     }
 }
 
+/// It was called no database, which a program looks for elsewhere, or makes anew.
 #[test]
-fn a_marker_with_another_content_is_refused() {
-    let contents: [&[u8]; 4] = [b"", b"hello", b"\xff\xfe", b"CairnDB format 3"];
-    for content in contents {
+fn a_marker_that_no_version_wrote_is_a_damaged_file() {
+    let contents: [(&[u8], u64); 6] = [
+        (b"", 0),
+        (b"hello", 0),
+        (b"\xff\xfe", 0),
+        (b"CairnDB format 4", 16),
+        (b"CairnDB format x\n", 15),
+        (b"CairnDB format 04\n", 15),
+    ];
+    for (content, expected) in contents {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
-        fs::write(scratch.path().join("CAIRNDB"), content).unwrap();
-        let error = refused_untouched(&scratch.path(), small());
-        assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+        let marker = scratch.path().join("CAIRNDB");
+        fs::write(&marker, content).unwrap();
+        for options in [small(), small().read_only(true)] {
+            let error = refused_untouched(&scratch.path(), options);
+            let ErrorKind::DamagedFile { path, offset, .. } = error.kind() else { panic!("{error:?}") };
+            assert_eq!((path, *offset), (&marker, expected));
+            assert!(error.is_corruption());
+        }
     }
+}
+
+#[test]
+fn a_file_of_the_markers_name_alone_is_no_database() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path()).unwrap();
+    fs::write(scratch.path().join("CAIRNDB"), "mine").unwrap();
+    let error = refused_untouched(&scratch.path(), small());
+    assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().expect("it runs").success());
+}
+
+#[track_caller]
+fn refused_for_pipe(error: Error, name: &str) {
+    let ErrorKind::NotADatabase { reason, .. } = error.kind() else { panic!("{name}: {error:?}") };
+    assert_eq!(
+        reason,
+        &format!("its file {name} is a pipe, a socket or a device, and must be a regular file")
+    );
+}
+
+/// Opening and reading a pipe waits until someone writes into it, and a folder may come from others.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused() {
+    for name in ["CAIRNDB", "CAIRNDB.witness", "CURRENT", "MANIFEST-000005", "000004.log", "000777.sst"] {
+        let scratch = Scratch::new();
+        scratch.open().close().unwrap();
+        let _ = fs::remove_file(scratch.path().join(name));
+        pipe(&scratch.path().join(name));
+        for options in [small(), small().read_only(true)] {
+            refused_for_pipe(options.open(scratch.path()).expect_err("refused"), name);
+        }
+        let salvaged = cairndb::salvage(scratch.path(), scratch.folder().join("new")).run();
+        refused_for_pipe(salvaged.expect_err("refused"), name);
+    }
+    let alone = Scratch::new();
+    fs::create_dir(alone.path()).unwrap();
+    pipe(&alone.path().join("CAIRNDB"));
+    refused_for_pipe(small().open(alone.path()).expect_err("refused"), "CAIRNDB");
+    // What is none of the store's files is none of its business.
+    let beside = Scratch::new();
+    beside.open().close().unwrap();
+    pipe(&beside.path().join("server.pipe"));
+    beside.open().close().unwrap();
 }
 
 #[test]

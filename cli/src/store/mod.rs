@@ -30,8 +30,8 @@ use cairndb::{BackupProgress, CancellationToken, Client, FolderStats};
 use crate::failure::Failure;
 use crate::password;
 use crate::signals::Signals;
-pub(crate) use crate::store::place::{MARKER, check_marker, refuse_absent_socket, uri};
 use crate::store::place::{Place, lacks_marker};
+pub(crate) use crate::store::place::{refuse_absent_socket, uri};
 
 /// A store that runs database commands, from any number of threads.
 pub(crate) trait Store: Send + Sync {
@@ -199,7 +199,6 @@ pub(crate) fn open_for_reading(
     match Place::of(name) {
         Place::Folder(path) => {
             refuse_absent_socket(&path)?;
-            check_marker(&path)?;
             access.check(signals)?;
             Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, &signals.token)?))
         }
@@ -210,7 +209,7 @@ pub(crate) fn open_for_reading(
 /// The folder of a store, for a command that reads its files.
 pub(crate) fn folder_alone(command: &str, name: &Path) -> Result<PathBuf, Failure> {
     match Place::of(name) {
-        Place::Folder(path) => check_marker(&path).map(|()| path),
+        Place::Folder(path) => Ok(path),
         Place::Socket(_) | Place::Uri(_) => Err(Failure::usage(format!(
             "{command} reads the files of a store: give it the folder that the server has, and not the server"
         ))),
@@ -297,7 +296,6 @@ fn open(
     match Place::of(name) {
         Place::Folder(path) => {
             refuse_absent_socket(&path)?;
-            check_marker(&path)?;
             // Before a folder is made: a wrong option leaves none.
             access.check(signals)?;
             Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?))

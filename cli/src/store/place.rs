@@ -4,12 +4,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
-use crate::regular;
 
 /// How names of sockets end.
 const SOCKET_ENDS: [&str; 2] = ["sock", "socket"];
 /// The file that every store has. It says which format the folder has.
-pub(crate) const MARKER: &str = "CAIRNDB";
+pub(super) const MARKER: &str = "CAIRNDB";
 
 /// How URIs begin.
 const SCHEMES: [&str; 2] = ["mongodb://", "mongodb+srv://"];
@@ -55,16 +54,6 @@ pub(crate) fn refuse_absent_socket(path: &Path) -> Result<(), Failure> {
     let reason =
         "a server that listened there may have stopped, and no folder is made under the name of a socket";
     Err(Failure::new(Exit::NoStore, format!("there is no socket {name}: {reason}")))
-}
-
-/// Refuses a folder whose marker is a pipe or the like, which opening the store would wait for.
-pub(crate) fn check_marker(path: &Path) -> Result<(), Failure> {
-    let marker = path.join(MARKER);
-    let refused = |error: std::io::Error| {
-        let (name, marker) = (path.display(), marker.display());
-        Failure::new(Exit::NoStore, format!("{name} is not a store: {marker}: {error}"))
-    };
-    regular::check(&marker).map_err(refused)
 }
 
 /// Whether a path has no store.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::PlantedFault;
 use crate::storage::format::{
-    CREATING_FILE, FORMAT_VERSION, FORMAT_VERSION_OLDEST, MARKER_FILE, WITNESS_FILE, is_readable,
-    marker_text, parse_marker,
+    COPYING_FILE, CREATING_FILE, FORMAT_VERSION, FORMAT_VERSION_OLDEST, MARKER_FILE, WITNESS_FILE,
+    is_readable, marker_text, parse_marker,
 };
 use crate::storage::private;
 
@@ -63,6 +63,7 @@ pub(super) enum Claim {
 
 /// Locks the folder at `path` for writing. With `create`, an absent folder is created.
 pub(super) fn claim(path: &Path, create: bool, fault: PlantedFault) -> Result<Claim> {
+    refuse_irregular(path)?;
     if let Some(lock) = lock_marker(path)? {
         return Ok(Claim::Complete(lock));
     }
@@ -129,6 +130,7 @@ pub(super) fn move_copy(copy: &Path, made_in: &Path, target: &Path) -> Result<()
 
 /// Checks that `path` is a complete database, without locking it.
 pub(super) fn inspect(path: &Path) -> Result<()> {
+    refuse_irregular(path)?;
     match File::open(path.join(MARKER_FILE)) {
         Ok(file) => check_marker(path, file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -142,13 +144,11 @@ pub(super) fn inspect(path: &Path) -> Result<()> {
 /// The version of the format of a complete database.
 pub(super) fn format_version(path: &Path) -> Result<u32> {
     let marker = path.join(MARKER_FILE);
-    let mut text = String::new();
-    let read = File::open(&marker).and_then(|file| file.take(MARKER_BYTES_MAX).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = File::open(&marker).and_then(|file| file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes));
     read.map_err(failed("read the file", &marker))?;
     // It was a version that this library reads when the folder was opened.
-    parse_marker(&text)
-        .and_then(|found| found.parse().ok())
-        .ok_or_else(|| not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")))
+    parse_marker(&bytes).ok_or_else(|| malformed_marker(path, &bytes))
 }
 
 /// Writes the marker into the folder of a checkpoint.
@@ -184,28 +184,57 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
 }
 
 fn check_marker(path: &Path, file: impl Read) -> Result<()> {
-    let mut text = String::new();
-    match file.take(MARKER_BYTES_MAX).read_to_string(&mut text) {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
-        }
-        // The disk could not read it, which says nothing about what the folder is.
-        Err(error) => return Err(failed("read the file", &path.join(MARKER_FILE))(error)),
-    }
-    let Some(found) = parse_marker(&text) else {
-        return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")));
-    };
-    // Compared as text: "+4" and "04" are numbers, and no versions.
-    let is_readable =
-        found.parse().is_ok_and(|version: u32| is_readable(version) && version.to_string() == found);
-    if !is_readable {
+    let mut bytes = Vec::new();
+    // That the disk could not read it says nothing about what the folder is.
+    file.take(MARKER_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(failed("read the file", &path.join(MARKER_FILE)))?;
+    let Some(version) = parse_marker(&bytes) else { return Err(malformed_marker(path, &bytes)) };
+    if !is_readable(version) {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             path: path.to_owned(),
-            found: found.to_owned(),
+            found: version.to_string(),
             oldest: FORMAT_VERSION_OLDEST,
             supported: FORMAT_VERSION,
         }));
+    }
+    Ok(())
+}
+
+/// The error for a marker that no version has written. Beside a file that RocksDB makes it is a damaged one: a caller who is told
+/// that the folder is no database may write over it, or look for another one.
+fn malformed_marker(path: &Path, bytes: &[u8]) -> Error {
+    if !path.join("CURRENT").exists() {
+        return not_a_database(path, &format!("its file {MARKER_FILE} is not the marker of a database"));
+    }
+    let expected = marker_text();
+    let same = expected.bytes().zip(bytes).take_while(|(expected, found)| expected == *found).count();
+    Error::new(ErrorKind::DamagedFile {
+        path: path.join(MARKER_FILE),
+        offset: u64::try_from(same).unwrap_or(u64::MAX),
+        reason: format!("it is not the text '{}' and a line feed", expected.trim_end()),
+    })
+}
+
+/// Fails if a pipe, a socket or a device has the name of a file of a database. Opening one, or reading it, would wait without end,
+/// and a folder may come from others.
+pub(super) fn refuse_irregular(path: &Path) -> Result<()> {
+    // That the folder is absent, or cannot be read, is told where it is opened.
+    let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_named_so = [MARKER_FILE, COPYING_FILE].contains(&&*name) || is_ours(&name);
+        if !is_named_so || entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // Links are followed, as they are where the file is opened.
+        let found = fs::metadata(entry.path());
+        if found.is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let reason =
+                format!("its file {name} is a pipe, a socket or a device, and must be a regular file");
+            return Err(not_a_database(path, &reason));
+        }
     }
     Ok(())
 }
@@ -338,7 +367,6 @@ mod tests {
         }
     }
 
-    /// A caller who is told that a folder is no database may write over it, or look for another one.
     #[test]
     fn a_marker_that_cannot_be_read_does_not_make_a_folder_foreign() {
         let path = Path::new("folder");

@@ -36,9 +36,10 @@ pub(crate) fn marker_text() -> String {
     format!("{MARKER_PREFIX}{FORMAT_VERSION}\n")
 }
 
-/// The format named by a marker file's content.
-pub(crate) fn parse_marker(text: &str) -> Option<&str> {
-    text.strip_prefix(MARKER_PREFIX)?.strip_suffix('\n')
+/// The format named by a marker file's content, if a version could have written it: "+4" and "04" are numbers, and no versions.
+pub(crate) fn parse_marker(bytes: &[u8]) -> Option<u32> {
+    let number = str::from_utf8(bytes).ok()?.strip_prefix(MARKER_PREFIX)?.strip_suffix('\n')?;
+    number.parse().ok().filter(|version: &u32| version.to_string() == number)
 }
 
 /// Whether this library reads folders of a version.
@@ -168,10 +169,18 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(&marker_text()), Some("4"));
-        assert_eq!(parse_marker("CairnDB format 5\n"), Some("5"));
-        assert_eq!(parse_marker("CairnDB format 3"), None);
-        assert_eq!(parse_marker("something else\n"), None);
+        assert_eq!(parse_marker(marker_text().as_bytes()), Some(4));
+        assert_eq!(parse_marker(b"CairnDB format 5\n"), Some(5));
+        for malformed in [
+            &b"CairnDB format 3"[..],
+            b"CairnDB format +4\n",
+            b"CairnDB format 04\n",
+            b"CairnDB format x\n",
+            b"\xff",
+            b"",
+        ] {
+            assert_eq!(parse_marker(malformed), None, "{malformed:?}");
+        }
     }
 
     #[test]

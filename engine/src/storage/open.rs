@@ -145,6 +145,7 @@ impl Store {
                 })
             }
             OpenMode::ReadOnlyCopy => {
+                folder::refuse_irregular(&options.path)?;
                 // A checkpoint has no witness before it was verified, and no process writes to it.
                 let passed = preflight::inspect(&options.path, &SyncedState::default())?;
                 Self::open_read_only(options, &tuning, passed, StoreId::default())
@@ -367,6 +368,14 @@ fn stamped_version(path: &Path, database: &Database) -> Result<u32> {
         ));
     };
     let found = u32::from_be_bytes(bytes);
+    if found > FORMAT_VERSION {
+        // It is written after the marker, which was read.
+        return Err(Error::corruption(
+            Family::Meta.name(),
+            META_FORMAT,
+            format!("the format stamp names version {found}, and the marker file an older one"),
+        ));
+    }
     if !is_readable(found) {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             path: path.to_owned(),

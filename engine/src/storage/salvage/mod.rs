@@ -19,7 +19,7 @@ use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::PlantedFault;
 use crate::storage::families::Family;
-use crate::storage::folder::failed;
+use crate::storage::folder::{failed, refuse_irregular};
 use crate::storage::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, MARKER_FILE, is_readable, parse_marker};
 use crate::storage::preflight::SyncedState;
 use crate::storage::raw_file::{RawFile, is_of_disk};
@@ -275,6 +275,7 @@ fn family_of(name: &[u8]) -> Option<Family> {
 
 /// Looks at the marker, and keeps writers out as long as the result exists.
 fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
+    refuse_irregular(path)?;
     let marker = path.join(MARKER_FILE);
     let file = match File::open(&marker) {
         Ok(file) => file,
@@ -305,9 +306,7 @@ fn claim(path: &Path, notes: &mut Vec<String>) -> Result<Option<File>> {
         }
         Err(error) => return Err(failed("read the file", &marker)(error)),
     }
-    let version =
-        std::str::from_utf8(&text).ok().and_then(parse_marker).and_then(|found| found.parse::<u32>().ok());
-    match version {
+    match parse_marker(&text) {
         Some(version) if is_readable(version) => {}
         // A newer format may mean anything by the same bytes.
         Some(version) if version > FORMAT_VERSION => {
