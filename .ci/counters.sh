@@ -8,13 +8,13 @@ server=
 # The server writes to its folder until it has ended.
 trap 'test -z "$server" || { kill "$server"; wait "$server" || :; }; rm -rf "$folder"' EXIT
 target=${CARGO_TARGET_DIR:-target}
-# The tool as its own suites have it, which is built already where they have run.
-$SUITES -q --no-run --test serve
-cargo build --release --locked -q -p cairndb-counters --example numbers
-cp "$target/release/examples/numbers" "$folder/in-a-folder"
-cargo build --release --locked -q -p cairndb-counters --example numbers --no-default-features --features mongodb
-cp "$target/release/examples/numbers" "$folder/in-a-cluster"
-cairn=$(cd "$(dirname "$target/release/cairn")" && pwd)/cairn
+# The tool and both programs as the suites have them, which are built already where those have run. That the second does
+# without the engine is checked only.
+$SUITES -q --no-run --test serve --example numbers --example numbers_in_a_cluster
+cargo check --profile suites --locked -q -p cairndb-counters --example numbers_in_a_cluster --no-default-features --features mongodb
+cp "$target/suites/examples/numbers" "$folder/in-a-folder"
+cp "$target/suites/examples/numbers_in_a_cluster" "$folder/in-a-cluster"
+cairn=$(cd "$(dirname "$target/suites/cairn")" && pwd)/cairn
 cd "$folder"
 
 expect() { # expect WORDS COMMAND...
