@@ -85,7 +85,10 @@ pub fn placed(client: &Client) -> Result<Option<u64>, String> {
 pub fn merged(client: &Client, is_whole: bool) -> Result<Option<(u64, u64)>, String> {
     let found = generations(client, "merged")?;
     if is_whole && found.len() as u64 != MERGED_DOCUMENTS.cast_unsigned() {
-        return Err(format!("{} merged documents of {MERGED_DOCUMENTS}", found.len()));
+        return Err(format!(
+            "{} merged documents of {MERGED_DOCUMENTS}, and all of them were acknowledged",
+            found.len()
+        ));
     }
     Ok(found.iter().min().copied().zip(found.iter().max().copied()))
 }
