@@ -37,7 +37,7 @@ PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-quer
     -p cairndb-server -p cairndb-cli -p cairndb-counters -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 # Single suites are chosen out of all packages too: a package alone has fewer features of what it depends on, and all of that
 # would be compiled again.
-SUITES := cargo test --release --locked $(PACKAGES)
+SUITES := cargo test --profile suites --locked $(PACKAGES)
 export SUITES
 
 help: ## List the targets.
@@ -50,7 +50,7 @@ env: ## Print what cargo by hand needs for the same RocksDB and clients: eval "$
 	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH' CAIRNDB_RESTORE='$$CAIRNDB_RESTORE' CAIRNDB_SPECIFICATIONS='$$CAIRNDB_SPECIFICATIONS'"
 
 demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
-	@$(SETUP) && cargo run --release --locked -q -p cairndb --example demo
+	@$(SETUP) && cargo run --profile suites --locked -q -p cairndb --example demo
 
 # MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
 test: ## Run every test of the main workspace.
@@ -67,17 +67,18 @@ ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB and others (ten
 ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
 
-# Five targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them.
+# Five targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them. All of them are built with
+# the same features, so that the engine is compiled once, and in as many parts as a release build, which two cores share.
 fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
 	    case $$target in \
-	        operations|budgets|indexes) sanitizer=none; bootstrap=; features="--features engine" ;; \
-	        frame|dispatch) sanitizer=none; bootstrap=; features="--features server" ;; \
+	        operations|budgets|indexes|frame|dispatch) \
+	            sanitizer=none; bootstrap=; features="--features engine,server" ;; \
 	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
 	    esac; \
 	    corpus="$$CAIRNDB_CACHE/fuzz-corpus/$$target"; mkdir -p "$$corpus"; \
 	    echo "fuzz: $$target for $(SECONDS_EACH) s, sanitizer $$sanitizer"; \
-	    env $$bootstrap cargo fuzz run --sanitizer $$sanitizer $$features \
+	    env $$bootstrap cargo fuzz run --sanitizer $$sanitizer $$features --codegen-units 16 \
 	        --target-dir "$$CAIRNDB_CACHE/fuzz-target/$$sanitizer" $$target "$$corpus" -- \
 	        -max_total_time=$(SECONDS_EACH) -max_len=4096 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 || exit 1; \
 	done
@@ -146,7 +147,7 @@ tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through
 features: ## Check that the tool builds without `remote`, without `shell`, and without both.
 	@$(SETUP) && for features in "" remote shell; do \
 	    echo "features: the tool with '$$features'"; \
-	    cargo check --release --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
+	    cargo check --profile suites --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
 	done
 
 # One program, compiled for a store of CairnDB and for a cluster, and a migration between the two.
@@ -208,7 +209,7 @@ format:
 	@$(SETUP) && cargo fmt --check
 
 clippy:
-	@$(SETUP) && cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	@$(SETUP) && cargo clippy --profile suites --locked --workspace --all-targets -- -D warnings
 
 # As on docs.rs, where RocksDB's library is not there: the documentation must build without it. The folder of its own keeps the
 # other builds from being made again for another place of the library.

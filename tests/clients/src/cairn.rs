@@ -153,7 +153,8 @@ pub fn program() -> PathBuf {
         return path.into();
     }
     let suite = env::current_exe().expect("a test is a file");
-    let folder = suite.parent().and_then(|folder| folder.parent()).expect("it lies in target/release/deps");
+    let folder =
+        suite.parent().and_then(|folder| folder.parent()).expect("it lies in the folder `deps` of a profile");
     let program = folder.join("cairn");
     assert!(
         program.exists(),
