@@ -465,6 +465,9 @@ impl<'a> MakeWriter<'a> for Log {
 impl Log {
     /// The lines about slow operations while `work` ran.
     fn of(work: impl FnOnce()) -> Vec<String> {
+        // With one subscriber in the process, `tracing` asks the one of the thread that meets an event first whether it is wanted,
+        // and another test's thread has none: the answer would be kept for this one's too.
+        let _ = tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::new());
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, work);
