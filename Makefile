@@ -150,7 +150,7 @@ features: ## Check that the tool builds without `remote`, without `shell`, and w
 	    cargo check --profile suites --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
 	done
 
-# One program, compiled for a store of CairnDB and for a cluster, and a migration between the two.
+# One application in two programs, for a store of CairnDB and for a cluster, and a migration between the two.
 counters: ## Run the example of cairndb-counters in a folder, move it, and run it in what stands for a cluster.
 	@$(SETUP) && sh .ci/counters.sh
 
