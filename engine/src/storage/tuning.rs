@@ -96,6 +96,11 @@ impl Tuning {
             cache.clone(),
         ));
         options.set_manual_wal_flush(self.delays_log);
+        // Both are RocksDB's defaults, and must stay. Syncing a log in parts can leave a newer log on the disk without the end of
+        // the one before, and a log that is written over an old one ends in old records: recovery has gone on past the
+        // hole in both cases (RocksDB's pull requests 12489 and 12918).
+        options.set_wal_bytes_per_sync(0);
+        options.set_recycle_log_file_num(0);
         // Without a limit, a family that is seldom written would keep old logs from being deleted.
         options.set_max_total_wal_size(WAL_FILE_COUNT * self.write_buffer_bytes() as u64);
         if let Some(files) = &self.files {
@@ -191,5 +196,56 @@ impl Tuning {
         let bytes = (self.memory_budget / 4).clamp(1 << 20, 64 << 20);
         let of_quota = self.disk_quota.map(quota::memtable_bytes);
         of_quota.and_then(|most| usize::try_from(most).ok()).map_or(bytes, |most| bytes.min(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use crate::client::Client;
+    use crate::options::Durability;
+
+    /// What RocksDB wrote down of the options that it goes by.
+    #[track_caller]
+    fn written_options(folder: &Path) -> String {
+        let files = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
+        let is_options = |path: &Path| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("OPTIONS-"))
+        };
+        let newest = files.filter(|path| is_options(path)).max().expect("a file of options");
+        fs::read_to_string(newest).expect("text")
+    }
+
+    #[track_caller]
+    fn check_log(durability: Durability) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        Client::builder().durability(durability).open(&path).expect("made").close().expect("closed");
+        let options = written_options(&path);
+        for option in [
+            "wal_bytes_per_sync=0",
+            "recycle_log_file_num=0",
+            "wal_recovery_mode=kPointInTimeRecovery",
+            "track_and_verify_wals_in_manifest=true",
+        ] {
+            assert!(
+                options.lines().any(|line| line.trim() == option),
+                "{option} with {durability:?}: {options}"
+            );
+        }
+    }
+
+    /// Either option has let recovery pass over records that a power failure had taken.
+    #[test]
+    fn the_log_is_neither_synced_in_parts_nor_written_over_an_old_one() {
+        check_log(Durability::Journaled);
+        check_log(Durability::default());
+        check_log(Durability::Delayed {
+            write_interval: Duration::from_millis(5),
+            sync_interval: Duration::from_millis(100),
+        });
     }
 }
