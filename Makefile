@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -66,6 +66,9 @@ ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB and others (ten
 
 ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
+
+tuning: ## Print what RocksDB's options cost and give, without CairnDB (seven minutes; `PARTS="writes tables loads"`).
+	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin tuning -- $(PARTS)
 
 # Five targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them. All of them are built with
 # the same features, so that the engine is compiled once, and in as many parts as a release build, which two cores share.
@@ -176,10 +179,12 @@ in-memory: ## Run the suites on databases in memory.
 	        $$(sed '/^#/d; s/^/--skip /' tests/api/needs_folder.txt)
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
-# so that the builds of the others, which do see it, share nothing with that half hour of C++.
+# so that the builds of the others, which do see it, share nothing with that half hour of C++. Its build script takes the
+# processor's checksums, which ours has, from the compiler's flags.
 compare: compare-build ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.
 	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
 	    (unset ROCKSDB_LIB_DIR ROCKSDB_STATIC; \
+	        if [ "$$(uname -m)" = x86_64 ]; then export RUSTFLAGS='-C target-feature=+sse4.2,+pclmulqdq'; fi; \
 	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target-polodb") && \
 	    cp "$$target-polodb/release/compare-polodb" "$$target/release/" && \
 	    "$$target/release/compare" --out ../../docs
