@@ -6,15 +6,14 @@ use std::path::Path;
 
 use cairndb_benches::measure::time;
 use cairndb_benches::raw::Record;
-use rocksdb::{Cache, DB, DBCompressionType, Options, SstFileWriter, WaitForCompactOptions, WriteBatch};
+use rocksdb::{Cache, DB, DBCompressionType, Options, SstFileWriter, WaitForCompactOptions, WriteOptions};
 
-use crate::options::{CACHE_BYTES, Keys, ours, records, with_tables};
+use crate::options::{CACHE_BYTES, Keys, ours, records, with_tables, write};
 use crate::table::{self, Row};
 
 const ROUNDS: usize = 5;
 /// Documents of a round: half a gigabyte.
 const DOCUMENTS: u32 = 3_000_000;
-const BATCH: usize = 1_000;
 /// Documents of a table: 64 MiB, as much as a memtable has.
 const TABLE: usize = 400_000;
 
@@ -64,13 +63,7 @@ fn round(load: Load, records: &[Record]) -> Vec<f64> {
 }
 
 fn by_batches(database: &DB, _: &Options, _: &Path, records: &[Record]) {
-    for records in records.chunks(BATCH) {
-        let mut batch = WriteBatch::default();
-        for (key, value) in records {
-            batch.put(key, value);
-        }
-        database.write(batch).expect("written");
-    }
+    write(database, records, &WriteOptions::default());
 }
 
 fn by_tables(database: &DB, options: &Options, folder: &Path, records: &[Record]) {

@@ -3,7 +3,10 @@
 use cairndb::bson::oid::ObjectId;
 use cairndb_benches::documents;
 use cairndb_benches::raw::{Record, record_with_id};
-use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, WriteBufferManager};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, DBRecoveryMode, Options, WriteBatch, WriteBufferManager,
+    WriteOptions,
+};
 
 /// The bytes of CairnDB's block cache, with the default memory budget.
 pub(crate) const CACHE_BYTES: usize = 224 << 20;
@@ -14,6 +17,9 @@ const KEY_PREFIX_BYTES: usize = 5;
 
 /// The share of a memtable that its bloom filter has in CairnDB.
 pub(crate) const MEMTABLE_FILTER: f64 = 0.01;
+
+/// Records of a batch.
+const BATCH: usize = 1_000;
 
 /// What keys look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,4 +82,15 @@ pub(crate) fn with_tables(options: (Options, BlockBasedOptions)) -> Options {
     let (mut options, table) = options;
     options.set_block_based_table_factory(&table);
     options
+}
+
+/// Writes records in batches.
+pub(crate) fn write(database: &DB, records: &[Record], writes: &WriteOptions) {
+    for records in records.chunks(BATCH) {
+        let mut batch = WriteBatch::default();
+        for (key, value) in records {
+            batch.put(key, value);
+        }
+        database.write_opt(batch, writes).expect("written");
+    }
 }

@@ -10,16 +10,15 @@ use cairndb_benches::measure::time;
 use cairndb_benches::raw::Record;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, BottommostLevelCompaction, Cache, CompactOptions, DB,
-    DataBlockIndexType, Options, WriteBatch,
+    DataBlockIndexType, Options, WriteOptions,
 };
 use tempfile::TempDir;
 
-use crate::options::{Keys, ours, records};
+use crate::options::{Keys, ours, records, write};
 use crate::table::{self, Row};
 
 const ROUNDS: usize = 5;
 const DOCUMENTS: u32 = 400_000;
-const BATCH: usize = 1_000;
 /// Look-ups of a round.
 const READS: u32 = 100_000;
 /// Holds all documents, and a tenth of them.
@@ -104,13 +103,7 @@ fn open(folder: &Path, variant: Variant, cache_bytes: usize) -> DB {
 fn load(variant: Variant, records: &[Record]) -> Loaded {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = open(folder.path(), variant, WARM_BYTES);
-    for records in records.chunks(BATCH) {
-        let mut batch = WriteBatch::default();
-        for (key, value) in records {
-            batch.put(key, value);
-        }
-        database.write(batch).expect("written");
-    }
+    write(&database, records, &WriteOptions::default());
     database.flush().expect("flushed");
     let mut forced = CompactOptions::default();
     forced.set_bottommost_level_compaction(BottommostLevelCompaction::Force);

@@ -2,15 +2,14 @@
 
 use cairndb_benches::measure::time;
 use cairndb_benches::raw::Record;
-use rocksdb::{Cache, DB, Options, WriteBatch};
+use rocksdb::{Cache, DB, Options};
 
-use crate::options::{CACHE_BYTES, Keys, MEMTABLE_FILTER, ours, plain, records, with_tables};
+use crate::options::{CACHE_BYTES, Keys, MEMTABLE_FILTER, ours, plain, records, with_tables, write};
 use crate::table::{self, Row};
 
 const ROUNDS: usize = 7;
 /// Documents of a round: 34 MB, about half of a memtable.
 const DOCUMENTS: u32 = 200_000;
-const BATCH: usize = 1_000;
 /// Documents of a round that are put one by one.
 const SINGLE: u32 = 50_000;
 
@@ -72,15 +71,7 @@ fn round(options: fn(&Cache) -> Options, records: &[Record], is_without_log: boo
     writes.disable_wal(is_without_log);
     let open = |name| DB::open(&options(&cache), folder.path().join(name)).expect("a new database");
     let database = open("batches");
-    let batched = time(|| {
-        for records in records.chunks(BATCH) {
-            let mut batch = WriteBatch::default();
-            for (key, value) in records {
-                batch.put(key, value);
-            }
-            database.write_opt(batch, &writes).expect("written");
-        }
-    });
+    let batched = time(|| write(&database, records, &writes));
     drop(database);
     let database = open("single");
     let single = time(|| {
