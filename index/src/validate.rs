@@ -25,6 +25,9 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// array may stand one level below the limit, and reading needs room for `NESTING_MAX + 1` levels.
 pub const NESTING_MAX: usize = 180;
 
+/// The bytes of the smallest document: its length and its terminator.
+const EMPTY_BYTES: usize = 5;
+
 /// How many bytes of a name appear in a message. A malformed document may hold a name of megabytes.
 const NAME_BYTES_SHOWN_MAX: usize = 64;
 
@@ -199,56 +202,152 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
         return Err(Error::DocumentTooLarge { size: bytes.len(), limit: bytes_max });
     }
     let mut cursor = Cursor { bytes, at: 0, name_at: None };
-    let outermost_end = cursor.open_outermost().map_err(|fault| cursor.malformed(&[], fault))?;
+    let outermost_end =
+        cursor.open_outermost().map_err(|fault| cursor.malformed(&Levels::default(), fault))?;
 
-    let mut id: Option<IdElement> = None;
-    let mut zero_timestamp = false;
+    let mut facts = Facts::default();
     let mut nesting = 1;
-    // 1.4 KiB that a flat document never needs: they are made at the first nested container.
-    let mut levels: Option<Levels> = None;
-    // The number of levels open below the outermost document, and the offset of the innermost terminator.
-    let (mut open, mut end) = (0_usize, outermost_end);
+    // Those open below the outermost document, and the offset of the innermost terminator.
+    let (mut levels, mut end) = (Levels::default(), outermost_end);
     // The offset at which the current top-level element starts.
     let mut start = cursor.at;
     loop {
-        if cursor.at == end {
-            let Some(closed) = open.checked_sub(1) else { break };
-            cursor.at += 1;
-            open = closed;
-            end = terminator(levels.as_ref(), open).unwrap_or(outermost_end);
-        } else if let Some(inner_end) =
-            cursor.element(end).map_err(|fault| cursor.malformed(opened(levels.as_ref(), open), fault))?
-        {
-            let levels = levels.get_or_insert_with(|| [Level::default(); NESTING_MAX - 1]);
-            cursor.push(levels, &mut open, inner_end)?;
-            nesting = nesting.max(open + 1);
+        let mut rest = bytes.get(cursor.at..end).unwrap_or_default();
+        // Plain elements one after the other, up to one that is not, or opens a level.
+        let opened = loop {
+            cursor.at = end - rest.len();
+            if levels.open == 0 {
+                start = cursor.at;
+            }
+            match plain(rest) {
+                Some(Plain::Value { behind }) => {
+                    if levels.open == 0 {
+                        let element = rest.get(..rest.len() - behind.len()).unwrap_or_default();
+                        show(element);
+                        facts.note_id(element, start)?;
+                    }
+                    rest = behind;
+                }
+                Some(Plain::Container { inside, behind }) => {
+                    cursor.name_at = Some(cursor.at + 1);
+                    let inner_end = end - behind.len() - 1;
+                    cursor.at = inner_end - inside;
+                    break Some(inner_end);
+                }
+                None => break None,
+            }
+        };
+        let opened = match opened {
+            None if rest.is_empty() => {
+                if !levels.close() {
+                    break;
+                }
+                cursor.at += 1;
+                end = levels.innermost().map_or(outermost_end, |level| level.end as usize);
+                None
+            }
+            None => cursor.element(end).map_err(|fault| cursor.malformed(&levels, fault))?,
+            opened => opened,
+        };
+        if let Some(inner_end) = opened {
+            cursor.push(&mut levels, inner_end)?;
+            nesting = nesting.max(levels.open + 1);
             end = inner_end;
         }
         // From here on a top-level element is complete, with everything nested in it.
-        if open > 0 {
-            continue;
+        if levels.open == 0 {
+            let element = bytes.get(start..cursor.at).unwrap_or_default();
+            show(element);
+            facts.note_id(element, start)?;
+            facts.zero_timestamp |= is_zero_timestamp(element);
         }
-        // Always found, since the cursor stays within the bytes.
-        let Some(element) = bytes.get(start..cursor.at) else { break };
-        show(element);
-        // Compared as bytes of the whole element: a name has just been checked, so no name is read again.
-        if element.get(1..5) == Some(b"_id\0") {
-            if id.is_some() {
-                return Err(Error::DuplicateId { offset: start });
-            }
-            id = Some(IdElement { start, end: cursor.at });
-        }
-        zero_timestamp |= is_zero_timestamp(element);
-        start = cursor.at;
     }
     // `from_bytes` checks the length and the last byte only, both accepted above, so this error is not reached.
     let document = RawDocument::from_bytes(bytes).map_err(|_| {
         let fault = DocumentFault::Truncated { needed: bytes.len(), room: bytes.len() };
-        cursor.malformed(&[], fault)
+        cursor.malformed(&levels, fault)
     })?;
+    let Facts { id, zero_timestamp } = facts;
     Ok(ValidDocument { document, id, zero_timestamp, nesting })
 }
 
+/// What is known of the top-level elements that were read.
+#[derive(Default)]
+struct Facts {
+    id: Option<IdElement>,
+    zero_timestamp: bool,
+}
+
+impl Facts {
+    /// Notes a top-level element that starts at an offset, if it is the `_id`.
+    #[inline]
+    fn note_id(&mut self, element: &[u8], start: usize) -> Result<(), Error> {
+        // Compared as bytes of the whole element: a name has just been checked, so no name is read again.
+        if element.get(1..5) == Some(b"_id\0") {
+            if self.id.is_some() {
+                return Err(Error::DuplicateId { offset: start });
+            }
+            self.id = Some(IdElement { start, end: start + element.len() });
+        }
+        Ok(())
+    }
+}
+
+/// An element of a common type with nothing uncommon about it.
+enum Plain<'a> {
+    /// A value, or an empty document or array, and what is behind it.
+    Value { behind: &'a [u8] },
+    /// A document or an array with `inside` bytes of elements, and what is behind it.
+    Container { inside: usize, behind: &'a [u8] },
+}
+
+/// Reads the first element of a level. `None` may mean a fault, but no time is spent here on telling which:
+/// [`Cursor::element`] does.
+#[expect(
+    clippy::inline_always,
+    reason = "it has one caller, and nearly every element of a document passes here"
+)]
+#[inline(always)]
+fn plain(level: &[u8]) -> Option<Plain<'_>> {
+    let (kind, named) = level.split_first()?;
+    let value = named.get(plain_name_end(named)? + 1..)?;
+    let behind = match *kind {
+        kind::STRING => {
+            let (text, behind) = value.get(4..)?.split_at_checked(size(value)?)?;
+            let (terminator, text) = text.split_last()?;
+            if *terminator != 0 || !is_ascii(text) && str::from_utf8(text).is_err() {
+                return None;
+            }
+            behind
+        }
+        kind::INT32 => value.get(4..)?,
+        kind::DOUBLE | kind::INT64 | kind::DATE_TIME => value.get(8..)?,
+        kind::OBJECT_ID => value.get(12..)?,
+        kind::BOOLEAN => value.split_first().filter(|(flag, _)| **flag <= 1)?.1,
+        kind::NULL => value,
+        kind::DOCUMENT | kind::ARRAY => {
+            let (document, behind) = value.split_at_checked(size(value)?)?;
+            let inside = document.len().checked_sub(EMPTY_BYTES)?;
+            if document.last() != Some(&0) {
+                return None;
+            }
+            if inside > 0 {
+                return Some(Plain::Container { inside, behind });
+            }
+            behind
+        }
+        _ => return None,
+    };
+    Some(Plain::Value { behind })
+}
+
+/// The length that a value starts with.
+#[inline]
+fn size(value: &[u8]) -> Option<usize> {
+    usize::try_from(i32::from_le_bytes(*value.first_chunk()?)).ok()
+}
+
+#[inline]
 fn is_zero_timestamp(element: &[u8]) -> bool {
     // Nine: the eight bytes of the value, and the zero byte that ends the name.
     element.first() == Some(&kind::TIMESTAMP) && element.ends_with(&[0; 9])
@@ -263,17 +362,57 @@ struct Level {
     end: u32,
 }
 
-/// Every level that may be open below the outermost document.
-type Levels = [Level; NESTING_MAX - 1];
-
-/// The levels that are open.
-fn opened(levels: Option<&Levels>, open: usize) -> &[Level] {
-    levels.and_then(|levels| levels.get(..open)).unwrap_or_default()
+/// The levels below the outermost document. Few documents have more than the first few, so the others are made when
+/// they are needed: all of them have 1.4 KiB.
+#[derive(Default)]
+struct Levels {
+    near: [Level; NEAR],
+    far: Option<[Level; NESTING_MAX - 1 - NEAR]>,
+    /// How many of them are open.
+    open: usize,
 }
 
-/// The offset of the terminator of the innermost of `open` levels. Returns `None` if no level is open.
-fn terminator(levels: Option<&Levels>, open: usize) -> Option<usize> {
-    opened(levels, open).last().map(|level| level.end as usize)
+/// How many levels are at hand.
+const NEAR: usize = 6;
+
+impl Levels {
+    /// The level that holds what is read next. Returns `None` in the outermost document.
+    #[inline]
+    fn innermost(&self) -> Option<&Level> {
+        let last = self.open.checked_sub(1)?;
+        match last.checked_sub(NEAR) {
+            None => self.near.get(last),
+            Some(last) => self.far.as_ref()?.get(last),
+        }
+    }
+
+    /// Opens a level. Returns `false` if there may be no more.
+    #[inline]
+    fn open(&mut self, level: Level) -> bool {
+        let place = match self.open.checked_sub(NEAR) {
+            None => self.near.get_mut(self.open),
+            Some(place) => {
+                self.far.get_or_insert_with(|| [Level::default(); NESTING_MAX - 1 - NEAR]).get_mut(place)
+            }
+        };
+        let Some(place) = place else { return false };
+        *place = level;
+        self.open += 1;
+        true
+    }
+
+    /// Closes the innermost level. Returns `false` if none is open.
+    #[inline]
+    fn close(&mut self) -> bool {
+        let closed = self.open.checked_sub(1);
+        self.open = closed.unwrap_or_default();
+        closed.is_some()
+    }
+
+    /// The open levels, from the outside in.
+    fn iter(&self) -> impl Iterator<Item = &Level> {
+        self.near.iter().chain(self.far.iter().flatten()).take(self.open)
+    }
 }
 
 /// Reads elements. When a method returns a fault, `at` is its offset.
@@ -304,10 +443,9 @@ impl Cursor<'_> {
         let start = self.at;
         let length = self.length(limit)?;
         let room = limit - start;
-        // The smallest document has five bytes: its length and its terminator.
         let end = usize::try_from(length)
             .ok()
-            .filter(|length| (5..=room).contains(length))
+            .filter(|length| (EMPTY_BYTES..=room).contains(length))
             .map(|length| start + length - 1);
         let Some(end) = end else {
             self.at = start;
@@ -317,30 +455,25 @@ impl Cursor<'_> {
         Ok(end)
     }
 
-    fn push(&self, levels: &mut Levels, open: &mut usize, end: usize) -> Result<(), Error> {
-        let Some(level) = levels.get_mut(*open) else {
-            return Err(Error::DocumentTooDeep { limit: NESTING_MAX, path: self.path(levels) });
-        };
-        *level = Level { name_at: offset(self.name_at.unwrap_or(end)), end: offset(end) };
-        *open += 1;
-        Ok(())
+    fn push(&self, levels: &mut Levels, end: usize) -> Result<(), Error> {
+        let level = Level { name_at: offset(self.name_at.unwrap_or(end)), end: offset(end) };
+        if levels.open(level) {
+            return Ok(());
+        }
+        Err(Error::DocumentTooDeep { limit: NESTING_MAX, path: self.path(levels) })
     }
 
-    /// Reads one element of a document whose terminator is at `end`.
+    /// Reads one element of a document whose terminator is at `end`, or finds its fault. Most elements are [`plain`] and are
+    /// not read here.
     ///
     /// A document, array or scope that is not empty is only opened; the offset of its terminator is returned.
-    #[expect(
-        clippy::inline_always,
-        reason = "it has one caller, and a call for each element costs a tenth of an insert"
-    )]
-    #[inline(always)]
+    #[inline(never)]
     fn element(&mut self, end: usize) -> Result<Option<usize>, DocumentFault> {
         let start = self.at;
         self.name_at = None;
         let type_byte = self.byte(end)?;
         self.name_at = Some(self.at);
         self.cstring(end)?;
-        // The most common types come first.
         match type_byte {
             kind::STRING | kind::CODE | kind::SYMBOL => self.string(end)?,
             kind::INT32 => self.skip(4, end)?,
@@ -528,12 +661,12 @@ impl Cursor<'_> {
     }
 
     #[cold]
-    fn malformed(&self, levels: &[Level], fault: DocumentFault) -> Error {
+    fn malformed(&self, levels: &Levels, fault: DocumentFault) -> Error {
         Error::DocumentMalformed { offset: self.at, path: self.path(levels), fault }
     }
 
     /// The dotted path of the current element, for messages. Bytes that are not UTF-8 are replaced.
-    fn path(&self, levels: &[Level]) -> String {
+    fn path(&self, levels: &Levels) -> String {
         let offsets = levels.iter().map(|level| level.name_at as usize).chain(self.name_at);
         let names = offsets.map(|offset| {
             let rest = self.bytes.get(offset..).unwrap_or_default();
@@ -573,6 +706,16 @@ fn is_ascii(text: &[u8]) -> bool {
     (seen | last) & HIGHS == 0
 }
 
+/// The number of bytes of the name that `named` starts with. Returns `None` if it does not end there, or is not ASCII.
+#[inline]
+fn plain_name_end(named: &[u8]) -> Option<usize> {
+    if let Some(length) = named.first_chunk().and_then(|word| short_name_end(*word)) {
+        return Some(length);
+    }
+    let (length, ascii) = name_end(named);
+    (ascii && length < named.len()).then_some(length)
+}
+
 /// The position of the first zero byte of `word`. Returns `None` if there is no zero byte, or a byte before
 /// it is not ASCII.
 #[inline]
@@ -609,9 +752,10 @@ fn name_end(bytes: &[u8]) -> (usize, bool) {
         }
         seen |= word;
     }
-    let before = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
-    let ascii = rest.iter().take(before).all(u8::is_ascii);
-    (words.len() * 8 + before, ascii && seen & HIGHS == 0)
+    // The bytes that are left as a word, whose other bytes are zero.
+    let word = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let before = (zero_bytes(word).trailing_zeros() as usize / 8).min(rest.len());
+    (words.len() * 8 + before, (seen | word & !(u64::MAX << (8 * before))) & HIGHS == 0)
 }
 
 #[cfg(test)]
@@ -974,6 +1118,40 @@ mod tests {
                 Document::try_from(valid.as_raw()).unwrap();
             }
             prop_assert!(validate(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+
+        #[test]
+        fn a_plain_element_is_read_as_any_other(
+            fields in vec(("[a-cä]{0,10}", any_value()), 1..6),
+            changes in vec((any::<Index>(), prop_oneof![0..24_u8, any::<u8>()]), 0..3),
+        ) {
+            let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
+            let end = bytes.len() - 1;
+            for (place, byte) in changes {
+                let place = place.index(end);
+                bytes[place] = byte;
+            }
+            let mut cursor = Cursor { bytes: &bytes, at: 4, name_at: None };
+            while cursor.at < end {
+                let found = plain(&bytes[cursor.at..end]);
+                let Ok(opened) = cursor.element(end) else {
+                    prop_assert!(found.is_none(), "{:?}", bytes);
+                    return Ok(());
+                };
+                let behind = match found {
+                    None => end - opened.map_or(cursor.at, |inner_end| inner_end + 1),
+                    Some(Plain::Value { behind }) => {
+                        prop_assert_eq!(opened, None);
+                        behind.len()
+                    }
+                    Some(Plain::Container { inside, behind }) => {
+                        prop_assert_eq!(opened, Some(cursor.at + inside));
+                        behind.len()
+                    }
+                };
+                cursor.at = opened.map_or(cursor.at, |inner_end| inner_end + 1);
+                prop_assert_eq!(cursor.at, end - behind);
+            }
         }
 
         #[test]
