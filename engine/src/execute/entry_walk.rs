@@ -42,6 +42,8 @@ pub(super) struct EntryWalk {
     is_found: bool,
     /// Boxed: most scans have none.
     answer: Option<Box<Answer>>,
+    /// Whether the document of every entry within the bounds matches.
+    decides: bool,
 }
 
 /// The fields of the current key. Many entries of an index have the same fields and differ in their `_id` only: what was found
@@ -112,7 +114,9 @@ pub(super) enum EntryVerdict {
     Answered,
     /// The document does not match.
     NoMatch,
-    /// The document must be read.
+    /// The document matches, and must be read.
+    Match,
+    /// The document must be read, and tested.
     Unknown,
 }
 
@@ -164,6 +168,7 @@ impl EntryWalk {
                 let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
                 Box::new(Answer { documents, plan, is_given: false, last: None })
             }),
+            decides: scan.decides,
         }
     }
 
@@ -202,7 +207,9 @@ impl EntryWalk {
 
     /// What the current entry, which is within the bounds, says of its document.
     pub(super) fn judge(&mut self, selector: &Selector) -> Result<EntryVerdict> {
-        let Some(answer) = &mut self.answer else { return Ok(EntryVerdict::Unknown) };
+        let Some(answer) = &mut self.answer else {
+            return Ok(if self.decides { EntryVerdict::Match } else { EntryVerdict::Unknown });
+        };
         // To count, nothing but the entry itself is needed.
         if !answer.plan.reads_entries() {
             answer.is_given = true;

@@ -2,7 +2,7 @@
 //!
 //! A filter that fixes the `_id` is one lookup. Otherwise the plan says what is read: records, or entries of indexes and
 //! the records that they name. Each document is returned once, and only if the filter matches it: bounds of a plan may
-//! be wider than the filter.
+//! be wider than the filter, and where they are not, the plan says so.
 
 use std::sync::Arc;
 

@@ -122,7 +122,7 @@ impl OpenScan {
         examined.documents += 1;
         let document = stored(self.record_key(), self.document())?;
         selector.variables().operation().pass(document.as_bytes().len())?;
-        if !selector.matches(document)? {
+        if verdict != EntryVerdict::Match && !selector.matches(document)? {
             return Ok(ScanStep::Nothing);
         }
         if let Self::Entries { walk, .. } = self {

@@ -76,17 +76,22 @@ pub(super) struct Question<'a> {
     pub(super) sort: Option<&'a Sort>,
 }
 
-/// What the entries of an index on `fields` answer. Returns `None` if every document is needed anyway. Entries without
-/// details tell no document, and are enough only where none is asked for.
-pub(super) fn answer(
-    question: Question<'_>,
-    fields: &[IndexedField<'_>],
-    has_details: bool,
-) -> Option<EntryAnswer> {
+/// What a scan learns from the entries of an index.
+pub(super) struct Answered {
+    /// What they answer. Absent if every document is needed anyway.
+    pub(super) answer: Option<EntryAnswer>,
+    /// Whether every entry within the bounds is that of a match.
+    pub(super) decides: bool,
+}
+
+/// What the entries of an index on `fields` answer. Entries without details tell no document, and are enough only where none
+/// is asked for.
+pub(super) fn answer(question: Question<'_>, fields: &[IndexedField<'_>], has_details: bool) -> Answered {
     let tests = question.filter.map(|filter| filter.entry_tests(fields));
     let needed = needed(question, fields);
     let EntryTests { residual, fields: tested, has_id, is_whole } =
         tests.unwrap_or(EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: true });
+    let decides = is_whole && residual.is_none();
     let mut answer = EntryAnswer {
         residual: residual.map(Arc::new),
         fields: tested,
@@ -106,7 +111,8 @@ pub(super) fn answer(
     }
     drop_nested(&mut answer.fields, fields);
     let is_told = has_details || !answer.reads_entries();
-    (is_told && (answer.covers || answer.residual.is_some())).then_some(answer)
+    let answers = is_told && (answer.covers || answer.residual.is_some());
+    Answered { answer: answers.then_some(answer), decides }
 }
 
 /// Leaves out fields inside of another one that is read: its value has them, and a document has each only once.

@@ -7,7 +7,8 @@
 //! and the caller counts their keys.
 //!
 //! The invariants: a plan reaches every document that matches, and may reach others, because the filter is applied to each
-//! one afterwards. If a plan is sorted, it reaches each document for the first time in the order of the sort.
+//! one afterwards, unless a scan says that its entries decide. If a plan is sorted, it reaches each document for the first time
+//! in the order of the sort.
 //! A range of keys leaves out the documents without a key in it.
 
 mod cover;
@@ -33,8 +34,8 @@ use index::spec::{IndexSpec, SpecOptions, Uniqueness};
 use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::residual::single_field;
 use crate::filter::{Alternatives, Filter};
+use crate::planner::cover::{Answered, Question, answer};
 pub use crate::planner::cover::{EntryAnswer, Needs};
-use crate::planner::cover::{Question, answer};
 pub use crate::planner::entry_range::EntryRange;
 use crate::planner::membership::{Membership, PartialView};
 pub use crate::planner::merge::MergeOrder;
@@ -374,7 +375,8 @@ fn answered(
     // An entry of a wildcard index has one value of its document, and says nothing of the others.
     if let (Access::Entries(scan), None) = (&mut ranked.plan.access, target.path) {
         let fields = fields_of(target);
-        scan.answer = answer(question, &fields, target.has_details);
+        let answered = answer(question, &fields, target.has_details);
+        Answered { answer: scan.answer, decides: scan.decides } = answered;
         // Of documents that have yet to be sorted, any may be the first one.
         let one_of_each = request.one_of_each.filter(|_| sort.is_none());
         // Values that are equal in the keys of the index must be equal to the caller.
@@ -553,6 +555,7 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
                 direction,
                 has_duplicates,
                 answer: None,
+                decides: false,
                 distinct: None,
             })
         }

@@ -104,6 +104,8 @@ pub struct EntryScan {
     pub has_duplicates: bool,
     /// What is answered from the entries. Absent if each of their documents is read.
     pub answer: Option<EntryAnswer>,
+    /// Whether every entry within the bounds is that of a match, so that the filter need not be applied to its document.
+    pub decides: bool,
     /// How many leading fields tell apart the matches of which each is wanted. Of those that are equal in these fields the
     /// first one is enough. A missing field counts as null there, so where they differ null tells nothing apart.
     pub distinct: Option<usize>,

@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::Filter;
 use cairndb_query::planner::{
-    Access, EntryScan, Hint, IndexView, Merge, MergeOrder, Needs, Plan, Request, plans,
+    Access, EntryScan, Hint, IndexView, Merge, MergeOrder, Needs, Plan, Request, Union, plans,
 };
 use cairndb_query::sort::Sort;
 use index::collation::{Collation as Rules, SIMPLE};
@@ -189,6 +189,10 @@ impl Collection {
         }
         found.sort_unstable();
         prop_assert_eq!(found, expected, "{:?} in {:?}", plan, self.documents);
+        for scan in deciding(&plan.access) {
+            let decided = self.scanned(scan).iter().all(matches);
+            prop_assert!(decided, "{:?} decides {:?} in {:?}", scan, filter, self.documents);
+        }
         Ok(())
     }
 }
@@ -196,6 +200,17 @@ impl Collection {
 impl Stored {
     fn is_taken(&self, keys: &ExtractedKeys) -> bool {
         self.spec.is_unique() && keys.iter().any(|(key, _)| self.entries.iter().any(|entry| entry.key == key))
+    }
+}
+
+/// The scans of which every entry is said to be that of a match.
+fn deciding(access: &Access) -> Vec<&EntryScan> {
+    match access {
+        Access::Nothing | Access::Records(_) => Vec::new(),
+        Access::Entries(scan) => Some(scan).filter(|scan| scan.decides).into_iter().collect(),
+        Access::Union(Union { scans, .. }) | Access::Merge(Merge { scans, .. }) => {
+            scans.iter().flat_map(deciding).collect()
+        }
     }
 }
 
