@@ -104,8 +104,8 @@ pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
 /// that is more than the equality of one field.
 pub(crate) fn only_equality(filter: &Document) -> Option<(&str, RawBsonRef<'_>)> {
     let (name, value) = filter.iter().next().filter(|_| filter.len() == 1)?;
-    // A path may lead through arrays, and `$` is the start of an operator.
-    let is_field = !name.contains('.') && !name.starts_with('$');
+    // A path may lead through arrays, `$` is the start of an operator, and no field has a zero byte in its name.
+    let is_field = !name.contains(['.', '\0']) && !name.starts_with('$');
     Some((name.as_str(), point_value(value).filter(|_| is_field)?))
 }
 

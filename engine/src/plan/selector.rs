@@ -15,7 +15,7 @@ use query::operation::OperationContext;
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::plan::bounds::{is_only_equalities, point_id};
+use crate::plan::bounds::{is_only_equalities, only_equality, point_id};
 use crate::storage::keys::CollectionId;
 
 /// The key of the one record that can match.
@@ -87,7 +87,11 @@ impl Selector {
 
     /// Parses a filter whose variables are parsed already.
     pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
-        let parsed = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?;
+        let parsed = match only_equality(filter) {
+            // The most frequent filter needs no bytes of its document.
+            Some((field, value)) => Filter::equality(field, value, &variables)?,
+            None => Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?,
+        };
         let point = point_of(filter, variables.collation()).map(encoded);
         Ok(Self { filter: Some(Arc::new(parsed)), variables, point })
     }

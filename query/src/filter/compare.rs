@@ -62,6 +62,11 @@ impl Comparison {
         &self.operand
     }
 
+    /// Whether it is an equality, in which texts are equal if their bytes are.
+    pub(super) fn is_equality_of_bytes(&self) -> bool {
+        self.relation == Relation::Eq && self.collation.is_simple()
+    }
+
     /// Whether a value meets the comparison. `None` is a missing field.
     #[inline]
     pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {

@@ -27,6 +27,12 @@ impl Filter {
         collect(&self.root, &mut found);
         found
     }
+
+    /// The field and the value of a filter that is nothing but the equality of both, with texts compared by their bytes.
+    pub(crate) fn only_equality(&self) -> Option<(&FieldPath, RawBsonRef<'_>)> {
+        let Node::Field(path, Test::Compare(comparison)) = &self.root else { return None };
+        comparison.is_equality_of_bytes().then(|| (path, comparison.operand().as_raw_bson_ref()))
+    }
 }
 
 /// Adds the equalities that a match of `node` must meet.

@@ -25,7 +25,7 @@ mod position;
 pub mod residual;
 mod schema;
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 use index::collation::{Collation, SIMPLE};
 use index::interval::Intervals;
 use index::multikey::ArrayComponents;
@@ -119,6 +119,24 @@ impl Filter {
         let root = parse::parse(filter, Some(variables))?;
         let has_expression = root.has_expression();
         Ok(Self { root, has_expression })
+    }
+
+    /// Makes the filter `{field: value}`, as [`parse_with`](Self::parse_with) does of its document.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let filter = Filter::equality("city", RawBsonRef::String("Oslo"), &Variables::default())?;
+    /// assert!(filter.matches(&rawdoc! { "city": ["Oslo", "Rome"] }));
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for that document, in which a name that begins with `$` is an operator.
+    pub fn equality(field: &str, value: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_field(field, value, variables)?, has_expression: false })
     }
 
     /// Parses a filter of array elements, or one inside of an update. Expressions and schemas are not allowed

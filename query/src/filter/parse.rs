@@ -35,6 +35,15 @@ pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Resu
     ParseContext { path: "", depth: 0, expressions, room, collation }.document(filter)
 }
 
+/// Parses the only field of a filter.
+pub(super) fn parse_field(field: &str, value: RawBsonRef<'_>, variables: &Variables) -> Result<Node, Error> {
+    let expressions = Expressions::Allowed(variables);
+    let (room, collation) = (variables.room(), variables.collation());
+    let context = ParseContext { path: "", depth: 0, expressions, room, collation };
+    let node = OperatorCall { context, name: field, operand: value }.node()?;
+    Ok(node.unwrap_or(Node::All(Vec::new())))
+}
+
 /// Parses a filter without expressions, with texts compared by a collation.
 pub(super) fn parse_collated(filter: &RawDocument, collation: &Collation) -> Result<Node, Error> {
     let (expressions, room) = (Expressions::Unsupported, &Room::default());
@@ -91,8 +100,7 @@ impl ParseContext<'_> {
         let mut nodes = Vec::new();
         for field in fields(document, self.path) {
             let (name, operand) = field?;
-            let call = OperatorCall { context: self, name, operand };
-            nodes.extend(if name.starts_with('$') { call.clause()? } else { Some(call.field()?) });
+            nodes.extend(OperatorCall { context: self, name, operand }.node()?);
         }
         Ok(Node::all(nodes))
     }
@@ -123,6 +131,11 @@ impl ParseContext<'_> {
 }
 
 impl<'c> OperatorCall<'c> {
+    /// Parses a field or an operator at the level of fields. Returns `None` for one that selects nothing.
+    fn node(self) -> Result<Option<Node>, Error> {
+        if self.name.starts_with('$') { self.clause() } else { self.field().map(Some) }
+    }
+
     /// Parses the operand of a field: operators, a regular expression, or a value to equal.
     fn field(self) -> Result<Node, Error> {
         let outer = self.context.path;

@@ -13,6 +13,7 @@
 
 mod cover;
 mod entry_range;
+mod equality;
 mod membership;
 mod merge;
 mod order;
@@ -37,6 +38,7 @@ use crate::filter::{Alternatives, Filter};
 use crate::planner::cover::{Answered, Question, answer};
 pub use crate::planner::cover::{EntryAnswer, Needs};
 pub use crate::planner::entry_range::EntryRange;
+use crate::planner::equality::by_equality;
 use crate::planner::membership::{Membership, PartialView};
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge::{SCANS_MAX, exploded};
@@ -179,6 +181,9 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
     }
     if let Some(Hint::Records(direction)) = request.hint {
         return vec![records(request, direction).plan];
+    }
+    if let Some(plan) = by_equality(request) {
+        return vec![plan];
     }
     let all = records(request, Direction::Ascending);
     if let Some(one) = one_document(request, &all) {

@@ -636,3 +636,37 @@ fn a_document_may_have_several_entries_unless_one_value_is_left() {
     assert!(has_duplicates(doc! { "tags": { "$in": [1, 2] } }) && !has_duplicates(doc! { "tags": 1 }));
     assert!(has_duplicates(doc! { "tags": bson!({ "$gt": 1 }) }));
 }
+
+/// The plan for an equality is made without a look at other plans. The same condition twice is planned by the rules.
+#[track_caller]
+fn check_equality(filter: impl Into<Document>, is_decided: bool) {
+    let filter = filter.into();
+    let indexes = indexes();
+    let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
+    let best = |filter: &Document| {
+        let parsed = parse(filter);
+        plans(&Request { filter: Some(&parsed), indexes: &views, ..Request::default() }).swap_remove(0)
+    };
+    let plan = best(&filter);
+    assert_eq!(deciding(&plan.access).len(), usize::from(is_decided), "{filter}");
+    let twice = doc! { "$and": [filter.clone(), filter.clone()] };
+    assert_eq!(format!("{plan:?}"), format!("{:?}", best(&twice)), "{filter}");
+}
+
+#[test]
+fn an_equality_is_planned_as_the_rules_would() {
+    for value in [bson!(5), bson!(5_i64), bson!(-0.0), bson!(f64::NAN), bson!("x"), bson!(true)] {
+        check_equality(doc! { "b": value.clone() }, true);
+        check_equality(doc! { "c": value.clone() }, true);
+        check_equality(doc! { "f": value.clone() }, true);
+        check_equality(doc! { "a": value.clone() }, true);
+        // The rules decide for a sparse index.
+        check_equality(doc! { "e": value.clone() }, true);
+        check_equality(doc! { "tags": value.clone() }, false);
+        check_equality(doc! { "_id": value.clone() }, false);
+        check_equality(doc! { "z": value }, false);
+    }
+    check_equality(doc! { "b": null }, true);
+    check_equality(doc! { "b": [1, 2] }, true);
+    check_equality(doc! { "b": { "x": 1 } }, true);
+}

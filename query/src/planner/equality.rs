@@ -1,0 +1,62 @@
+//! The plan for a filter that asks for one value of one field, and for nothing else: a frequent search of few documents, whose
+//! plan would take longer to make than the documents to read.
+//!
+//! It is made where the rules of the module would find no other: one index begins with the field, and no other one leaves
+//! out documents, which would make it a rival.
+
+use std::iter;
+
+use bson::{RawBson, RawBsonRef};
+use index::interval::{Interval, Intervals};
+use index::path::FieldPath;
+use index::spec::IndexSpec;
+
+use crate::filter::entries::EntryBounds;
+use crate::planner::{Access, IndexView, Needs, Plan, Request, ScanTarget, scan};
+
+/// The plan for the equality that is the whole filter of a request. Returns `None` if other plans have to be looked at.
+pub(super) fn by_equality(request: &Request<'_>) -> Option<Plan> {
+    let Request { hint: None, sort: None, one_of_each: None, needs: Needs::Documents, .. } = request else {
+        return None;
+    };
+    let (path, value) = request.filter?.only_equality()?;
+    if !is_plain(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
+        return None;
+    }
+    let begins = |spec: &IndexSpec| spec.fields().first().is_some_and(|field| field.path == *path);
+    let mut with_field = request.indexes.iter().enumerate().filter(|(_, view)| begins(view.spec));
+    // The records begin with the `_id`, and then an index may as well.
+    let (position, view) = with_field.next().filter(|_| path.as_str() != "_id")?;
+    if with_field.next().is_some() || !view.spec.collation().is_simple() {
+        return None;
+    }
+    let first = Intervals::from(Interval::point(RawBson::from(value)));
+    let others = iter::repeat_with(Intervals::all);
+    let sets = iter::once(first).chain(others).take(view.spec.fields().len()).collect();
+    let target = ScanTarget::of(view, position);
+    let mut plan = scan(request, target, EntryBounds { sets, has_value: true }).plan;
+    if let Access::Entries(scan) = &mut plan.access {
+        scan.decides = target.arrays_at(0).is_empty();
+    }
+    Some(plan)
+}
+
+/// Whether an index may have all documents with a value at a path, and not all others.
+fn may_be_smaller(view: &IndexView<'_>, path: &FieldPath) -> bool {
+    let has_path = || view.spec.fields().iter().any(|field| field.path == *path);
+    view.partial.is_some() || view.spec.wildcard().is_some() || view.spec.is_sparse() && has_path()
+}
+
+/// Whether a value has one key, in whatever document it is, and is equal to no value with another one.
+fn is_plain(value: RawBsonRef<'_>) -> bool {
+    matches!(
+        value,
+        RawBsonRef::Double(_)
+            | RawBsonRef::String(_)
+            | RawBsonRef::Boolean(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::ObjectId(_)
+            | RawBsonRef::DateTime(_)
+    )
+}
