@@ -2,7 +2,7 @@
 //! of its documents. Nothing is parsed, planned or opened for one value.
 //!
 //! It answers for values whose equality is that of their keys in an index on nothing but the field, or in the records if the field
-//! is the `_id`. All others are for a search, with a plan. Like a search it tests each document.
+//! is the `_id`. All others are for a search, with a plan. It tests each document.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl FieldLookup {
         }
         let document = stored(&self.record_key, &self.document)?;
         self.operation.pass(document.as_bytes().len())?;
-        // An entry promises it, and the document has the last word, as in every search.
+        // An entry promises it, and the document has the last word.
         Ok(has(document, &self.path, self.wanted.as_raw_bson_ref()))
     }
 }

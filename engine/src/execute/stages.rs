@@ -161,7 +161,9 @@ pub(crate) fn shown(document: &Document) -> Document {
 
 /// The stages of one access.
 fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> Vec<PlanStage> {
-    let mut about = with_filter(filter);
+    // Shown with the stage that applies it: where entries decide, none does.
+    let is_decided = matches!(access, Access::Entries(scan) if scan.decides);
+    let mut about = with_filter(filter.filter(|_| !is_decided));
     match access {
         Access::Nothing => vec![PlanStage::new("EOF", Document::new())],
         Access::Records(scan) => {
@@ -173,7 +175,7 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             vec![PlanStage::new("CLUSTERED_IXSCAN", about)]
         }
         Access::Entries(scan) => {
-            // Where documents are read, the whole filter is applied to them, so it is shown with the `FETCH`.
+            // Where documents are read, the whole filter is applied to them, unless their entries decide.
             let index = indexes.get(scan.index).expect("the plan was made for these indexes");
             let mut entries = of_entries(scan, index);
             let name = if scan.distinct.is_some() { "DISTINCT_SCAN" } else { "IXSCAN" };

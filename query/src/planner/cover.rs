@@ -1,7 +1,7 @@
 //! What a scan of entries answers without the documents: conditions that the entries decide, and all that is asked for.
 //!
-//! An entry cannot always tell its document. Then the document is read, and the whole filter is applied to it, so nothing
-//! here makes an answer wrong: it only says when a document need not be read.
+//! An entry cannot always tell its document. Then the document is read, and the whole filter is applied to it. Where the bounds
+//! of the scan are just what the filter leaves, it is applied neither to the entry nor to the document.
 
 use std::sync::Arc;
 

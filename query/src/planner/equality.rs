@@ -8,6 +8,7 @@ use std::iter;
 
 use bson::{RawBson, RawBsonRef};
 use index::interval::{Interval, Intervals};
+use index::multikey::has_position;
 use index::path::FieldPath;
 use index::spec::IndexSpec;
 
@@ -34,6 +35,10 @@ pub(super) fn by_equality(request: &Request<'_>) -> Option<Plan> {
     let others = iter::repeat_with(Intervals::all);
     let sets = iter::once(first).chain(others).take(view.spec.fields().len()).collect();
     let target = ScanTarget::of(view, position);
+    // An index has fewer values of a path that may name positions in arrays than the path reaches.
+    if !target.arrays_at(0).is_empty() && has_position(path) {
+        return None;
+    }
     let mut plan = scan(request, target, EntryBounds { sets, has_value: true }).plan;
     if let Access::Entries(scan) = &mut plan.access {
         scan.decides = target.arrays_at(0).is_empty();

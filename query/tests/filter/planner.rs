@@ -640,14 +640,17 @@ fn a_document_may_have_several_entries_unless_one_value_is_left() {
 /// The plan for an equality is made without a look at other plans. The same condition twice is planned by the rules.
 #[track_caller]
 fn check_equality(filter: impl Into<Document>, is_decided: bool) {
-    let filter = filter.into();
-    let indexes = indexes();
+    check_equality_with(&indexes(), &filter.into(), is_decided);
+}
+
+#[track_caller]
+fn check_equality_with(indexes: &[(IndexSpec, Vec<ArrayComponents>)], filter: &Document, is_decided: bool) {
     let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
     let best = |filter: &Document| {
         let parsed = parse(filter);
         plans(&Request { filter: Some(&parsed), indexes: &views, ..Request::default() }).swap_remove(0)
     };
-    let plan = best(&filter);
+    let plan = best(filter);
     assert_eq!(deciding(&plan.access).len(), usize::from(is_decided), "{filter}");
     let twice = doc! { "$and": [filter.clone(), filter.clone()] };
     assert_eq!(format!("{plan:?}"), format!("{:?}", best(&twice)), "{filter}");
@@ -667,6 +670,11 @@ fn an_equality_is_planned_as_the_rules_would() {
         check_equality(doc! { "z": value }, false);
     }
     check_equality(doc! { "b": null }, true);
+    // Of a path with a position, where documents have arrays, an index does not have all values.
+    let whole = index_on(&doc! { "a.0": 1 }, SpecOptions::default());
+    for (arrays, is_decided) in [(ArrayComponents::NONE, true), (ArrayComponents::ALL, false)] {
+        check_equality_with(&[(whole.0.clone(), vec![arrays])], &doc! { "a.0": 5 }, is_decided);
+    }
     check_equality(doc! { "b": [1, 2] }, true);
     check_equality(doc! { "b": { "x": 1 } }, true);
 }
