@@ -27,6 +27,7 @@ pub mod range;
 pub mod spec;
 pub mod validate;
 pub mod wildcard;
+mod words;
 
 #[cfg(test)]
 mod proptest_support;

@@ -13,10 +13,21 @@ use index::path::FieldPath;
 use index::spec::IndexSpec;
 
 use crate::filter::entries::EntryBounds;
-use crate::planner::{Access, IndexView, Needs, Plan, Request, ScanTarget, scan};
+use crate::planner::cover::Needs;
+use crate::planner::request::{IndexView, Request};
 
-/// The plan for the equality that is the whole filter of a request. Returns `None` if other plans have to be looked at.
-pub(super) fn by_equality(request: &Request<'_>) -> Option<Plan> {
+/// The scan for an equality that is a whole filter.
+pub(super) struct Equality<'a> {
+    /// The position of the index in the request.
+    pub(super) index: usize,
+    pub(super) view: &'a IndexView<'a>,
+    pub(super) bounds: EntryBounds,
+    /// Whether every entry within the bounds is that of a match.
+    pub(super) decides: bool,
+}
+
+/// The scan for the equality that is the whole filter of a request. Returns `None` if other plans have to be looked at.
+pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
     let Request { hint: None, sort: None, one_of_each: None, needs: Needs::Documents, .. } = request else {
         return None;
     };
@@ -27,23 +38,19 @@ pub(super) fn by_equality(request: &Request<'_>) -> Option<Plan> {
     let begins = |spec: &IndexSpec| spec.fields().first().is_some_and(|field| field.path == *path);
     let mut with_field = request.indexes.iter().enumerate().filter(|(_, view)| begins(view.spec));
     // The records begin with the `_id`, and then an index may as well.
-    let (position, view) = with_field.next().filter(|_| path.as_str() != "_id")?;
+    let (index, view) = with_field.next().filter(|_| path.as_str() != "_id")?;
     if with_field.next().is_some() || !view.spec.collation().is_simple() {
+        return None;
+    }
+    let decides = view.arrays.first().is_none_or(|arrays| arrays.is_empty());
+    // An index has fewer values of a path that may name positions in arrays than the path reaches.
+    if !decides && has_position(path) {
         return None;
     }
     let first = Intervals::from(Interval::point(RawBson::from(value)));
     let others = iter::repeat_with(Intervals::all);
     let sets = iter::once(first).chain(others).take(view.spec.fields().len()).collect();
-    let target = ScanTarget::of(view, position);
-    // An index has fewer values of a path that may name positions in arrays than the path reaches.
-    if !target.arrays_at(0).is_empty() && has_position(path) {
-        return None;
-    }
-    let mut plan = scan(request, target, EntryBounds { sets, has_value: true }).plan;
-    if let Access::Entries(scan) = &mut plan.access {
-        scan.decides = target.arrays_at(0).is_empty();
-    }
-    Some(plan)
+    Some(Equality { index, view, bounds: EntryBounds { sets, has_value: true }, decides })
 }
 
 /// Whether an index may have all documents with a value at a path, and not all others.

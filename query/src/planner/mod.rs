@@ -19,13 +19,13 @@ mod merge;
 mod order;
 mod plan;
 mod rank;
+mod request;
 mod wildcard;
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use bson::rawdoc;
-use index::collation::Collation;
 use index::interval::Intervals;
 use index::key::Direction;
 use index::multikey::ArrayComponents;
@@ -38,13 +38,14 @@ use crate::filter::{Alternatives, Filter};
 use crate::planner::cover::{Answered, Question, answer};
 pub use crate::planner::cover::{EntryAnswer, Needs};
 pub use crate::planner::entry_range::EntryRange;
-use crate::planner::equality::by_equality;
+use crate::planner::equality::{Equality, by_equality};
 use crate::planner::membership::{Membership, PartialView};
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge::{SCANS_MAX, exploded};
 use crate::planner::order::{Keys, SortedField, direction_for};
 pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan, Union};
 use crate::planner::rank::{AtMost, Rank, Reads};
+pub use crate::planner::request::{Hint, IndexView, Request};
 use crate::sort::Sort;
 
 /// The number of `$or`s of a filter for which a union of scans is considered.
@@ -58,79 +59,6 @@ static RECORDS: LazyLock<Option<IndexSpec>> = LazyLock::new(|| {
     let options = SpecOptions { uniqueness: Uniqueness::Unique, ..SpecOptions::default() };
     IndexSpec::parse(&rawdoc! { "_id": 1 }, options).ok()
 });
-
-/// An index that a plan may use. For its use see [`plans`].
-#[derive(Clone, Copy, Debug)]
-pub struct IndexView<'a> {
-    /// The declaration of the index.
-    pub spec: &'a IndexSpec,
-    /// For each field, the components of its path at which some document has an array. Missing fields have
-    /// none.
-    pub arrays: &'a [ArrayComponents],
-    /// The filter of a partial index, which has no entry of a document that does not match it.
-    pub partial: Option<&'a Filter>,
-    /// Whether an entry tells its `_id` and the order of its fields.
-    pub has_details: bool,
-}
-
-impl<'a> IndexView<'a> {
-    /// The view of an index whose entries tell nothing but the values of the fields.
-    pub fn new(spec: &'a IndexSpec, arrays: &'a [ArrayComponents]) -> Self {
-        Self { spec, arrays, partial: None, has_details: false }
-    }
-}
-
-/// What to plan: the filter, the sort, the indexes and the hint.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::planner::{Access, Request, plans};
-/// use cairndb_query::sort::Sort;
-///
-/// let sort = Sort::parse(&rawdoc! { "_id": -1 })?;
-/// let best = plans(&Request { sort: Some(&sort), ..Request::default() }).swap_remove(0);
-/// assert!(best.is_sorted && matches!(best.access, Access::Records(_)));
-/// # Ok::<(), cairndb_query::sort::error::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Request<'a> {
-    /// Which documents are wanted, or `None` for all.
-    pub filter: Option<&'a Filter>,
-    /// The wanted order, or `None` for any.
-    pub sort: Option<&'a Sort>,
-    /// The indexes of the collection, without the records.
-    pub indexes: &'a [IndexView<'a>],
-    /// What the caller requires the plan to use.
-    pub hint: Option<Hint>,
-    /// The only entries that are wanted of what the hint names. Without a hint it has no effect.
-    pub range: Option<&'a EntryRange>,
-    /// What the caller wants of the documents.
-    pub needs: Needs<'a>,
-    /// Of the matches with one value of this field only the first in the wanted order is needed. Others may come too.
-    pub one_of_each: Option<&'a FieldPath>,
-    /// Which texts are one value there, or `None` if only those with the same bytes are.
-    pub collation: Option<&'a Collation>,
-    /// Whether the caller reads all that matches, and does not stop after some documents.
-    pub reads_all: bool,
-}
-
-/// What a caller requires a plan to use.
-///
-/// ```
-/// use cairndb_query::planner::{Access, Hint, Request, plans};
-/// use index::key::Direction;
-///
-/// let hint = Some(Hint::Records(Direction::Descending));
-/// let plan = plans(&Request { hint, ..Request::default() }).swap_remove(0);
-/// assert!(matches!(plan.access, Access::Records(scan) if scan.direction == Direction::Descending));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hint {
-    /// The records, in this direction if there is no sort.
-    Records(Direction),
-    /// The index at this position of [`Request::indexes`].
-    Index(usize),
-}
 
 /// A plan with its rank.
 #[derive(Clone, Debug)]
@@ -182,8 +110,8 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
     if let Some(Hint::Records(direction)) = request.hint {
         return vec![records(request, direction).plan];
     }
-    if let Some(plan) = by_equality(request) {
-        return vec![plan];
+    if let Some(equality) = by_equality(request) {
+        return vec![equal(request, equality)];
     }
     let all = records(request, Direction::Ascending);
     if let Some(one) = one_document(request, &all) {
@@ -229,6 +157,16 @@ fn one_document(request: &Request<'_>, all: &Ranked) -> Option<Plan> {
         unique.filter(|(_, view)| view.spec.fields().iter().all(|field| filter.asks_for(&field.path)));
     let scans = asked.filter_map(|(position, view)| entries(request, ScanTarget::of(view, position)));
     scans.filter(reaches_one).max_by_key(|ranked| ranked.rank).map(|ranked| ranked.plan)
+}
+
+/// The plan for an equality of one field, of which no other plan need be looked at.
+fn equal(request: &Request<'_>, equality: Equality<'_>) -> Plan {
+    let Equality { index, view, bounds, decides } = equality;
+    let mut plan = scan(request, ScanTarget::of(view, index), bounds).plan;
+    if let Access::Entries(scan) = &mut plan.access {
+        scan.decides = decides;
+    }
+    plan
 }
 
 /// What the hint of a request names.
