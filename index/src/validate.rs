@@ -226,7 +226,9 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
                     rest = behind;
                 }
                 Some(Plain::Container { inside, behind }) => {
+                    // For messages: the name is behind the type byte.
                     cursor.name_at = Some(cursor.at + 1);
+                    // Its terminator is the last byte in front of what is behind it.
                     let inner_end = end - behind.len() - 1;
                     cursor.at = inner_end - inside;
                     break Some(inner_end);
@@ -239,6 +241,7 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
                 if !levels.close() {
                     break;
                 }
+                // Over the terminator, to what the level around it has next.
                 cursor.at += 1;
                 end = levels.innermost().map_or(outermost_end, |level| level.end as usize);
                 None
@@ -311,6 +314,7 @@ fn plain(level: &[u8]) -> Option<Plain<'_>> {
     let behind = match *kind {
         kind::STRING => {
             let (text, behind) = value.get(4..)?.split_at_checked(size(value)?)?;
+            // The length includes the terminator, so a text of no bytes at all is a fault.
             let (terminator, text) = text.split_last()?;
             if *terminator != 0 || !is_ascii(text) && str::from_utf8(text).is_err() {
                 return None;
@@ -328,6 +332,7 @@ fn plain(level: &[u8]) -> Option<Plain<'_>> {
             if document.last() != Some(&0) {
                 return None;
             }
+            // An empty one opens no level, as in MongoDB's check.
             if inside > 0 {
                 return Some(Plain::Container { inside, behind });
             }
@@ -457,6 +462,7 @@ impl Cursor<'_> {
         if levels.open(level) {
             return Ok(());
         }
+        // The path of the levels and of the element that would open one more.
         Err(Error::DocumentTooDeep { limit: NESTING_MAX, path: self.path(levels) })
     }
 

@@ -207,6 +207,7 @@ impl EntryWalk {
 
     /// What the current entry, which is within the bounds, says of its document.
     pub(super) fn judge(&mut self, selector: &Selector) -> Result<EntryVerdict> {
+        // Then every document is read, and only those are tested whose entries do not decide.
         let Some(answer) = &mut self.answer else {
             return Ok(if self.decides { EntryVerdict::Match } else { EntryVerdict::Unknown });
         };

@@ -122,6 +122,7 @@ impl OpenScan {
         examined.documents += 1;
         let document = stored(self.record_key(), self.document())?;
         selector.variables().operation().pass(document.as_bytes().len())?;
+        // An entry that decides has said what the filter would say.
         if verdict != EntryVerdict::Match && !selector.matches(document)? {
             return Ok(ScanStep::Nothing);
         }

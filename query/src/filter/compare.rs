@@ -64,6 +64,7 @@ impl Comparison {
 
     /// Whether it is an equality, in which texts are equal if their bytes are.
     pub(super) fn is_equality_of_bytes(&self) -> bool {
+        // Without a text in the operand the collation is simple, and decides nothing.
         self.relation == Relation::Eq && self.collation.is_simple()
     }
 

@@ -91,6 +91,7 @@ pub(super) fn answer(question: Question<'_>, fields: &[IndexedField<'_>], has_de
     let needed = needed(question, fields);
     let EntryTests { residual, fields: tested, has_id, is_whole } =
         tests.unwrap_or(EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: true });
+    // Nothing is left to test, and nothing is beyond what the entries have.
     let decides = is_whole && residual.is_none();
     let mut answer = EntryAnswer {
         residual: residual.map(Arc::new),

@@ -31,6 +31,7 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
     let Request { hint: None, sort: None, one_of_each: None, needs: Needs::Documents, .. } = request else {
         return None;
     };
+    // A part of the documents may be had from entries alone, which is for the rules to find.
     let (path, value) = request.filter?.only_equality()?;
     if !is_plain(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
         return None;
@@ -47,6 +48,7 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
     if !decides && has_position(path) {
         return None;
     }
+    // An entry within has the value in its first field, and may have any in the others.
     let first = Intervals::from(Interval::point(RawBson::from(value)));
     let others = iter::repeat_with(Intervals::all);
     let sets = iter::once(first).chain(others).take(view.spec.fields().len()).collect();
