@@ -14,7 +14,7 @@ use bson::{RawBsonRef, RawDocument};
 
 use crate::element;
 use crate::error::{DocumentFault, Error};
-use crate::words::{ascii_name_end, is_ascii, name_end, short_name_end};
+use crate::words::{ascii_name_end, is_ascii, name_end};
 
 /// The largest document that may be stored, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -204,7 +204,7 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
 
     let mut facts = Facts::default();
     let mut nesting = 1;
-    // Those open below the outermost document, and the offset of the innermost terminator.
+    // The levels that are open below the outermost document, and the offset of the innermost terminator.
     let (mut levels, mut end) = (Levels::default(), outermost_end);
     // The offset at which the current top-level element starts.
     let mut start = cursor.at;
@@ -560,19 +560,8 @@ impl Cursor<'_> {
         Err(DocumentFault::Boolean { value })
     }
 
-    /// Reads a name: UTF-8 up to a zero byte. Nearly all names are ASCII and shorter than eight bytes.
-    #[inline]
+    /// Reads a name: UTF-8 up to a zero byte.
     fn cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
-        let word = self.bytes.get(self.at..end).and_then(<[u8]>::first_chunk);
-        if let Some(length) = word.and_then(|word| short_name_end(*word)) {
-            self.at += length + 1;
-            return Ok(());
-        }
-        self.long_cstring(end)
-    }
-
-    /// Reads a name of any length, and finds its faults.
-    fn long_cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
         let rest = self.bytes.get(self.at..end).unwrap_or_default();
         let (length, ascii) = name_end(rest);
         let Some((name, _)) = rest.split_at_checked(length).filter(|_| length < rest.len()) else {

@@ -30,7 +30,7 @@ pub(crate) fn ascii_name_end(named: &[u8]) -> Option<usize> {
 /// The position of the first zero byte of `word`. Returns `None` if there is no zero byte, or a byte before
 /// it is not ASCII.
 #[inline]
-pub(crate) fn short_name_end(word: [u8; 8]) -> Option<usize> {
+fn short_name_end(word: [u8; 8]) -> Option<usize> {
     let word = u64::from_le_bytes(word);
     let zeros = zero_bytes(word);
     // All bits below the mark of the first zero byte: the bytes before it, and its own lower bits.

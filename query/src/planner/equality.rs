@@ -28,10 +28,10 @@ pub(super) struct Equality<'a> {
 
 /// The scan for the equality that is the whole filter of a request. Returns `None` if other plans have to be looked at.
 pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
+    // Fields of the documents may be had from entries alone, which is for the rules to find.
     let Request { hint: None, sort: None, one_of_each: None, needs: Needs::Documents, .. } = request else {
         return None;
     };
-    // A part of the documents may be had from entries alone, which is for the rules to find.
     let (path, value) = request.filter?.only_equality()?;
     if !is_plain(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
         return None;
