@@ -205,8 +205,8 @@ fn close(at: usize, document: &mut Vec<u8>) {
     document.push(0);
     // A document of more than 31 bits of length is never stored, and neither is an entry of it.
     let length = i32::try_from(document.len() - at).unwrap_or(i32::MAX);
-    for (place, byte) in document.iter_mut().skip(at).zip(length.to_le_bytes()) {
-        *place = byte;
+    if let Some(place) = document.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = length.to_le_bytes();
     }
 }
 

@@ -103,6 +103,21 @@ impl<'a> Fields<'a> {
         Self { document, next: FIRST_ELEMENT, slow: None }
     }
 
+    /// Passes over the next element unless its name is wanted. Returns whether it did. An element of which more must be looked
+    /// at than its name is left to [`next`](Self::next), and so is the end.
+    #[inline]
+    pub(crate) fn pass(&mut self, is_wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+        let bytes = self.document.as_bytes();
+        let Some(element) = element_at(bytes, self.next) else { return false };
+        let end = self.next + element.whole.len();
+        let is_plain = element.kind != ElementType::DbPointer && element.name.is_ascii() && end < bytes.len();
+        let passes = is_plain && !is_wanted(element.name);
+        if passes {
+            self.next = end;
+        }
+        passes
+    }
+
     /// The element at the current place, as `bson` reads it.
     #[cold]
     fn next_slow(&mut self) -> Option<Result<Field<'a>, Malformed>> {
@@ -278,8 +293,8 @@ impl Writer {
         self.bytes.push(0);
         // A length beyond 31 bits is far beyond a document's limit, and refused for that.
         let length = i32::try_from(self.bytes.len() - mark.0).unwrap_or(i32::MAX);
-        for (place, byte) in self.bytes.iter_mut().skip(mark.0).zip(length.to_le_bytes()) {
-            *place = byte;
+        if let Some(place) = self.bytes.get_mut(mark.0..).and_then(<[u8]>::first_chunk_mut) {
+            *place = length.to_le_bytes();
         }
     }
 
@@ -418,6 +433,35 @@ mod tests {
                 }
             }
             prop_assert!(found.next().is_none());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_passed_over_is_what_would_be_read(
+            fields in vec(("[a-cä]{0,2}", any_value()), 1..6),
+            changes in vec((any::<Index>(), any::<u8>()), 0..3),
+        ) {
+            let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
+            let inside = bytes.len() - 5;
+            for (place, byte) in changes {
+                bytes[4 + place.index(inside)] = byte;
+            }
+            let document = RawDocument::from_bytes(&bytes).unwrap();
+            let (mut passing, mut reading) = (Fields::of(document), Fields::of(document));
+            loop {
+                if passing.pass(|name| name == b"a") {
+                    let read = reading.next().unwrap().unwrap();
+                    prop_assert_ne!(read.name(), "a");
+                } else {
+                    let names = [&mut passing, &mut reading].map(|fields| Some(fields.next()?.ok()?.name()));
+                    prop_assert_eq!(names[0], names[1]);
+                    if names[0].is_none() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(passing.next, reading.next);
+            }
         }
     }
 

@@ -14,8 +14,8 @@ use super::layout::{
     TAG_NEGATIVE, TAG_NULL, TAG_OBJECT, TAG_OBJECT_ID, TAG_POSITIVE, TAG_REGULAR_EXPRESSION, TAG_STRING,
     TAG_TIMESTAMP, TAG_TRUE, TAG_UNDEFINED, TAG_ZERO,
 };
-use super::number::{read_number, skip_magnitude};
-use super::type_bytes::{restore_number, restore_text_type};
+use super::number::{SHORT_BYTES, read_number, read_short, skip_magnitude};
+use super::type_bytes::{restore_common, restore_number, restore_text_type};
 use crate::error::Error;
 
 /// Takes one field from the front of the key, and its type bytes if there are any.
@@ -36,7 +36,38 @@ pub(super) fn decode_value(
     value.ok_or(Error::KeyMalformed { expected: "a valid value", value: element_type as u8 })
 }
 
-/// Takes one field from the front of the key and appends its BSON bytes to the document.
+/// Takes one field and its type bytes from the front of the key, and appends its BSON bytes to the document.
+#[inline]
+pub(super) fn decode_typed(
+    key: &mut &[u8],
+    direction: Direction,
+    types: &mut &[u8],
+    document: &mut Vec<u8>,
+) -> Result<ElementType, Error> {
+    match decode_common(key, direction, types, document) {
+        Some(element_type) => Ok(element_type),
+        None => decode_bytes(key, direction, Some(types), document),
+    }
+}
+
+/// Does what [`decode_bytes`] does, for numbers with a short key and of a common type. Changes nothing for other fields, and
+/// returns `None`.
+#[inline]
+fn decode_common(
+    key: &mut &[u8],
+    direction: Direction,
+    types: &mut &[u8],
+    document: &mut Vec<u8>,
+) -> Option<ElementType> {
+    let number = read_short(key, direction)?;
+    let rest = key.get(SHORT_BYTES..)?;
+    let (kind, rest_of_types) = types.split_first()?;
+    let element_type = restore_common(number, *kind, document)?;
+    (*key, *types) = (rest, rest_of_types);
+    Some(element_type)
+}
+
+/// Takes one field from the front of the key, and its type bytes if there are any, and appends its BSON bytes to the document.
 pub(super) fn decode_bytes(
     key: &mut &[u8],
     direction: Direction,
@@ -63,7 +94,16 @@ pub(super) fn decode_bytes(
 }
 
 /// The length of the field at the front of the key.
+#[inline]
 pub(super) fn skip(key: &[u8], direction: Direction) -> Result<usize, Error> {
+    if read_short(key, direction).is_some() {
+        return Ok(SHORT_BYTES);
+    }
+    skip_any(key, direction)
+}
+
+/// The length of any field at the front of the key.
+fn skip_any(key: &[u8], direction: Direction) -> Result<usize, Error> {
     let mut reader = Reader::new(key, direction);
     let mut open = Vec::new();
     loop {
@@ -364,5 +404,56 @@ fn fill_len(document: &mut [u8], at: usize) -> Result<(), Error> {
 fn fill(document: &mut [u8], at: usize, bytes: &[u8]) {
     for (slot, byte) in document.iter_mut().skip(at).zip(bytes) {
         *slot = *byte;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::key::encode_with_types;
+    use crate::proptest_support::{Raw, any_number, any_value};
+
+    /// What was read, and what is left of the key, of its type bytes, and of a document that had a byte before.
+    type Read<'k> = (Result<ElementType, Error>, &'k [u8], &'k [u8], Vec<u8>);
+
+    fn read<'k>(
+        (mut key, mut types): (&'k [u8], &'k [u8]),
+        decode: impl FnOnce(&mut &'k [u8], &mut &'k [u8], &mut Vec<u8>) -> Result<ElementType, Error>,
+    ) -> Read<'k> {
+        let mut document = vec![7];
+        let element_type = decode(&mut key, &mut types, &mut document);
+        (element_type, key, types, document)
+    }
+
+    proptest! {
+        #[test]
+        fn common_fields_are_read_as_any_other(
+            value in prop_oneof![4 => (-9_i32..9).prop_map(Bson::Int32), 8 => any_number(), 1 => any_value()],
+            direction in select(vec![Direction::Ascending, Direction::Descending]),
+            changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+            other_types in prop_oneof![4 => Just(None), 1 => vec(0_u8..8, 0..3).prop_map(Some)],
+            cut in 0_usize..4,
+        ) {
+            let (mut key, mut types) = (Vec::new(), Vec::new());
+            encode_with_types(Raw::new(&value).value(), direction, &mut key, &mut types);
+            key.extend([1, 2, 3]);
+            for (place, byte) in changes {
+                *place.get_mut(&mut key) = byte;
+            }
+            key.truncate(key.len() - cut);
+            let types = other_types.unwrap_or(types);
+            let fast = |key: &mut &[u8], types: &mut &[u8], document: &mut Vec<u8>| {
+                decode_typed(key, direction, types, document)
+            };
+            let any = |key: &mut &[u8], types: &mut &[u8], document: &mut Vec<u8>| {
+                decode_bytes(key, direction, Some(types), document)
+            };
+            prop_assert_eq!(read((&key, &types), fast), read((&key, &types), any));
+            prop_assert_eq!(skip(&key, direction), skip_any(&key, direction));
+        }
     }
 }

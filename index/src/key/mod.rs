@@ -134,7 +134,7 @@ pub fn decode_bytes(
     types: &mut &[u8],
     document: &mut Vec<u8>,
 ) -> Result<ElementType, Error> {
-    decode::decode_bytes(key, direction, Some(types), document)
+    decode::decode_typed(key, direction, types, document)
 }
 
 /// The length in bytes of the first field of `key`. Checks the structure only, not the values.

@@ -132,6 +132,43 @@ pub(super) fn restore_number(
     }
 }
 
+/// Appends the BSON bytes of a number other than zero that is a double, if it is of one of the common types. Otherwise appends
+/// nothing, and returns `None`.
+#[inline]
+pub(super) fn restore_common(number: f64, kind: u8, document: &mut Vec<u8>) -> Option<ElementType> {
+    // 2^53. Up to here every integer is a double, so that converting there and back tells whether the number is one.
+    const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+    // The number is no zero, so that no two equal doubles have different bits here.
+    let is_same = |double: f64| double.to_bits() == number.to_bits();
+    match kind {
+        TYPE_INT32 => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a number that is cut off differs from the result"
+            )]
+            let value = number as i32;
+            is_same(f64::from(value)).then(|| document.extend_from_slice(&value.to_le_bytes()))?;
+            Some(ElementType::Int32)
+        }
+        TYPE_INT64 if number.abs() <= INTEGER_MAX => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the range was tested, and a fraction is found out"
+            )]
+            let value = number as i64;
+            #[expect(clippy::cast_precision_loss, reason = "so small an integer is a double")]
+            let double = value as f64;
+            is_same(double).then(|| document.extend_from_slice(&value.to_le_bytes()))?;
+            Some(ElementType::Int64)
+        }
+        TYPE_DOUBLE => {
+            document.extend_from_slice(&number.to_le_bytes());
+            Some(ElementType::Double)
+        }
+        _ => None,
+    }
+}
+
 fn restore_double(number: Number, kind: u8, types: &mut &[u8]) -> Result<f64, Error> {
     let value = match kind {
         TYPE_DOUBLE_NAN => f64::from_le_bytes(take(types)?),

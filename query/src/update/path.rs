@@ -95,6 +95,10 @@ impl UpdatePath {
         if text.is_empty() {
             return Err(fault(PathFault::Empty));
         }
+        // Most paths are one name, about which there is no more to ask.
+        if !text.bytes().any(|byte| matches!(byte, b'.' | b'$' | 0)) {
+            return Ok(Self { text: text.to_owned(), components: vec![Component::Name(text.to_owned())] });
+        }
         // BSON ends names with this character.
         if text.contains('\0') {
             return Err(fault(PathFault::ZeroByte));
@@ -128,7 +132,11 @@ impl UpdatePath {
 
     /// The name of the top-level field.
     pub(super) fn first(&self) -> &str {
-        self.text.split('.').next().unwrap_or_default()
+        match self.components.first() {
+            Some(Component::Name(name)) => name,
+            // The parser accepts no path that starts with a placeholder.
+            Some(Component::Matched | Component::All | Component::Filtered(_)) | None => "",
+        }
     }
 
     /// Whether the path has a placeholder, so that its fields are known only with a document.

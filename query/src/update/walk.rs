@@ -24,6 +24,8 @@ use crate::value::describe;
 
 /// How many nulls may be inserted before a new element of an array. This is MongoDB's limit.
 const PADDING_MAX: usize = 1_500_000;
+/// How many names at most each field of a document is compared with one by one.
+const COMPARED_MAX: usize = 4;
 
 /// The state of applying an update to one document.
 pub(super) struct UpdateWalk<'w> {
@@ -106,9 +108,9 @@ impl<'w> UpdateWalk<'w> {
         let mut copied = FIRST_ELEMENT;
         let mut fields = Fields::of(document);
         // After the last field that changes, the rest is copied without being looked at.
-        while left > 0
-            && let Some(field) = fields.next()
-        {
+        while left > 0 {
+            self.pass_others(&children, &mut fields)?;
+            let Some(field) = fields.next() else { break };
             let field = field?;
             let found = children.binary_search_by(|child| compare_names(&child.name, field.name())).ok();
             self.context.operation.step()?;
@@ -128,6 +130,17 @@ impl<'w> UpdateWalk<'w> {
             self.create(&child.node, &child.name, trail)?;
         }
         self.close(mark)
+    }
+
+    /// Passes over fields that no child names. Where there are many children, each field is looked up among them instead.
+    fn pass_others(&self, children: &[NamedChild<'_>], fields: &mut Fields<'_>) -> Result<(), Error> {
+        if children.len() > COMPARED_MAX {
+            return Ok(());
+        }
+        while fields.pass(|name| children.iter().any(|child| child.name.as_bytes() == name)) {
+            self.context.operation.step()?;
+        }
+        Ok(())
     }
 
     fn close(&mut self, mark: Mark) -> Result<(), Error> {
