@@ -17,7 +17,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
 use crate::error::Result;
-use crate::metrics::recorder::{Recorder, RecorderOptions};
+use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::periodic::PeriodicThread;
@@ -151,7 +151,8 @@ impl Engine {
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
         // Shared with cursors, which may outlive the client.
-        let recorder = Arc::new(Recorder::new(recording, cache_reads::take));
+        let block_reads = BlockReads { begin: cache_reads::begin, take: cache_reads::take };
+        let recorder = Arc::new(Recorder::new(recording, block_reads));
         let (uploads, is_backing_up) = (Arc::default(), AtomicBool::new(false));
         Ok(Self {
             store,

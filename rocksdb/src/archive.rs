@@ -10,6 +10,7 @@ use std::process::Stdio;
 use crate::arguments::Arguments;
 use crate::compiler::{self, Tool};
 use crate::message::say;
+use crate::optimization;
 use crate::processor;
 use crate::project::Project;
 use crate::recorder::{self, Source};
@@ -63,8 +64,9 @@ pub(crate) fn find_or_build(project: &Project, arguments: &Arguments) -> Result<
 fn origin(project: &Project, arguments: &Arguments, compiler: &Tool) -> Result<String, String> {
     let features: Vec<&str> = project.features.iter().map(String::as_str).collect();
     let flags = if arguments.portable { "none" } else { &processor::flags(&project.target).join(" ") };
+    let faster = optimization::flags(compiler).join(" ");
     let mut origin = format!(
-        "librocksdb-sys {}\ntarget: {}\nfeatures: {}\ncompiler: {}, {}\nflags of checksums: {flags}\nmethod: {METHOD}\n",
+        "librocksdb-sys {}\ntarget: {}\nfeatures: {}\ncompiler: {}, {}\nflags of checksums: {flags}\nflags of optimization: {faster}\nmethod: {METHOD}\n",
         project.version,
         project.target,
         features.join(" "),
@@ -115,6 +117,7 @@ fn build(
         project.version
     ));
     let mut sources = recorder::record(project, staging)?;
+    optimization::optimize(&mut sources, &optimization::flags(compiler));
     if !arguments.portable {
         use_the_processor(&mut sources, &project.target);
     }

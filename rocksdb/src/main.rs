@@ -11,6 +11,7 @@ mod arguments;
 mod compiler;
 mod libclang;
 mod message;
+mod optimization;
 mod processor;
 mod project;
 mod recorder;

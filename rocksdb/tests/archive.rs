@@ -229,6 +229,23 @@ fn the_archive_holds_all_files_and_is_built_once() {
     assert_eq!(fs::read_to_string(fixture.path("compiled")).unwrap(), compiled);
 }
 
+/// Each flag that makes faster code is asked for alone: compilers differ in which they know.
+#[test]
+fn flags_that_the_compiler_does_not_know_are_left_out() {
+    let fixture = Fixture::new();
+    let unknown = "-fno-semantic-interposition";
+    fixture.build(&[]);
+    let compiled = fs::read_to_string(fixture.path("compiled")).unwrap();
+    assert!(compiled.lines().filter(|line| line.ends_with("two.cc")).all(|line| line.contains(unknown)));
+    fixture.write_program(
+        "older",
+        &format!("case \" $* \" in *' {unknown} '*) exit 1;; esac\nexec c++ \"$@\"\n"),
+    );
+    let folder = folder_of(&fixture.tool(&[]).env("CXX", fixture.path("older")).output().unwrap());
+    assert_eq!(fixture.program(&folder), format!("1 2 {} rocksdb/db/place.cc\n", fast_checksum()));
+    assert!(!fs::read_to_string(folder.join("origin.txt")).unwrap().contains(unknown));
+}
+
 /// The crate `cc` puts such a program in front of the C++ compiler, where it would run the stand-in by itself.
 #[test]
 fn a_cache_of_compilations_stays_out() {

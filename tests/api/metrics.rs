@@ -234,6 +234,11 @@ fn blocks_are_counted_where_they_were_found() {
     let storage = after.storage;
     assert!(storage.table_files > 0 && storage.table_bytes > 0 && storage.flushes_and_compactions > 0);
     assert!(storage.cache_bytes > 0 && storage.cache_capacity_bytes >= storage.cache_bytes);
+    // The first operation of a thread counts as any other.
+    let (before, after) = around(&fixture, || {
+        std::thread::scope(|scope| scope.spawn(read).join().unwrap());
+    });
+    assert!(after.searches.cache_hits > before.searches.cache_hits, "{after:?}");
 }
 
 /// The third look-up finds the copy that the second has made, whatever it is asked by; and a change is seen at once.

@@ -11,8 +11,14 @@ use crate::metrics::spans::Spans;
 use crate::metrics::timing::{Counter, Timing};
 use crate::metrics::verb::Verb;
 
-/// Returns how many blocks this thread has found in the cache and how many it has read from files since the last call.
-pub(crate) type TakeBlocks = fn() -> (u64, u64);
+/// How blocks of files are counted that the thread reads.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockReads {
+    /// Begins to count for this thread, if that was not done.
+    pub(crate) begin: fn(),
+    /// Returns how many blocks were found in the cache and how many were read from files since the last call.
+    pub(crate) take: fn() -> (u64, u64),
+}
 
 /// Counts the operations of a client, each thread by itself.
 pub(crate) struct Recorder {
@@ -21,7 +27,7 @@ pub(crate) struct Recorder {
     /// Operations that take at least so long are logged.
     slow: Option<Duration>,
     spans: Option<Spans>,
-    take_blocks: TakeBlocks,
+    block_reads: BlockReads,
     threads: ThreadLocal<Box<ThreadMeters>>,
     /// How many cursors are open.
     cursors: AtomicU64,
@@ -86,22 +92,33 @@ pub(crate) struct Ended {
 }
 
 impl Recorder {
-    pub(crate) fn new(options: RecorderOptions, take_blocks: TakeBlocks) -> Self {
+    pub(crate) fn new(options: RecorderOptions, block_reads: BlockReads) -> Self {
         let RecorderOptions { is_counting, slow, spans } = options;
         let (clock, threads, cursors) = (quanta::Clock::new(), ThreadLocal::new(), AtomicU64::new(0));
-        Self { clock, is_counting, slow, spans, take_blocks, threads, cursors }
+        Self { clock, is_counting, slow, spans, block_reads, threads, cursors }
     }
 
     /// The blocks that this thread has read since the last call.
     #[inline]
     pub(crate) fn take_blocks(&self) -> (u64, u64) {
-        (self.take_blocks)()
+        (self.block_reads.take)()
     }
 
     /// Whether anything is measured.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_counting || self.slow.is_some() || self.spans.is_some()
+    }
+
+    /// Begins to measure an operation of this thread. Returns the time, for [`since`](Self::since); 0 if nothing is measured.
+    #[inline]
+    pub(crate) fn begin(&self) -> u64 {
+        // Without a reader of it the clock is not asked.
+        if !self.is_on() {
+            return 0;
+        }
+        (self.block_reads.begin)();
+        self.now()
     }
 
     pub(crate) fn spans(&self) -> Option<&Spans> {

@@ -29,8 +29,7 @@ impl<'a> Watch<'a> {
     /// Begins to measure.
     #[inline]
     pub(crate) fn start(recorder: &'a Arc<Recorder>, namespace: &'a Arc<Namespace>, verb: Verb) -> Self {
-        // Without a reader of it the clock is not asked.
-        let start = if recorder.is_on() { recorder.now() } else { 0 };
+        let start = recorder.begin();
         let span = recorder.spans().and_then(|spans| spans.begin(namespace, verb));
         Self { recorder, namespace, verb, start, span }
     }

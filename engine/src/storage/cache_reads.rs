@@ -17,6 +17,13 @@ thread_local! {
     static READS: RefCell<Reads> = RefCell::new(Reads { context: PerfContext::default(), hits: 0, misses: 0 });
 }
 
+/// Begins to count for this thread, if that was not done. What it has read before is not counted: RocksDB may set its counters to
+/// zero when a thread first asks for them.
+pub(crate) fn begin() {
+    // Nothing is counted while the thread ends.
+    let _ = READS.try_with(|_| ());
+}
+
 /// Returns how many blocks this thread has found in the cache, and how many it has read from files, since the last call.
 pub(crate) fn take() -> (u64, u64) {
     let taken = READS.try_with(|reads| {
