@@ -58,3 +58,32 @@ fn keys_of_a_deleted_document_are_free_again() {
     fixture.things.insert_one(doc! { "_id": 1, "k": "y" }).run().unwrap();
     fixture.verify_clean();
 }
+
+/// A write adds at most 64 MiB of entries for one document. Indexes that are made later add to what a document has: it could
+/// neither be changed nor removed then.
+#[test]
+fn a_document_with_more_entries_than_a_write_may_add_is_changed_and_removed() {
+    let document = |id: i32| {
+        let many = || (0..9000).collect::<Vec<i32>>();
+        doc! { "_id": id, "n": 0, "long": "x".repeat(4000), "a": many(), "b": many() }
+    };
+    let fixture = Fixture::with([document(1)]);
+    for name in ["a", "b"] {
+        let keys = doc! { "long": 1, name: 1 };
+        fixture.things.create_index(cairndb::IndexModel::builder().keys(keys).build()).run().unwrap();
+    }
+    let refused = |error: cairndb::Error| {
+        assert!(error.to_string().contains("index entries of the document take"), "{error}");
+    };
+    refused(fixture.things.insert_one(document(2)).run().unwrap_err());
+    let long = doc! { "$set": { "long": "y".repeat(4000) } };
+    refused(fixture.things.update_one(doc! { "_id": 1 }, long).run().unwrap_err());
+    let update = |update: Document| fixture.things.update_one(doc! { "_id": 1 }, update).run().unwrap();
+    assert_eq!(update(doc! { "$inc": { "n": 1 } }).modified_count, 1);
+    assert_eq!(update(doc! { "$set": { "a.5": 70_000, "b.5": 70_000 } }).modified_count, 1);
+    // The fields behind it have other places now, but the same entries.
+    assert_eq!(update(doc! { "$unset": { "n": "" } }).modified_count, 1);
+    fixture.verify_clean();
+    assert_eq!(fixture.things.delete_one(doc! { "_id": 1 }).run().unwrap().deleted_count, 1);
+    fixture.verify_clean();
+}

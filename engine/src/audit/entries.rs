@@ -17,7 +17,7 @@ use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::split_id;
 use crate::storage::scan::{CacheUse, Scan};
-use crate::write::entries::{bounds, entries_of, split};
+use crate::write::entries::{bounds, split, stored_entries_of};
 
 pub(super) fn audit(
     subject: &Subject,
@@ -114,8 +114,8 @@ fn orphan(
     // A record that is not a document is a finding of the records.
     let Ok(document) = RawDocument::from_bytes(&record) else { return Ok(None) };
     // The function that wrote the entry, so that audit and write path cannot have different opinions.
-    let drawn = entries_of(&audited.indexes, document, parts.id).unwrap_or_default();
-    if drawn.entries.iter().any(|entry| entry.index == position && entry.key == scan.key()) {
+    let drawn = stored_entries_of([(position, index)], document, parts.id).unwrap_or_default();
+    if drawn.entries.iter().any(|entry| entry.key == scan.key()) {
         return Ok(None);
     }
     Ok(Some("the entry's document does not have this key"))

@@ -15,7 +15,7 @@ use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::split_id;
 use crate::storage::scan::{CacheUse, Scan};
-use crate::write::entries::entries_of;
+use crate::write::entries::stored_entries_of;
 use crate::write::prepare::{encoded_id, record_key};
 
 /// The number of entries that the records give to each index, by index id.
@@ -116,14 +116,15 @@ fn audit_record(
         }
     }
     // The function of the write path, so that audit and writes cannot have different opinions about entries.
-    let drawn = match entries_of(&audited.indexes, document.as_raw(), encoded_id(key)) {
-        Ok(drawn) => drawn,
-        Err(error) => {
-            findings.add(place(), None, key, format!("the document cannot be indexed: {error}"));
-            return Ok(());
-        }
-    };
-    // `entries_of` lists the arrays that the catalog does not know of, which a write would have to note.
+    let drawn =
+        match stored_entries_of(audited.indexes.iter().enumerate(), document.as_raw(), encoded_id(key)) {
+            Ok(drawn) => drawn,
+            Err(error) => {
+                findings.add(place(), None, key, format!("the document cannot be indexed: {error}"));
+                return Ok(());
+            }
+        };
+    // It lists the arrays that the catalog does not know of, which a write would have to note.
     for (position, _) in drawn.arrays {
         let index = audited.indexes.get(position).map(|index| index.name.as_str());
         findings.add(place(), index, key, "the document has an array where the index is said to have none");

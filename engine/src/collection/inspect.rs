@@ -17,7 +17,7 @@ use crate::document::print::with_sort_keys_shown;
 use crate::error::Result;
 use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
-use crate::write::entries::{EntryParts, bounds, entries_of, split};
+use crate::write::entries::{EntryParts, bounds, split, stored_entries_of};
 use crate::write::prepare::{encoded_id, record_key};
 
 /// How many entries are read between two looks at the limits of the call.
@@ -201,10 +201,12 @@ fn inspect(
     let (mut document, mut problem, mut expected) = (None, None, Vec::new());
     if let Some(record) = &record {
         match validate(record) {
-            Ok(valid) => match entries_of(&indexes, valid.as_raw(), encoded_id(&record_key)) {
-                Ok(drawn) => expected = drawn.entries,
-                Err(error) => problem = Some(format!("the document cannot be indexed: {error}")),
-            },
+            Ok(valid) => {
+                match stored_entries_of(indexes.iter().enumerate(), valid.as_raw(), encoded_id(&record_key)) {
+                    Ok(drawn) => expected = drawn.entries,
+                    Err(error) => problem = Some(format!("the document cannot be indexed: {error}")),
+                }
+            }
             Err(error) => problem = Some(error.to_string()),
         }
         document = RawDocumentBuf::from_bytes(record.clone()).ok();

@@ -166,7 +166,8 @@ impl CursorRequest {
 impl CursorWatch {
     /// Begins the first call. Returns the time.
     pub(crate) fn begin(&self) -> u64 {
-        self.recorder.now()
+        // Perhaps by another thread than the one that opened the cursor.
+        self.recorder.begin()
     }
 
     /// The first call is over. `measured` is the time between looks of the operation, in nanoseconds.

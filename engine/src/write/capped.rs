@@ -20,7 +20,7 @@ use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::write::auto_increment::holds::SequenceHolds;
 use crate::write::commit::Candidate;
-use crate::write::entries::{Entry, NewArrays, entries_of};
+use crate::write::entries::{Entry, NewArrays, stored_entries_of};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::prepare::{Prepared, encoded_id};
 use crate::write::unique::{add_unique_latches, taken_entry, unique_entries};
@@ -303,7 +303,8 @@ impl<'a, 'b> Insertion<'a, 'b> {
             return Err(Error::corruption(Family::Entries.name(), &order.position_key(first), reason));
         };
         // Computed from the document, as its insert computed them.
-        let drawn = entries_of(self.target.indexes, stored(&key, &document)?, &id).map_err(Error::write)?;
+        let indexes = self.target.indexes.iter().enumerate();
+        let drawn = stored_entries_of(indexes, stored(&key, &document)?, &id).map_err(Error::write)?;
         self.stage_oldest(&key, &document, &drawn.entries);
         Ok(())
     }

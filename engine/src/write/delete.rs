@@ -12,7 +12,7 @@ use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::capped;
-use crate::write::entries::entries_of;
+use crate::write::entries::stored_entries_of;
 use crate::write::find::{Check, DocumentSearch, on_first, open};
 use crate::write::prepare::encoded_id;
 use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target};
@@ -185,13 +185,14 @@ fn commit(target: Target<'_>, turn: Option<OrderTurn<'_>>, batch: Batch<'_>) -> 
 
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) -> Result<()> {
     target.delete_record(batch, key, document);
-    if target.indexes.is_empty() {
-        return Ok(());
-    }
-    // The keys of its entries are computed from the document, as the insert computed them.
-    let drawn = entries_of(target.indexes, stored(key, document)?, encoded_id(key)).map_err(Error::write)?;
-    for entry in drawn.entries {
-        batch.delete(Family::Entries, &entry.key);
+    // The keys of its entries are computed from the document, as the insert computed them. Those of one index are in memory at a
+    // time, beside the batch.
+    for index in target.indexes.iter().enumerate() {
+        let drawn =
+            stored_entries_of([index], stored(key, document)?, encoded_id(key)).map_err(Error::write)?;
+        for entry in drawn.entries {
+            batch.delete(Family::Entries, &entry.key);
+        }
     }
     Ok(())
 }

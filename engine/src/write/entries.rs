@@ -19,7 +19,7 @@ use crate::catalog::indexes::{EntryDetail, Index};
 use crate::error::{Refusal, WriteError};
 use crate::storage::keys::{ID_BYTES, IndexId};
 
-/// The most bytes that the entries of one document may take in all indexes together.
+/// The most bytes that the entries of one document may take in one index, and those in all of them that a write adds for it.
 const ENTRY_BYTES_MAX: usize = 64 << 20;
 
 /// One entry as it is stored.
@@ -62,18 +62,59 @@ pub(crate) struct EntryParts<'a> {
     pub(crate) types: &'a [u8],
 }
 
-/// Computes what a document puts into indexes.
-pub(crate) fn entries_of(
-    indexes: &[Index],
+/// Computes what a document puts into indexes, which are given with their positions. Refuses one that puts too much there.
+pub(crate) fn entries_of<'i>(
+    indexes: impl IntoIterator<Item = (usize, &'i Index)>,
     document: &RawDocument,
     encoded_id: &[u8],
 ) -> Result<Drawn, Refusal> {
-    let mut entries = Vec::with_capacity(indexes.len());
+    draw(indexes, document, encoded_id, Limited::AllIndexes)
+}
+
+/// As [`entries_of`], of a document that is stored. It may have more in all indexes than one that is inserted, since each index that
+/// was made later has added to it; but not more in any of them.
+pub(crate) fn stored_entries_of<'i>(
+    indexes: impl IntoIterator<Item = (usize, &'i Index)>,
+    document: &RawDocument,
+    encoded_id: &[u8],
+) -> Result<Drawn, Refusal> {
+    draw(indexes, document, encoded_id, Limited::EachIndex)
+}
+
+/// Refuses entries that a write adds for one document, if they take more than they may.
+pub(crate) fn check_added(bytes: usize) -> Result<(), Refusal> {
+    if bytes <= ENTRY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(WriteError::boxed(
+        Code::BAD_VALUE,
+        format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
+    ))
+}
+
+/// Where the entries of a document are added up for [`ENTRY_BYTES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limited {
+    AllIndexes,
+    EachIndex,
+}
+
+fn draw<'i>(
+    indexes: impl IntoIterator<Item = (usize, &'i Index)>,
+    document: &RawDocument,
+    encoded_id: &[u8],
+    limited: Limited,
+) -> Result<Drawn, Refusal> {
+    let indexes = indexes.into_iter();
+    let mut entries = Vec::with_capacity(indexes.size_hint().0);
     let mut arrays = NewArrays::new();
     let mut keys = ExtractedKeys::default();
     let mut bytes = 0_usize;
     let mut id_types = None;
-    for (position, index) in indexes.iter().enumerate() {
+    for (position, index) in indexes {
+        if limited == Limited::EachIndex {
+            bytes = 0;
+        }
         keys.clear();
         // Before the keys are drawn: a document outside of a partial index may have any values at its fields.
         if !index.settings.holds(document) {
@@ -103,12 +144,7 @@ pub(crate) fn entries_of(
         bytes = bytes.saturating_add(
             ids + keys.iter().map(|(fields, types)| fields.len() + types.len()).sum::<usize>(),
         );
-        if bytes > ENTRY_BYTES_MAX {
-            return Err(WriteError::boxed(
-                Code::BAD_VALUE,
-                format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
-            ));
-        }
+        check_added(bytes)?;
         entries.extend(keys.iter().map(|(fields, types)| {
             let parts = EntryParts { fields, id: encoded_id, types };
             entry(position, index, parts, &details)

@@ -194,7 +194,7 @@ fn draw(target: Target<'_>, prepared: &Prepared<'_>) -> std::result::Result<Draw
     if target.indexes.is_empty() {
         return Ok(Drawn::default());
     }
-    entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
+    entries_of(target.indexes.iter().enumerate(), prepared.document(), encoded_id(&prepared.record_key))
 }
 
 /// Refuses a document that no collection can store.

@@ -4,6 +4,7 @@
 pub(crate) mod auto_increment;
 pub(crate) mod capped;
 pub(crate) mod change;
+mod changed_fields;
 mod commit;
 mod complete;
 pub(crate) mod convert;

@@ -11,6 +11,7 @@ use std::ops::AddAssign;
 use bson::RawDocumentBuf;
 
 use crate::catalog::capped::OrderTurn;
+use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::metrics::notes;
@@ -20,7 +21,8 @@ use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::capped;
 use crate::write::change::Change;
-use crate::write::entries::{Entry, NewArrays, entries_of};
+use crate::write::changed_fields::ChangedFields;
+use crate::write::entries::{Drawn, Entry, NewArrays, check_added, stored_entries_of};
 use crate::write::find::{Check, DocumentSearch, on_each, on_first};
 use crate::write::prepare::encoded_id;
 use crate::write::unique::{is_unique, taken_entry};
@@ -170,13 +172,14 @@ fn update_found(
         if let Some(turn) = &mut turn {
             capped::resize(&mut turn.state, &current, &new);
         }
-        // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
-        if target.indexes.is_empty() && turn.is_none() {
+        let concerned = concerned(target, key, &current, &new)?;
+        // Without entries to change the latch of the record is all that an update needs, and the commit is a single put.
+        if concerned.is_empty() && turn.is_none() {
             target.commit_changed_record(key, &new)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }
-        let difference = Difference::of(target, key, &current, &new)?;
+        let difference = Difference::of(&concerned, key, &current, &new)?;
         let needed = difference.latches(target, key);
         if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
             // Latches are taken in one global order, so none may be added to those that are held: all are let go and
@@ -231,6 +234,15 @@ fn compute(target: Target<'_>, key: &[u8], wish: &Wish<'_>, current: &[u8]) -> R
     Ok(Computed::Changed { new, shown })
 }
 
+/// The indexes in which the entries of a document may change, with their positions.
+fn concerned<'t>(target: Target<'t>, key: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<(usize, &'t Index)>> {
+    if target.indexes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let changed = ChangedFields::between(stored(key, old)?, stored(key, new)?);
+    Ok(target.indexes.iter().enumerate().filter(|(_, index)| changed.concern(index)).collect())
+}
+
 /// What an update changes in the indexes.
 struct Difference {
     old: Vec<Entry>,
@@ -242,16 +254,19 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(target: Target<'_>, key: &[u8], old: &[u8], new: &[u8]) -> Result<Self> {
+    fn of(indexes: &[(usize, &Index)], key: &[u8], old: &[u8], new: &[u8]) -> Result<Self> {
+        let indexes = || indexes.iter().copied();
         let drawn =
-            |bytes| entries_of(target.indexes, stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
-        let (old, new) = (drawn(old)?.entries, drawn(new)?);
-        let (new, arrays) = (new.entries, new.arrays);
+            |bytes| stored_entries_of(indexes(), stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
+        let Drawn { entries: new, arrays } = drawn(new)?;
+        let old = drawn(old)?.entries;
         // By key alone: a unique key that both documents have needs no latch and no check.
         let keys: HashSet<&[u8]> = old.iter().map(|entry| entry.key.as_slice()).collect();
         let is_added = |entry: &Entry| !keys.contains(entry.key.as_slice());
         let added = new.iter().enumerate().filter(|(_, entry)| is_added(entry)).map(|(position, _)| position);
-        let added = added.collect();
+        let added: Vec<usize> = added.collect();
+        let bytes = added.iter().filter_map(|&position| new.get(position)).map(Entry::bytes).sum();
+        check_added(bytes).map_err(Error::write)?;
         Ok(Self { old, new, added, arrays })
     }
 

@@ -57,7 +57,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 66] = [
+const FIGURES: [Figure; 67] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -90,6 +90,7 @@ const FIGURES: [Figure; 66] = [
     ("sort_top_k", queries::sort_top_k),
     ("update_inc", || queries::update_inc(Opponent::Alike)),
     ("update_best", || queries::update_inc(Opponent::Best)),
+    ("update_3_indexes", queries::update_3_indexes),
     ("window_moving", windows::window_moving),
     ("group_scan", stages::group_scan),
     ("spill_sort", stages::spill_sort),

@@ -1,6 +1,7 @@
 //! Figures of filters, sorts and updates: against code written by hand for the one case, over the same bytes in raw
 //! RocksDB, and of the sort against CairnDB's own scan.
 
+use cairndb::IndexModel;
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use cairndb_benches::documents::mix;
@@ -115,6 +116,21 @@ pub(crate) fn sort_top_k() -> f64 {
 
 pub(crate) fn update_inc(opponent: Opponent) -> f64 {
     let (ours, raw, keys) = loaded(opponent);
+    incremented(&ours, &raw, &keys)
+}
+
+/// As [`update_inc`], with three indexes on other fields.
+pub(crate) fn update_3_indexes() -> f64 {
+    let (ours, raw, keys) = loaded(Opponent::Alike);
+    for field in ["customer", "price", "address.city"] {
+        let model = IndexModel::builder().keys(doc! { field: 1 }).build();
+        ours.orders().create_index(model).run().expect("an index");
+    }
+    incremented(&ours, &raw, &keys)
+}
+
+/// One update of each document, by its id, against reading and writing it.
+fn incremented(ours: &Ours, raw: &Raw, keys: &[(ObjectId, Vec<u8>)]) -> f64 {
     let orders = ours.orders();
     speed_ratio(
         || {
@@ -131,7 +147,7 @@ pub(crate) fn update_inc(opponent: Opponent) -> f64 {
         || {
             time(|| {
                 let family = raw.records();
-                for (_, key) in &keys {
+                for (_, key) in keys {
                     let value = raw.db().get_cf(family, key).expect("read").expect("a record");
                     raw.db().put_cf_opt(family, key, value, &raw.writes).expect("written");
                 }

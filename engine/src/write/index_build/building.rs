@@ -39,8 +39,8 @@ impl Building<'_> {
 
     /// The entries of a document in the index. Arrays that they come from are known from now on.
     pub(super) fn draw(&self, document: &RawDocument, encoded_id: &[u8]) -> Result<Vec<Entry>> {
-        let index = std::slice::from_ref(&self.build.index);
-        let drawn = entries_of(index, document, encoded_id).map_err(|refusal| self.failed(&refusal))?;
+        let drawn = entries_of([(0, &self.build.index)], document, encoded_id);
+        let drawn = drawn.map_err(|refusal| self.failed(&refusal))?;
         for (_, found) in &drawn.arrays {
             self.know_arrays(found);
         }
