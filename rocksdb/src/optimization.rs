@@ -1,7 +1,6 @@
 //! Flags that let the compiler make faster code of the crate's sources and commands, which mean what they meant. The crate
 //! compiles for any use; here it is known that all of RocksDB is one archive, which is linked into one program.
 
-use std::path::Path;
 use std::process::Stdio;
 
 use crate::compiler::Tool;
@@ -30,7 +29,7 @@ pub(crate) fn optimize(sources: &mut [Source], flags: &[&str]) {
 fn knows(compiler: &Tool, flag: &str) -> bool {
     // Some compilers only warn of what they do not know.
     let mut command = compiler.command();
-    command.args(["-Werror", flag, "-fsyntax-only", "-x", "c++"]).arg(Path::new("/dev/null"));
+    command.args(["-Werror", flag, "-fsyntax-only", "-x", "c++", "/dev/null"]);
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
