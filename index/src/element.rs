@@ -16,6 +16,8 @@ use bson::{
 use serde::de::value::BorrowedBytesDeserializer;
 use serde::{Deserialize, de};
 
+use crate::words::zero_position;
+
 /// Where a document's first element starts: after the length.
 const FIRST_ELEMENT: usize = 4;
 
@@ -83,8 +85,22 @@ pub struct Element<'a> {
     pub value: &'a [u8],
 }
 
-/// The elements of a document that [`validate`](crate::validate::validate) accepted, in stored order. On
-/// malformed bytes the iterator ends early.
+/// The elements of a document, in stored order. On malformed bytes the walk ends early.
+///
+/// ```
+/// let document = bson::rawdoc! { "a": 1, "b": 2, "a": 3 };
+/// let mut elements = cairndb_index::element::elements(document.as_bytes());
+/// assert_eq!(elements.next().map(|element| element.name), Some(&b"a"[..]));
+/// assert!(elements.named(b"a").is_some() && elements.named(b"a").is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    document: &'a [u8],
+    /// Where the type byte of the next one is.
+    next: usize,
+}
+
+/// The elements of a document that [`validate`](crate::validate::validate) accepted.
 ///
 /// ```
 /// let document = bson::rawdoc! { "a": 1, "b": "text" };
@@ -92,14 +108,52 @@ pub struct Element<'a> {
 ///     cairndb_index::element::elements(document.as_bytes()).map(|element| element.name).collect();
 /// assert_eq!(names, [b"a", b"b"]);
 /// ```
-pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
-    let mut start = FIRST_ELEMENT;
-    std::iter::from_fn(move || {
+#[inline]
+pub fn elements(document: &[u8]) -> Elements<'_> {
+    Elements { document, next: FIRST_ELEMENT }
+}
+
+impl<'a> Elements<'a> {
+    /// Goes on after the next element of that name, and returns it. If there is none, the walk stays where it is.
+    ///
+    /// ```
+    /// let document = bson::rawdoc! { "a": 1, "b": 2 };
+    /// let mut elements = cairndb_index::element::elements(document.as_bytes());
+    /// assert!(elements.named(b"b").is_some());
+    /// assert!(elements.next().is_none());
+    /// ```
+    #[inline]
+    pub fn named(&mut self, name: &[u8]) -> Option<Element<'a>> {
+        let (start, _value) = find(self.document, self.next, name)?;
+        let found = element_at(self.document, start)?;
+        self.next = start + found.whole.len();
+        Some(found)
+    }
+
+    /// Whether all elements were walked: what is left is the zero byte that closes the document. After the last
+    /// element `false` means that the bytes are malformed.
+    ///
+    /// ```
+    /// let document = bson::rawdoc! { "a": 1 };
+    /// let mut elements = cairndb_index::element::elements(document.as_bytes());
+    /// assert!(!elements.is_at_end());
+    /// assert!(elements.by_ref().count() == 1 && elements.is_at_end());
+    /// ```
+    pub fn is_at_end(&self) -> bool {
+        self.next + 1 == self.document.len()
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
         // The document's closing zero byte is no type, so the walk ends there.
-        let element = element_at(document, start)?;
-        start += element.whole.len();
+        let element = element_at(self.document, self.next)?;
+        self.next += element.whole.len();
         Some(element)
-    })
+    }
 }
 
 /// The element whose type byte is at `offset` in the bytes of a document. Returns `None` at the document's end, and for what is
@@ -117,7 +171,7 @@ pub fn element_at(document: &[u8], offset: usize) -> Option<Element<'_>> {
     let rest = document.get(offset..)?;
     let (&type_byte, after_kind) = rest.split_first()?;
     let kind = ElementType::from(type_byte)?;
-    let name = after_kind.get(..name_len(after_kind)?)?;
+    let name = after_kind.get(..zero_position(after_kind)?)?;
     let after_name = after_kind.get(name.len() + 1..)?;
     let value = after_name.get(..value_bytes(type_byte, after_name)?)?;
     // Two more than name and value: the type byte, and the zero byte after the name.
@@ -148,42 +202,29 @@ impl<'a> Element<'a> {
 #[inline]
 pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     let bytes = document.as_bytes();
-    let mut start = FIRST_ELEMENT;
+    let (start, value) = find(bytes, FIRST_ELEMENT, name.as_bytes())?;
+    build(ElementType::from(*bytes.get(start)?)?, value).or_else(|| value_by_walk(document, start))
+}
+
+/// Where the first element called `name` begins, not before `start`, and the bytes from its value on.
+#[inline]
+fn find<'a>(document: &'a [u8], mut start: usize, name: &[u8]) -> Option<(usize, &'a [u8])> {
     // Most names differ in their first byte: one comparison there saves comparing whole names. An empty name
     // is found by its zero byte.
-    let first = name.bytes().next().unwrap_or_default();
+    let first = name.first().copied().unwrap_or_default();
     loop {
-        let (&type_byte, after_kind) = bytes.get(start..)?.split_first()?;
-        let is_match = *after_kind.first()? == first
-            && matches!(after_kind.strip_prefix(name.as_bytes()), Some([0, ..]));
-        let name_len = if is_match { name.len() } else { name_len(after_kind)? };
+        let (&type_byte, after_kind) = document.get(start..)?.split_first()?;
+        let is_match =
+            *after_kind.first()? == first && matches!(after_kind.strip_prefix(name), Some([0, ..]));
+        let name_len = if is_match { name.len() } else { zero_position(after_kind)? };
         // One more than the name: its zero byte.
         let value = after_kind.get(name_len + 1..)?;
         if is_match {
-            return build(ElementType::from(type_byte)?, value).or_else(|| value_by_walk(document, start));
+            return Some((start, value));
         }
         // Two more: the type byte, and the zero byte after the name.
         start += name_len + 2 + value_bytes(type_byte, value)?;
     }
-}
-
-/// How many bytes a name at the front of `bytes` has, without its zero byte. Most names end within eight bytes, which are looked
-/// at in one step.
-#[inline]
-fn name_len(bytes: &[u8]) -> Option<usize> {
-    const LOW_BITS: u64 = u64::from_le_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
-    // The subtraction sets the highest bit of a byte that is zero. It also may set that of a byte that had it
-    // already, which the second factor takes out.
-    if let Some(word) = bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk)) {
-        // The lowest of these bits is that of the first byte that is zero; above it there may be others.
-        let zeros = word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS;
-        if zeros != 0 {
-            return usize::try_from(zeros.trailing_zeros() / u8::BITS).ok();
-        }
-    }
-    // A longer name, or one near the end of the document.
-    bytes.iter().position(|byte| *byte == 0)
 }
 
 /// The value of the element whose type byte is at `offset` in the bytes of a well-formed document.
@@ -196,7 +237,7 @@ fn name_len(bytes: &[u8]) -> Option<usize> {
 /// ```
 pub fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
     let (kind, after_kind) = document.as_bytes().get(offset..)?.split_first()?;
-    let value = after_kind.get(after_kind.iter().position(|byte| *byte == 0)? + 1..)?;
+    let value = after_kind.get(zero_position(after_kind)? + 1..)?;
     build(ElementType::from(*kind)?, value).or_else(|| value_by_walk(document, offset))
 }
 
@@ -300,7 +341,7 @@ fn string(bytes: &[u8]) -> Option<&str> {
 }
 
 fn cstring(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let (text, rest) = bytes.split_at_checked(bytes.iter().position(|byte| *byte == 0)?)?;
+    let (text, rest) = bytes.split_at_checked(zero_position(bytes)?)?;
     Some((str::from_utf8(text).ok()?, rest.get(1..)?))
 }
 
@@ -322,14 +363,20 @@ fn binary(bytes: &[u8]) -> Option<RawBsonRef<'_>> {
 mod tests {
     use super::*;
     use crate::proptest_support::any_value;
-    use bson::{Document, RawDocumentBuf};
+    use bson::raw::CString;
+    use bson::{Document, RawBson, RawDocumentBuf};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::Index;
 
+    /// Names of which few differ, some longer than the eight bytes that are looked at in one step.
+    fn any_name() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-c]{0,2}", "[ab]{6,9}", "aaaaaaaa[ab]{0,2}"]
+    }
+
     proptest! {
         #[test]
-        fn a_field_is_the_one_that_bson_finds(fields in vec(("[a-c]{0,2}", any_value()), 0..6), name in "[a-c]{0,2}") {
+        fn a_field_is_the_one_that_bson_finds(fields in vec((any_name(), any_value()), 0..6), name in any_name()) {
             let stored = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
             for name in stored.iter().map(|field| field.unwrap().0.as_str()).chain([name.as_str()]) {
                 // Bytes tell NaNs and zeros apart, which comparing the values does not.
@@ -340,7 +387,7 @@ mod tests {
         }
 
         #[test]
-        fn elements_are_those_that_bson_finds(fields in vec(("[a-c]{0,2}", any_value()), 0..6)) {
+        fn elements_are_those_that_bson_finds(fields in vec((any_name(), any_value()), 0..6)) {
             let stored = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
             let mut walked = elements(stored.as_bytes());
             let mut whole = Vec::new();
@@ -356,15 +403,30 @@ mod tests {
                 prop_assert_eq!(read, (!is_pointer).then(|| format!("{value:?}")));
                 whole.extend_from_slice(found.whole);
             }
-            prop_assert!(walked.next().is_none());
+            prop_assert!(walked.next().is_none() && walked.is_at_end());
             prop_assert_eq!(&whole[..], &stored.as_bytes()[4..stored.as_bytes().len() - 1]);
         }
 
         #[test]
+        fn named_elements_are_all_of_that_name(fields in vec((any_name(), any_value()), 0..6), name in any_name()) {
+            let mut stored = RawDocumentBuf::new();
+            for (field, value) in &fields {
+                let name = CString::try_from(field.as_str()).unwrap();
+                stored.append(name, RawBson::try_from(value.clone()).unwrap());
+            }
+            let mut walk = elements(stored.as_bytes());
+            let named = std::iter::from_fn(|| walk.named(name.as_bytes()));
+            let all = elements(stored.as_bytes()).filter(|element| element.name == name.as_bytes());
+            // Equal elements are told apart by where they are.
+            let place = |element: Element<'_>| element.whole.as_ptr_range();
+            prop_assert_eq!(named.map(place).collect::<Vec<_>>(), all.map(place).collect::<Vec<_>>());
+        }
+
+        #[test]
         fn malformed_documents_give_a_value_or_nothing(
-            fields in vec(("[a-c]{0,2}", any_value()), 1..4),
+            fields in vec((any_name(), any_value()), 1..4),
             changes in vec((any::<Index>(), any::<u8>()), 1..4),
-            name in "[a-c]{0,2}",
+            name in any_name(),
         ) {
             let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
             let inside = bytes.len() - 5;
@@ -378,6 +440,8 @@ mod tests {
                 let _ = field(stored, &name);
             }
             prop_assert!(elements(&bytes).count() <= bytes.len());
+            let mut walk = elements(&bytes);
+            prop_assert!(std::iter::from_fn(|| walk.named(name.as_bytes())).count() <= bytes.len());
         }
     }
 }

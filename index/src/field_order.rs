@@ -121,10 +121,10 @@ fn place(document: &[u8], path: &str) -> Result<Option<usize>, Repeated> {
     let mut last = None;
     while let Some(path) = rest {
         let (name, below) = path::split(path);
-        let mut named = elements(object).filter(|element| element.name == name.as_bytes());
-        let Some(found) = named.next() else { break };
+        let mut elements = elements(object);
+        let Some(found) = elements.named(name.as_bytes()) else { break };
         // All elements are looked at, because a second one of the name may be anywhere.
-        if named.next().is_some() {
+        if elements.named(name.as_bytes()).is_some() {
             return Err(Repeated);
         }
         last = Some(found.value.as_ptr().addr());

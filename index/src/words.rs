@@ -38,6 +38,19 @@ fn short_name_end(word: [u8; 8]) -> Option<usize> {
     (zeros != 0 && word & before & HIGHS == 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
+/// The position of the first zero byte. Returns `None` if there is none.
+#[inline]
+pub(crate) fn zero_position(bytes: &[u8]) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (position, word) in words.iter().enumerate() {
+        let zeros = zero_bytes(u64::from_le_bytes(*word));
+        if zeros != 0 {
+            return Some(8 * position + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|byte| *byte == 0).map(|position| 8 * words.len() + position)
+}
+
 /// Marks zero bytes by their highest bits. The lowest mark is right; a mark above it may be false.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
@@ -80,6 +93,22 @@ mod tests {
                 assert_eq!(name_end(&name), expected);
                 let followed = [name.as_slice(), b"\0", &[0xff; 9]].concat();
                 assert_eq!(name_end(&followed), expected, "{followed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_zero_byte_is_found_at_every_place() {
+        for length in 0..40 {
+            // Bytes that differ from zero in one bit each, and both after a zero byte.
+            let bytes: Vec<u8> = (0..length).map(|place| [0x01, 0x80, 0xff][place % 3]).collect();
+            assert_eq!(zero_position(&bytes), None);
+            for place in 0..length {
+                let mut bytes = bytes.clone();
+                bytes[place] = 0;
+                assert_eq!(zero_position(&bytes), Some(place), "{bytes:?}");
+                bytes[length - 1] = 0;
+                assert_eq!(zero_position(&bytes), Some(place), "{bytes:?}");
             }
         }
     }

@@ -118,20 +118,14 @@ impl Recorder {
             return 0;
         }
         (self.block_reads.begin)();
-        self.now()
+        self.clock.raw()
     }
 
     pub(crate) fn spans(&self) -> Option<&Spans> {
         self.spans.as_ref()
     }
 
-    /// The time, for [`since`](Self::since).
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        self.clock.raw()
-    }
-
-    /// How many nanoseconds are over since a time of [`now`](Self::now).
+    /// How many nanoseconds are over since a time of [`begin`](Self::begin).
     #[inline]
     pub(crate) fn since(&self, start: u64) -> u64 {
         self.clock.delta_as_nanos(start, self.clock.raw())

@@ -62,17 +62,36 @@ impl LatchSet {
         self.words.iter().all(|&word| word == 0)
     }
 
-    fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    /// The stripes, ascending.
+    fn stripes(&self) -> Stripes<'_> {
+        let [word, rest @ ..] = &self.words;
+        Stripes { word: *word, rest, first: 0 }
     }
+}
 
-    fn stripes(&self) -> impl Iterator<Item = usize> {
-        self.words.iter().enumerate().flat_map(|(position, &word)| {
-            // `rest & (rest - 1)` clears the lowest bit, so the cost is one step for each stripe, not for each bit.
-            let lowest_removed = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
-            std::iter::successors(Some(word).filter(|&word| word != 0), lowest_removed)
-                .map(move |rest| position * 64 + rest.trailing_zeros() as usize)
-        })
+/// The stripes of a set that are left.
+struct Stripes<'s> {
+    /// The bits that are left of a word, and the words after it.
+    word: u64,
+    rest: &'s [u64],
+    /// The stripe of that word's lowest bit.
+    first: usize,
+}
+
+impl Iterator for Stripes<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        // Most words of most sets are empty: a write has a few keys.
+        while self.word == 0 {
+            let (word, rest) = self.rest.split_first()?;
+            (self.word, self.rest) = (*word, rest);
+            self.first += 64;
+        }
+        let lowest = self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        Some(self.first + lowest)
     }
 }
 
@@ -100,12 +119,12 @@ impl Latches {
         operation: &OperationContext,
     ) -> Result<Latched<'_>, Interruption> {
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
-        let mut others = Vec::with_capacity(set.len());
-        for stripe in set.stripes().filter_map(|stripe| self.stripes.get(stripe)) {
-            // If one is not to be had, those before it are let go.
-            others.push(self.lock_stripe(stripe, operation)?);
-        }
-        Ok(Latched { _first: None, _others: others })
+        let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
+        let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
+        // If one is not to be had, those before it are let go.
+        let first = locked.next().transpose()?;
+        let others = locked.collect::<Result<_, _>>()?;
+        Ok(Latched { _first: first, _others: others })
     }
 
     /// Waits for all latches. While they are held, no write is between its commit and the update of memory that follows.

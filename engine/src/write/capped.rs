@@ -288,7 +288,8 @@ impl<'a, 'b> Insertion<'a, 'b> {
         if self.staged.front().is_some_and(|(position, _)| *position == first)
             && let Some((_, Candidate { prepared, drawn, .. })) = self.staged.pop_front()
         {
-            self.stage_oldest(&prepared.record_key, prepared.bytes, &drawn.entries);
+            self.stage_removed(&drawn.entries);
+            self.stage_oldest(&prepared.record_key, prepared.bytes);
             return Ok(());
         }
         // A look-up and no scan: before the first position lie the deletions of all earlier ones.
@@ -302,34 +303,45 @@ impl<'a, 'b> Insertion<'a, 'b> {
             let reason = "the position of a capped collection names a document that does not exist";
             return Err(Error::corruption(Family::Entries.name(), &order.position_key(first), reason));
         };
-        // Computed from the document, as its insert computed them.
-        let indexes = self.target.indexes.iter().enumerate();
-        let drawn = stored_entries_of(indexes, stored(&key, &document)?, &id).map_err(Error::write)?;
-        self.stage_oldest(&key, &document, &drawn.entries);
+        // Computed from the document, as its insert computed them, and index by index: those of all indexes together may take
+        // much memory.
+        for index in self.target.indexes.iter().enumerate() {
+            let drawn = stored_entries_of([index], stored(&key, &document)?, &id).map_err(Error::write)?;
+            self.stage_removed(&drawn.entries);
+        }
+        self.stage_oldest(&key, &document);
         Ok(())
     }
 
-    /// Stages the removal of the document at the first position.
-    fn stage_oldest(&mut self, key: &[u8], document: &[u8], entries: &[Entry]) {
-        let (order, position) = (self.turn.id(), self.turn.state.first);
-        let target = self.target;
-        target.delete_record(&mut self.batch, key, document);
+    /// Stages the removal of entries of the document at the first position.
+    fn stage_removed(&mut self, entries: &[Entry]) {
         for entry in entries {
             self.batch.delete(Family::Entries, &entry.key);
         }
+        for entry in unique_entries(self.target, entries) {
+            self.note_removed(&entry.key);
+        }
+    }
+
+    /// Stages the removal of the document at the first position, without its entries.
+    fn stage_oldest(&mut self, key: &[u8], document: &[u8]) {
+        let (order, position) = (self.turn.id(), self.turn.state.first);
+        self.target.delete_record(&mut self.batch, key, document);
         self.batch.delete(Family::Entries, &order.position_key(position));
         self.batch.delete(Family::Entries, &order.document_key(encoded_id(key)));
-        let unique = unique_entries(target, entries).map(|entry| entry.key.as_slice());
-        for key in std::iter::once(key).chain(unique) {
-            self.added.remove(key);
-            self.removed.insert(key.to_vec());
-        }
+        self.note_removed(key);
         let state = &mut self.turn.state;
         state.first = position + 1;
         state.documents = state.documents.saturating_sub(1);
         state.bytes = state.bytes.saturating_sub(document.len() as u64);
         self.turn.make_room_below(position + 1);
         self.change -= 1;
+    }
+
+    /// Notes that a key is not taken any more.
+    fn note_removed(&mut self, key: &[u8]) {
+        self.added.remove(key);
+        self.removed.insert(key.to_vec());
     }
 
     /// The lowest position above `position` that a document has.

@@ -2,12 +2,10 @@
 //! the record is written alone.
 
 use bson::RawDocument;
-use index::element::{Element, element_at};
+use index::element::elements;
 
 use crate::catalog::indexes::Index;
 
-/// Where a document's first element starts: after the length.
-const FIRST_ELEMENT: usize = 4;
 /// How many fields may have changed, or may be in another place. The name of each is compared with each field of each index, so where
 /// there are more, all indexes are looked at.
 const NAMES_MAX: usize = 64;
@@ -23,7 +21,7 @@ pub(super) struct ChangedFields<'d> {
 
 impl<'d> ChangedFields<'d> {
     pub(super) fn between(old: &'d RawDocument, new: &'d RawDocument) -> Self {
-        let (mut left, mut right) = (Elements::of(old), Elements::of(new));
+        let (mut left, mut right) = (elements(old.as_bytes()), elements(new.as_bytes()));
         let mut names = Vec::new();
         loop {
             match (left.next(), right.next()) {
@@ -60,34 +58,6 @@ impl<'d> ChangedFields<'d> {
         // The filter of a partial index may have any fields. What counts is whether it holds.
         index.spec.fields().iter().any(|field| is_changed(field.path.first()))
             || index.settings.holds(self.old) != index.settings.holds(self.new)
-    }
-}
-
-/// The elements of a document.
-struct Elements<'d> {
-    bytes: &'d [u8],
-    next: usize,
-}
-
-impl<'d> Elements<'d> {
-    fn of(document: &'d RawDocument) -> Self {
-        Self { bytes: document.as_bytes(), next: FIRST_ELEMENT }
-    }
-
-    /// Whether all elements were walked: what is left is the zero byte that closes the document.
-    fn is_at_end(&self) -> bool {
-        self.next + 1 == self.bytes.len()
-    }
-}
-
-impl<'d> Iterator for Elements<'d> {
-    type Item = Element<'d>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Element<'d>> {
-        let element = element_at(self.bytes, self.next)?;
-        self.next += element.whole.len();
-        Some(element)
     }
 }
 
