@@ -24,6 +24,12 @@ impl Fixture {
     /// The store that `fill` leaves behind.
     #[track_caller]
     pub(crate) fn filled(fill: impl FnOnce(&Client)) -> Self {
+        Self::with_fault(PlantedFault::None, fill)
+    }
+
+    /// The same with a fault.
+    #[track_caller]
+    pub(crate) fn with_fault(fault: PlantedFault, fill: impl FnOnce(&Client)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("db");
         let client = Client::open(&path).expect("made");
@@ -39,7 +45,7 @@ impl Fixture {
             spilling: SpillOptions::default(),
             durability: Durability::default(),
             witness: true,
-            fault: PlantedFault::None,
+            fault,
         };
         let shared =
             Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF).expect("opened");

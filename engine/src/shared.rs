@@ -214,12 +214,14 @@ impl Engine {
     fn close(&self) -> Result<()> {
         // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
         let closed = self.store.close(|database| self.catalog.save(&self.store, database));
-        // Readers that wait learn that the store is closed.
-        self.catalog
-            .collections()
-            .iter()
-            .filter_map(|state| state.order().cloned())
-            .for_each(|order| order.wake());
+        for state in self.catalog.collections() {
+            // Readers that wait learn that the store is closed.
+            if let Some(order) = state.order() {
+                order.wake();
+            }
+            // Handles may outlive the store, and filters of keys have memory of its block cache.
+            state.forget_keys(&state.definition());
+        }
         // Even if nothing could be written: the values left in blocks must not be handed out any more.
         self.catalog.sequences.all().iter().for_each(|state| state.sequence.retire());
         closed

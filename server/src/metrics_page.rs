@@ -217,6 +217,7 @@ impl Numbers {
         page.gauge("record_cache_bytes", "the memory of records kept", storage.record_cache_bytes)?;
         page.counter("record_cache_hits", "look-ups that found one there", storage.record_cache_hits)?;
         page.counter("record_cache_misses", "look-ups that did not", storage.record_cache_misses)?;
+        page.gauge("key_filter_bytes", "the memory of filters of new ids", storage.key_filter_bytes)?;
         page.gauge("table_bytes", "live table files", storage.table_bytes)?;
         page.gauge("table_files", "how many live table files there are", storage.table_files)?;
         let ended = storage.flushes_and_compactions;

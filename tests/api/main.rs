@@ -62,6 +62,7 @@ mod open;
 mod pipeline_writes;
 mod plan_choice;
 mod quota;
+mod random_ids;
 mod read_views;
 mod recovery;
 mod refusals;

@@ -12,6 +12,7 @@ const TIMING: &str = include_str!("../../engine/src/metrics/timing.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
 const METRICS: &str = include_str!("metrics.rs");
 const QUOTA: &str = include_str!("quota.rs");
+const RANDOM_IDS: &str = include_str!("random_ids.rs");
 const SCRUB: &str = include_str!("scrub.rs");
 const SPILLING: &str = include_str!("spilling.rs");
 
@@ -50,6 +51,11 @@ const READ_BY: &[(&str, &str, &str)] = &[
     ("storage.recordCacheBytes", METRICS, "documents_that_are_looked_up_again_are_kept"),
     ("storage.recordCacheHits", METRICS, "documents_that_are_looked_up_again_are_kept"),
     ("storage.recordCacheMisses", METRICS, "documents_that_are_looked_up_again_are_kept"),
+    (
+        "storage.keyFilterBytes",
+        RANDOM_IDS,
+        "a_collection_under_another_name_knows_its_ids_and_an_empty_one_gives_the_memory_back",
+    ),
     ("storage.tableBytes", GAUGES, "flushes_and_compactions_are_counted_and_what_they_leave_to_do"),
     ("storage.tableFiles", GAUGES, "flushes_and_compactions_are_counted_and_what_they_leave_to_do"),
     (

@@ -42,8 +42,9 @@ impl Catalog {
             // What documents have had in the index says nothing about those to come.
             let arrays = Arc::new(IndexArrays::none(index.spec.fields().len()));
             let uses = Arc::new(IndexUses::starting_now());
-            let id = IndexId(next.id);
-            indexes.push(Index { id, detail: EntryDetail::Whole, arrays, uses, ..index.clone() });
+            let (id, given_keys) = (IndexId(next.id), Arc::default());
+            let detail = EntryDetail::Whole;
+            indexes.push(Index { id, detail, arrays, uses, given_keys, ..index.clone() });
             next.id = following_id(next.id)?;
         }
         let mut batch = Batch::new(storage.database);

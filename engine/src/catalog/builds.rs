@@ -261,7 +261,11 @@ mod tests {
         let (settings, uses) = (IndexSettings::default(), Arc::new(IndexUses::starting_now()));
         let name = "a_1".to_owned();
         let detail = EntryDetail::Whole;
-        Build::new(Index { id: IndexId(8), name, spec, detail, settings, arrays, uses }, IndexId(7))
+        let given_keys = Arc::default();
+        Build::new(
+            Index { id: IndexId(8), name, spec, detail, settings, arrays, uses, given_keys },
+            IndexId(7),
+        )
     }
 
     #[test]

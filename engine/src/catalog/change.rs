@@ -137,6 +137,8 @@ impl Catalog {
             collection.end(|| end_sequences(&fields, Box::new(commit)))?;
             self.forget(&fields);
             self.remove(namespace);
+            // Handles may keep the state for long, and filters of keys are large.
+            collection.forget_keys(&alone);
             return Ok(true);
         }
     }

@@ -1,5 +1,5 @@
-//! A collection in memory: its id, its indexes and auto-increment fields behind a gate, the bound of its
-//! record keys, and its counter of documents.
+//! A collection in memory: its id, its indexes and auto-increment fields behind a gate, the record keys that it was
+//! given, and its counter of documents.
 //!
 //! A writer holds the gate shared, from before it looks at the indexes until its commit returns. A change of
 //! the indexes or the fields, a drop and a rename hold it exclusively. So no write misses an index, and no
@@ -18,6 +18,7 @@ use index::collation::Collation;
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::capped::{Capped, InsertionOrder};
 use crate::catalog::clustered::Clustered;
+use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
@@ -42,7 +43,7 @@ pub(crate) struct CollectionState {
     /// Held while the catalog entry is written with new arrays, until the commit: each entry must contain the
     /// arrays of the entries before it.
     pub(crate) noting_arrays: Mutex<()>,
-    pub(crate) key_bound: KeyBound,
+    pub(crate) given_keys: Arc<GivenKeys>,
     pub(crate) count: DocumentCount,
     /// The indexes that are being built. They are in neither list above.
     pub(crate) builds: Builds,
@@ -68,25 +69,6 @@ pub(crate) struct Definition {
 /// What was announced to the readers of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changes(u64);
-
-/// Whether a record key can be stored already, as far as the bound tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absence {
-    /// The key is above the bound: it is neither stored nor in a batch that is not committed yet.
-    Proven,
-    /// Only a lookup can tell.
-    Unproven,
-}
-
-/// The highest record key that was ever written to a collection. A key above it needs no uniqueness check.
-///
-/// The bound is raised before a write is committed and never lowered. So it also covers writes that are not
-/// committed yet, and stays right if one of them fails.
-#[derive(Default)]
-pub(crate) struct KeyBound {
-    /// `None` until the last stored key was read.
-    highest: Mutex<Option<Vec<u8>>>,
-}
 
 /// The number of documents, once it is known.
 ///
@@ -120,7 +102,7 @@ impl CollectionState {
             gate: ShardedLock::new(definition),
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
-            key_bound: KeyBound::default(),
+            given_keys: Arc::default(),
             count: DocumentCount::default(),
             builds: Builds::default(),
         }
@@ -244,6 +226,12 @@ impl CollectionState {
         committed
     }
 
+    /// Forgets which keys the collection and its indexes were given. The caller makes sure that no write runs.
+    pub(crate) fn forget_keys(&self, definition: &Definition) {
+        self.given_keys.forget();
+        definition.indexes.iter().for_each(|index| index.given_keys.forget());
+    }
+
     /// The state of the collection under another name. The caller retires the old state under its gate.
     pub(crate) fn renamed(&self, namespace: Namespace, definition: &Definition) -> Self {
         Self {
@@ -255,7 +243,7 @@ impl CollectionState {
             // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
-            key_bound: KeyBound { highest: Mutex::new(self.key_bound.highest.lock().clone()) },
+            given_keys: Arc::clone(&self.given_keys),
             count: self.count.moved(),
             builds: Builds::default(),
             order: once(self.order().cloned()),
@@ -335,47 +323,6 @@ impl Definition {
     }
 }
 
-impl KeyBound {
-    /// Forgets the bound; the next write reads it again. The caller makes sure that no write runs.
-    pub(crate) fn forget(&self) {
-        *self.highest.lock() = None;
-    }
-
-    /// Raises the bound to `key`, whose latch the caller holds, and tells whether the key needs a lookup.
-    /// `last_stored` reads the last stored key, on first use.
-    pub(crate) fn raise(
-        &self,
-        key: &[u8],
-        last_stored: impl FnOnce() -> Result<Option<Vec<u8>>>,
-    ) -> Result<Absence> {
-        let mut highest = self.highest.lock();
-        // Read under the lock. Otherwise the stored key could replace a bound that another write has raised
-        // meanwhile.
-        let bound = match highest.as_mut() {
-            Some(bound) => bound,
-            None => highest.insert(last_stored()?.unwrap_or_default()),
-        };
-        if key <= bound.as_slice() {
-            return Ok(Absence::Unproven);
-        }
-        bound.clear();
-        bound.extend_from_slice(key);
-        Ok(Absence::Proven)
-    }
-
-    /// Raises the bound over a whole batch of ascending keys, if all are above it: then none of them is
-    /// stored.
-    ///
-    /// Returns `false` and changes nothing if a key is not above the bound, or if the bound was not read yet.
-    pub(crate) fn raise_over(&self, first: &[u8], last: &[u8]) -> bool {
-        let mut highest = self.highest.lock();
-        let Some(bound) = highest.as_mut().filter(|bound| first > bound.as_slice()) else { return false };
-        bound.clear();
-        bound.extend_from_slice(last);
-        true
-    }
-}
-
 impl DocumentCount {
     /// The number of documents. Returns `None` if it is not known yet.
     pub(crate) fn known(&self) -> Option<u64> {
@@ -451,38 +398,6 @@ impl DocumentCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_keys_beyond_every_admitted_one_are_proven_absent() {
-        let bound = KeyBound::default();
-        let raise = |key: &[u8]| bound.raise(key, || Ok(Some(vec![5]))).expect("admitted");
-        assert_eq!(raise(&[5]), Absence::Unproven);
-        assert_eq!(raise(&[5, 0]), Absence::Proven);
-        assert_eq!(raise(&[5, 0]), Absence::Unproven);
-        assert_eq!(raise(&[9]), Absence::Proven);
-        assert_eq!(raise(&[7]), Absence::Unproven);
-    }
-
-    #[test]
-    fn a_batch_beyond_the_bound_is_admitted_as_a_whole_or_not_at_all() {
-        let bound = KeyBound::default();
-        assert!(!bound.raise_over(&[6], &[9]), "the bound is not known yet");
-        let raise = |key: &[u8]| bound.raise(key, || Ok(Some(vec![5]))).expect("admitted");
-        assert_eq!(raise(&[6]), Absence::Proven);
-        assert!(!bound.raise_over(&[6], &[9]));
-        assert_eq!(raise(&[7]), Absence::Proven);
-        assert!(bound.raise_over(&[8], &[20]));
-        assert_eq!(raise(&[15]), Absence::Unproven);
-        assert_eq!(raise(&[21]), Absence::Proven);
-    }
-
-    #[test]
-    fn a_failed_read_of_the_last_key_admits_nothing() {
-        let bound = KeyBound::default();
-        let failed = bound.raise(&[9], || Err(crate::error::Error::invalid_argument("unreadable")));
-        assert!(failed.is_err());
-        assert_eq!(bound.raise(&[9], || Ok(Some(vec![9]))).expect("admitted"), Absence::Unproven);
-    }
 
     #[test]
     fn what_is_written_during_a_count_is_added_to_it() {

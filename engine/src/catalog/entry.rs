@@ -360,6 +360,7 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         settings,
         arrays: Arc::new(IndexArrays::of(arrays)),
         uses: Arc::new(IndexUses::starting_now()),
+        given_keys: Arc::default(),
     })
 }
 
@@ -433,6 +434,7 @@ mod tests {
             detail: EntryDetail::Whole,
             settings: IndexSettings::default(),
             uses: Arc::new(IndexUses::starting_now()),
+            given_keys: Arc::default(),
         };
         let mut entry =
             entry_of(&encode(&namespace(), &Definition::of_indexes(vec![index])).expect("encoded"));

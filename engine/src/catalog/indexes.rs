@@ -8,6 +8,7 @@ use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
 
+use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_collation};
 use crate::storage::keys::IndexId;
@@ -46,6 +47,8 @@ pub(crate) struct Index {
     pub(crate) arrays: Arc<IndexArrays>,
     /// Shared in the same way.
     pub(crate) uses: Arc<IndexUses>,
+    /// Its keys, if it is a unique one. Shared in the same way.
+    pub(crate) given_keys: Arc<GivenKeys>,
 }
 
 impl Index {

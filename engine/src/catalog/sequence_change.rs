@@ -260,9 +260,8 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     publish_all(changing, storage);
     // What builds have read is gone. They wait for the gate before they end, so none ends without knowing.
     collection.builds.end(BuildEnd::Truncated, |_| true);
-    // After the commit: keys below the old bound are free again, and lookups for them would cost every
-    // insert.
-    collection.key_bound.forget();
+    // After the commit: all keys are free again, and lookups for them would cost every insert.
+    collection.forget_keys(&definition);
     Ok(Some(documents))
 }
 

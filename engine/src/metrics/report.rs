@@ -202,6 +202,9 @@ pub struct StorageMetrics {
     pub record_cache_hits: u64,
     /// How many look-ups of one record did not.
     pub record_cache_misses: u64,
+    /// The bytes of the filters that prove most new `_id`s and unique values absent, without a look-up. They are part of the
+    /// cache's share of the memory budget: `cache_capacity_bytes` is without them.
+    pub key_filter_bytes: u64,
     /// The bytes of the live table files.
     pub table_bytes: u64,
     /// How many live table files there are.

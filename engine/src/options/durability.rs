@@ -251,6 +251,8 @@ pub enum PlantedFault {
     CopiesKeptLate,
     /// With delayed durability, buffered commits are acknowledged before the operating system has them.
     WritesNotHandedOver,
+    /// Filters of given keys are made without a look at writes that were admitted before.
+    FiltersStartEarly,
     /// Threads that share a write are told of it before it is made.
     GroupsToldEarly,
 }

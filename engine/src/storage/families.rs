@@ -12,6 +12,7 @@ use rocksfile::batch::Batch;
 use crate::error::Result;
 use crate::metrics::timing::SequenceMeters;
 use crate::options::PlantedFault;
+use crate::storage::filter_space::{FilterBytes, FilterSpace};
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
 use crate::storage::quota::state::Quota;
@@ -67,6 +68,7 @@ pub(crate) struct Database {
     is_in_memory: bool,
     quota: Option<Quota>,
     records: RecordCache,
+    filters: Arc<FilterSpace>,
     /// What temporary files have. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
     /// Where temporary files are, if not in a folder of their own within this one.
@@ -95,6 +97,7 @@ impl Database {
             is_in_memory: false,
             quota: None,
             records: RecordCache::new(0),
+            filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
             spills_into: None,
             table_bytes: TABLE_BYTES,
@@ -146,6 +149,22 @@ impl Database {
     pub(super) fn with_record_cache(mut self, bytes: usize) -> Self {
         self.records = RecordCache::new(bytes);
         self
+    }
+
+    /// Allows filters of given keys to take memory from the block cache.
+    pub(super) fn with_filters(mut self, space: FilterSpace) -> Self {
+        self.filters = Arc::new(space);
+        self
+    }
+
+    /// Takes memory for a filter of given keys. Returns `None` if not as much is left.
+    pub(crate) fn filter_bytes(&self, bytes: u64) -> Option<FilterBytes> {
+        self.filters.take(bytes)
+    }
+
+    /// How many bytes filters of given keys have.
+    pub(crate) fn filters_used(&self) -> usize {
+        self.filters.used()
     }
 
     /// The records that are looked up often.

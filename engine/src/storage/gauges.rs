@@ -74,6 +74,7 @@ impl Database {
             record_cache_bytes: records.bytes,
             record_cache_hits: records.hits,
             record_cache_misses: records.misses,
+            key_filter_bytes: self.filters_used() as u64,
             table_bytes: self.sum("rocksdb.live-sst-files-size"),
             table_files: self.table_files(),
             flushes_and_compactions: self.flushes_and_compactions(),

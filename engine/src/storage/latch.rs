@@ -127,6 +127,13 @@ impl Latches {
         Ok(Latched { _first: first, _others: others })
     }
 
+    /// The first latch from this one on that is busy. Each of those before it was free at some moment of the call.
+    pub(crate) fn first_busy(&self, from: usize) -> Option<usize> {
+        // Each is let go at once: the caller wants to know that no write from before is under way, and not to keep others out.
+        let mut stripes = self.stripes.iter().enumerate().skip(from);
+        stripes.find_map(|(at, stripe)| stripe.try_lock().is_none().then_some(at))
+    }
+
     /// Waits for all latches. While they are held, no write is between its commit and the update of memory that follows.
     ///
     /// A write holds its latch longer if its commit waits for a sync, or for room in memory. Then all others are let go before
@@ -187,7 +194,7 @@ fn stripe_of(key: &[u8]) -> usize {
 
 /// A hash of which every bit depends on all bytes of the key.
 #[inline]
-pub(super) fn hash_of(key: &[u8]) -> u64 {
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
     let product = product_of(key);
     product ^ product >> 32
 }

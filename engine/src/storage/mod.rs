@@ -7,6 +7,7 @@ mod batch;
 mod durability;
 mod durable_mark;
 mod families;
+pub(crate) mod filter_space;
 mod folder;
 pub(crate) mod folder_files;
 mod gauges;

@@ -226,7 +226,7 @@ impl Store {
             gate: ShardedLock::new(Some(database)),
             closing: AtomicBool::new(false),
             commits,
-            latches: Latches::new(),
+            latches: Arc::new(Latches::new()),
             errands: background.as_ref().map(Background::errands),
             background: Mutex::new(background),
             recovery: RecoveryReport { log_bytes: passed.log_bytes, torn: passed.torn },
@@ -235,7 +235,9 @@ impl Store {
 }
 
 fn database_of(raw: DB, id: StoreId, tuning: &Tuning, cache: &Cache) -> Database {
-    Database::new(raw, id, tuning.family_options(cache)).with_record_cache(tuning.record_cache_bytes())
+    Database::new(raw, id, tuning.family_options(cache))
+        .with_record_cache(tuning.record_cache_bytes())
+        .with_filters(tuning.filter_space(cache))
 }
 
 /// An open database, and what was found in its folder before.

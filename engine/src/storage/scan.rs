@@ -40,6 +40,14 @@ pub(crate) enum CacheUse {
     Bypass,
 }
 
+impl CacheUse {
+    fn options(self) -> ReadOptions {
+        let mut reads = ReadOptions::default();
+        reads.fill_cache(self == Self::Fill);
+        reads
+    }
+}
+
 impl Scan {
     /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None`
     /// as the end it goes to the end of the family.
@@ -49,15 +57,35 @@ impl Scan {
         bounds: (Vec<u8>, Option<Vec<u8>>),
         cache: CacheUse,
     ) -> Self {
+        Self::with_options(snapshot, family, bounds, cache.options())
+    }
+
+    /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row. It does not fill the
+    /// block cache.
+    pub(crate) fn open_hurried(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        bounds: (Vec<u8>, Option<Vec<u8>>),
+        deleted: u64,
+    ) -> Self {
+        let mut reads = CacheUse::Bypass.options();
+        reads.set_max_skippable_internal_keys(deleted);
+        Self::with_options(snapshot, family, bounds, reads)
+    }
+
+    fn with_options(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        bounds: (Vec<u8>, Option<Vec<u8>>),
+        mut reads: ReadOptions,
+    ) -> Self {
         let (start, end) = bounds;
         // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison
         // here.
-        let mut reads = ReadOptions::default();
         reads.set_iterate_lower_bound(start);
         if let Some(end) = end {
             reads.set_iterate_upper_bound(end);
         }
-        reads.fill_cache(cache == CacheUse::Fill);
         let iterator = OwnedIterator::open(snapshot, family, reads);
         Self { iterator, direction: Direction::Ascending, position: Position::Before }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Store {
     /// Set before `close` waits at the gate: operations that last for hours end then.
     pub(super) closing: AtomicBool,
     pub(super) commits: Arc<Commits>,
-    pub(crate) latches: Latches,
+    pub(crate) latches: Arc<Latches>,
     /// `None` in a store that is opened for reading.
     pub(super) errands: Option<Errands>,
     pub(super) background: Mutex<Option<Background>>,

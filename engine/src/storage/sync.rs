@@ -18,7 +18,7 @@ use crate::sync::HAS_BACKGROUND;
 /// Work that should be done soon, and that no caller waits for.
 pub(crate) type Errand = Box<dyn FnOnce(&Commits, &Arc<Database>) + Send>;
 
-/// How many errands may wait. More are dropped, and the thread that needs the work does it.
+/// How many errands may wait. More are dropped: the thread that needs the work does it, or leaves it again.
 const ERRANDS_MAX: usize = 256;
 
 /// The queue of errands.
@@ -31,7 +31,7 @@ impl Errands {
     /// Queues an errand and returns at once. The errand is dropped if too many wait, or if the store closes before it
     /// runs.
     pub(crate) fn leave(&self, errand: Errand) {
-        // No error: each user of errands does the work itself when it finds that it was not done.
+        // No error: each user of errands does the work itself when it finds that it was not done, or leaves it again.
         let _ = self.sender.try_send(errand);
     }
 }

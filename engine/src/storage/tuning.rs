@@ -17,6 +17,7 @@ use rocksdb::{
 
 use crate::options::Compression;
 use crate::storage::families::Family;
+use crate::storage::filter_space::FilterSpace;
 use crate::storage::quota;
 use crate::storage::quota::COMPACTION_MEMTABLES;
 use crate::storage::quota::gate::{AtTheGate, Gate};
@@ -70,8 +71,16 @@ impl Tuning {
     /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
     /// would split the default budget into 64 shards of 4 MiB.
     pub(super) fn cache(&self) -> Cache {
-        let bytes = self.memory_budget - self.record_cache_bytes();
-        Cache::new_hyper_clock_cache(bytes, ENTRY_CHARGE_UNKNOWN)
+        Cache::new_hyper_clock_cache(self.cache_bytes(), ENTRY_CHARGE_UNKNOWN)
+    }
+
+    /// What filters of given keys may take of the block cache: an eighth of the budget.
+    pub(super) fn filter_space(&self, cache: &Cache) -> FilterSpace {
+        FilterSpace::within(cache.clone(), self.cache_bytes(), self.memory_budget / 8)
+    }
+
+    fn cache_bytes(&self) -> usize {
+        self.memory_budget - self.record_cache_bytes()
     }
 
     /// What records may take that are looked up often.

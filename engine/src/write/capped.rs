@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use query::code::Code;
 
 use crate::catalog::capped::{CappedLimits, OrderState, OrderTurn};
-use crate::catalog::collection::Absence;
+use crate::catalog::given_keys::filters::Absence;
 use crate::document::decode::stored;
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::metrics::notes;
@@ -254,12 +254,14 @@ impl<'a, 'b> Insertion<'a, 'b> {
             );
             return Ok(Some(WriteError::boxed(Code::BAD_VALUE, message)));
         }
-        // The bound covers keys that were staged, so it proves nothing of a second document with the same `_id`.
-        if target.raise_key_bound(key)? == Absence::Unproven && self.is_taken(Family::Records, key)? {
+        // Keys that were staged were admitted too, so nothing is proven of a second document with the same `_id`.
+        if target.admit_record(key)? == Absence::Unproven && self.is_taken(Family::Records, key)? {
             return Ok(Some(duplicate::of_id(&target.collection.namespace, &prepared.id())));
         }
         for entry in unique_entries(target, &drawn.entries) {
-            if self.is_taken(Family::Entries, &entry.key)? {
+            if target.admit_unique(entry)? == Absence::Unproven
+                && self.is_taken(Family::Entries, &entry.key)?
+            {
                 return Ok(Some(taken_entry(target, entry, encoded_id(key))));
             }
         }

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::catalog::collection::Absence;
+use crate::catalog::given_keys::filters::Absence;
 use crate::error::{Error, Refusal, Result};
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
@@ -15,7 +15,7 @@ use crate::write::auto_increment::holds::SequenceHolds;
 use crate::write::entries::{Drawn, Entry, NewArrays};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::prepare::{Prepared, encoded_id};
-use crate::write::unique::{add_unique_latches, taken_entry, unique_entries};
+use crate::write::unique::{add_unique_latches, is_taken, taken_entry, unique_entries};
 use crate::write::{Target, duplicate};
 
 /// A prepared document with its entries.
@@ -49,7 +49,7 @@ pub(super) fn commit_one(
     // of `_id`.
     refuse_taken_id(target, prepared)?;
     for entry in unique_entries(target, &drawn.entries) {
-        if target.exists(Family::Entries, &entry.key)? {
+        if is_taken(target, entry)? {
             return Err(Error::write(taken_entry(target, entry, encoded_id(record_key))));
         }
     }
@@ -123,7 +123,7 @@ pub(super) fn commit_many<S: InsertedSet>(
 #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
 #[inline(always)]
 fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
-    if target.raise_key_bound(&prepared.record_key)? == Absence::Unproven
+    if target.admit_record(&prepared.record_key)? == Absence::Unproven
         && target.exists(Family::Records, &prepared.record_key)?
     {
         return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
@@ -131,41 +131,36 @@ fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The keys of the documents that the batch holds already: the same call may have a duplicate.
+/// The record keys and unique keys that the batch holds already: the same call may have a duplicate.
 #[derive(Default)]
 struct StagedKeys<'a> {
-    /// Record keys in the order of their documents.
-    record_keys: Vec<&'a [u8]>,
+    /// In the order of their documents.
+    keys: Vec<&'a [u8]>,
     /// How many of them are in `taken`.
     gathered: usize,
-    /// Unique keys, and the record keys that were gathered.
     taken: HashSet<&'a [u8]>,
 }
 
 impl<'a> StagedKeys<'a> {
-    fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'_>) {
-        self.record_keys.push(&candidate.prepared.record_key);
-        self.taken.extend(unique_entries(target, &candidate.drawn.entries).map(|entry| entry.key.as_slice()));
+    fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'a>) {
+        self.keys.push(&candidate.prepared.record_key);
+        self.keys.extend(unique_entries(target, &candidate.drawn.entries).map(|entry| entry.key.as_slice()));
     }
 
-    fn holds_record(&mut self, key: &[u8]) -> bool {
-        // Hashed only now: a call whose `_id`s are all proven absent never comes here.
-        self.taken.extend(self.record_keys.iter().skip(self.gathered));
-        self.gathered = self.record_keys.len();
-        self.taken.contains(key)
-    }
-
-    fn holds_entry(&self, key: &[u8]) -> bool {
+    fn holds(&mut self, key: &[u8]) -> bool {
+        // Hashed only now: a call whose keys are all proven absent never comes here.
+        self.taken.extend(self.keys.iter().skip(self.gathered));
+        self.gathered = self.keys.len();
         self.taken.contains(key)
     }
 }
 
-/// Proves the keys of all candidates absent by one look at the bound, if they ascend beyond it: made ids do.
+/// Proves the keys of all candidates absent by one look at the highest one, if they ascend beyond it: made ids do.
 fn prove_all_absent(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
     // Equal neighbors do not ascend, so a duplicate `_id` within the call is never taken for proven absent.
     let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
     if let (true, [first, .., last]) = (ascending, candidates)
-        && target.collection.key_bound.raise_over(&first.prepared.record_key, &last.prepared.record_key)
+        && target.collection.given_keys.admit_ascending(&first.prepared.record_key, &last.prepared.record_key)
     {
         return Absence::Proven;
     }
@@ -182,14 +177,16 @@ fn find_taken(
 ) -> Result<Option<Refusal>> {
     let key = &candidate.prepared.record_key;
     if absence == Absence::Unproven
-        && target.raise_key_bound(key)? == Absence::Unproven
-        && (staged.holds_record(key) || target.exists(Family::Records, key)?)
+        && target.admit_record(key)? == Absence::Unproven
+        && (staged.holds(key) || target.exists(Family::Records, key)?)
     {
         return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
     }
     for entry in unique_entries(target, &candidate.drawn.entries) {
         // The staged keys first: they are in memory.
-        if staged.holds_entry(&entry.key) || target.exists(Family::Entries, &entry.key)? {
+        if target.admit_unique(entry)? == Absence::Unproven
+            && (staged.holds(&entry.key) || target.exists(Family::Entries, &entry.key)?)
+        {
             return Ok(Some(taken_entry(target, entry, encoded_id(key))));
         }
     }

@@ -174,7 +174,7 @@ pub(crate) fn index(definition: IndexDefinition, id: IndexId) -> Index {
     let arrays = Arc::new(IndexArrays::none(definition.spec.fields().len()));
     let uses = Arc::new(IndexUses::starting_now());
     let IndexDefinition { name, spec, settings } = definition;
-    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses }
+    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys: Arc::default() }
 }
 
 /// Whether the keys are those of the index on `_id`, or those in the other direction. MongoDB rounds the number toward

@@ -34,8 +34,11 @@ use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 
-use crate::catalog::collection::{Absence, CollectionState, Definition};
+use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry;
+use crate::catalog::given_keys::GivenKeys;
+use crate::catalog::given_keys::filters::Absence;
+use crate::catalog::given_keys::steps::{KeySpace, Step};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::error::{Error, Result};
@@ -44,11 +47,9 @@ use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
 use crate::storage::handles::Storage;
-use crate::storage::scan::last_key;
-use crate::storage::snapshot::Snapshot;
 use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
-use crate::write::entries::NewArrays;
+use crate::write::entries::{Entry, NewArrays};
 use crate::write::validation::Checks;
 
 /// The most bytes that one commit of many documents holds. It bounds memory, and how long other writers wait for the
@@ -132,13 +133,42 @@ impl<'a> Target<'a> {
         ReadView::under_gate(self.database, self.collection, selector)
     }
 
-    /// Raises the collection's bound of record keys over a latched key. Returns whether that proves the key absent.
+    /// Adds a latched record key to those that the collection was given. Returns whether that proves the key absent.
     #[inline]
-    fn raise_key_bound(&self, record_key: &[u8]) -> Result<Absence> {
-        self.collection.key_bound.raise(record_key, || {
-            let id = self.collection.id;
-            last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
-        })
+    fn admit_record(&self, record_key: &[u8]) -> Result<Absence> {
+        let space = || KeySpace::of_records(self.collection.id);
+        self.admit(&self.collection.given_keys, record_key, space)
+    }
+
+    /// Adds the latched key of a unique entry to those that its index was given. Returns whether that proves the key absent.
+    #[inline]
+    fn admit_unique(&self, entry: &Entry) -> Result<Absence> {
+        let index = self.indexes.get(entry.index).expect("entries are made from these indexes");
+        self.admit(&index.given_keys, &entry.key, || KeySpace::of_entries(index.id))
+    }
+
+    #[inline]
+    fn admit(&self, given: &Arc<GivenKeys>, key: &[u8], space: impl Fn() -> KeySpace) -> Result<Absence> {
+        let admission = given.admit(key, || space().last_stored(self.database))?;
+        if admission.needs_step {
+            self.leave_step(given, space());
+        }
+        Ok(admission.absence)
+    }
+
+    /// Leaves a step of the making of a filter to the background thread.
+    #[cold]
+    fn leave_step(&self, given: &Arc<GivenKeys>, space: KeySpace) {
+        let (keys, latches) = (Arc::clone(given), Arc::clone(&self.store.latches));
+        // How many entries an index has is not known: a document may have none, or many.
+        let stored = self.collection.count.known().filter(|_| space.family == Family::Records);
+        let step = Step { keys, latches, space, stored };
+        match self.store.errands() {
+            // If it is not taken, a later write leaves another one.
+            Some(errands) => errands.leave(Box::new(move |_, database| step.run(database))),
+            // Under the checker of interleavings, whose threads are those of its scenario.
+            None => step.run(self.database),
+        }
     }
 
     /// Stages a record that is absent. Its latch is held.

@@ -1,7 +1,9 @@
 //! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
 
-use crate::error::Refusal;
+use crate::catalog::given_keys::filters::Absence;
+use crate::error::{Refusal, Result};
 use crate::options::PlantedFault;
+use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::write::entries::Entry;
 use crate::write::{Target, duplicate};
@@ -27,6 +29,13 @@ pub(super) fn add_unique_latches(latches: &mut LatchSet, target: Target<'_>, ent
     for entry in unique_entries(target, entries) {
         latches.add(&entry.key);
     }
+}
+
+/// Whether a document has the key of a unique entry, whose latch is held: what is absent now stays absent until the commit.
+#[inline]
+pub(super) fn is_taken(target: Target<'_>, entry: &Entry) -> Result<bool> {
+    // In this order: the key must be among the given ones before its absence is relied on.
+    Ok(target.admit_unique(entry)? == Absence::Unproven && target.exists(Family::Entries, &entry.key)?)
 }
 
 /// The refusal of a document whose unique key another document has.

@@ -25,7 +25,7 @@ use crate::write::changed_fields::ChangedFields;
 use crate::write::entries::{Drawn, Entry, NewArrays, check_added, stored_entries_of};
 use crate::write::find::{Check, DocumentSearch, on_each, on_first};
 use crate::write::prepare::encoded_id;
-use crate::write::unique::{is_unique, taken_entry};
+use crate::write::unique::{is_taken, is_unique, taken_entry};
 use crate::write::{STEPS_UNDER_LATCH, Target};
 
 /// Which state of the document the caller wants to have.
@@ -300,8 +300,7 @@ impl Difference {
         document: &[u8],
     ) -> Result<()> {
         for entry in self.added_unique(target) {
-            // The key's latch is held, so what is absent now stays absent until the commit.
-            if target.exists(Family::Entries, &entry.key)? {
+            if is_taken(target, entry)? {
                 return Err(Error::write(taken_entry(target, entry, encoded_id(key))));
             }
         }

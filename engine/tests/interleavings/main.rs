@@ -46,6 +46,38 @@ fn an_id_is_given_once() {
     holds(inserts_of_the_same_ids);
 }
 
+/// Three threads insert the same `_id`s, below the highest one, while the first of them make a filter.
+fn inserts_in_no_order(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [100]);
+    let insert = |by: i32, ids: [i32; 4]| {
+        world.thread(move |world| {
+            for id in ids {
+                if is_done(world, world.things().insert_one(doc! { "_id": id, "by": by }).run()) {
+                    let stored = world.things().find_one(doc! { "_id": id }).run().expect("a search");
+                    let own =
+                        stored.is_some_and(|stored| stored.get_i32("by").is_ok_and(|stored| stored == by));
+                    world.expect(own, || format!("{by} inserted {id}, and another document is there"));
+                }
+            }
+        })
+    };
+    beside(vec![insert(1, [5, 3, 8, 1]), insert(2, [1, 8, 3, 5]), insert(3, [5, 1, 3, 8])]);
+    let stored = world.things().count_documents(doc! {}).run().expect("a count");
+    world.expect(stored == 5, || format!("{stored} documents"));
+    world.findings()
+}
+
+#[test]
+fn an_id_below_the_highest_one_is_given_once() {
+    holds(inserts_in_no_order);
+}
+
+#[test]
+fn planted_filters_that_do_not_wait_for_writes_are_found() {
+    finds(PlantedFault::FiltersStartEarly, inserts_in_no_order);
+}
+
 /// Three threads insert, each its own `_id`s, so that their records share writes.
 fn inserts_of_own_ids(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
