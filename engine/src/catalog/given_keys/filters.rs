@@ -3,10 +3,10 @@
 use crate::catalog::given_keys::bloom::{BloomFilter, hash_of_key};
 use crate::storage::filter_space::FilterBytes;
 
-/// How many keys a write pays for whose key no filter answers for. The checker of interleavings has few writes, and the first
-/// one pays for a filter.
+/// How many keys a late write pays for while there is no filter. The checker of interleavings has few writes, so there the first one
+/// pays for a filter.
 const KEYS_PER_WRITE: i64 = if cfg!(shuttle) { 1000 } else { 8 };
-/// How many keys a write pays for while there is a filter.
+/// How many keys a late write pays for while there is a filter, and another one is wanted.
 const KEYS_PER_WRITE_WITH_FILTER: i64 = 2;
 /// How many keys must be paid for before a step reads them.
 const STEP_KEYS: i64 = if cfg!(shuttle) { 1 } else { 4096 };
@@ -23,7 +23,7 @@ const LAYER_KEYS_MAX: u64 = 40 << 20;
 /// A filter that cannot grow still helps while its last layer has this many times as many keys as it was made for: then about
 /// one in twelve of its answers is wrong.
 const OVERFULL_MAX: u64 = 2;
-/// A filter is renewed when keys above its `top` were given that are this part of those that it has.
+/// A filter is renewed when so many keys above its `top` were asked for: this part of the number that it has.
 const BEYOND_PART: u64 = 8;
 /// A full filter is renewed when it has this many times as many keys as are stored: the others were deleted.
 const DELETED_MAX: u64 = 2;
@@ -86,7 +86,7 @@ pub(super) struct Filters {
     ready: Option<Filter>,
     /// Is being filled, to take the place of `ready`.
     pub(super) growing: Option<Growing>,
-    /// How many keys were below the highest one and above the `top` of `ready`.
+    /// How many keys of late writes were above the `top` of `ready`.
     beyond: u64,
     /// How many keys may be read. Below zero while no filter is to be made.
     credit: i64,
@@ -127,7 +127,8 @@ pub(super) enum Progress {
 }
 
 impl Filters {
-    /// Enters a key that is not above the highest one. `is_late` tells that it is not above what was the highest one long ago.
+    /// Enters a key that is not above the highest one. The write is late if the key is not above what was the highest one
+    /// thousands of writes ago either.
     ///
     /// Returns whether the key is absent, and whether enough was paid for a step.
     #[inline]

@@ -52,7 +52,7 @@ struct State {
 /// How many admissions lie between two marks. Ids that several threads make, or several processes, ascend but for a few thousand.
 const MARK_INTERVAL: u32 = if cfg!(shuttle) { 1 } else { 8192 };
 
-/// What the highest key was some time ago. A key that is not above it comes late, and is not one of ids that ascend.
+/// What the highest key was some time ago. A write of a key that is not above it is late: the key is not one of ids that ascend.
 #[derive(Default)]
 struct Marks {
     /// At least [`MARK_INTERVAL`] admissions ago.
