@@ -194,17 +194,21 @@ impl Catalog {
             stage_collection_removal(&mut batch, target, definition);
         }
         stage_entry(&mut batch, collection.id, to, &definition)?;
-        let replaced: Vec<AutoField> =
+        let fields: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
         let commit = || storage.store.commit_definition(batch);
         // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
         // so that handles to the old name look it up again.
         collection.end(|| match &target {
-            Some(target) => target.end(|| end_sequences(&replaced, Box::new(commit))),
+            Some(target) => target.end(|| end_sequences(&fields, Box::new(commit))),
             None => commit(),
         })?;
-        self.forget(&replaced);
+        self.forget(&fields);
         self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
+        // As after a drop.
+        if let (Some(target), Some(definition)) = (&target, &replaced) {
+            target.forget_keys(definition);
+        }
         Ok(true)
     }
 

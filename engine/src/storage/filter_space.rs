@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_take_from_the_cache_what_they_have_and_no_more_than_the_limit() {
+    fn no_more_than_the_limit_is_taken_and_all_is_given_back() {
         let (capacity, limit) = (32 << 20, 8 << 20);
         let cache = Cache::new_hyper_clock_cache(capacity, 0);
         let space = Arc::new(FilterSpace::within(cache, capacity, limit));

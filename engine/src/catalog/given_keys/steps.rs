@@ -7,8 +7,9 @@
 //! 4. The filter takes the place of the old one.
 //!
 //! A filter that is full gets another layer, in a step as well. It is read anew only if it is out of date: most of its keys
-//! were deleted, or many are above its `top`. No write waits for a step, and a
-//! step waits for no write: it ends at a latch that is busy, and the next one goes on there.
+//! were deleted, or many are above its `top`.
+//!
+//! No write waits for a step, and a step waits for no write: it ends at a latch that is busy, and the next one goes on there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! Filters that are made step by step here, with writes in between.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bson::doc;
@@ -105,11 +106,17 @@ impl Stored {
         self.collection.given_keys.admit(key, last).expect("admitted").absence
     }
 
+    /// Admits keys that are not stored.
+    fn ask(&self, numbers: Range<u32>) {
+        for number in numbers {
+            self.admit(&self.absent(number));
+        }
+    }
+
     /// Admits keys that no other part of a test uses, each of which pays for the reading of some.
     fn pay(&self, keys: u32) {
-        for number in 0..keys {
-            self.admit(&self.absent(0x8000_0000 + number));
-        }
+        const FIRST: u32 = 1 << 31;
+        self.ask(FIRST..FIRST + keys);
     }
 
     /// Makes one step.
@@ -216,9 +223,7 @@ fn a_full_filter_grows_and_forgets_nothing() {
     let used = stored.fixture.database.filters_used();
     // Never stored: if the keys were read again, these would be new again.
     for turn in 0..5 {
-        (0..PAYING).for_each(|number| {
-            stored.admit(&stored.absent(turn * PAYING + number));
-        });
+        stored.ask(turn * PAYING..(turn + 1) * PAYING);
         stored.steps();
     }
     assert!(stored.fixture.database.filters_used() > 4 * used);
@@ -235,9 +240,7 @@ fn the_memory_of_a_filter_follows_the_documents_and_not_those_that_came_and_went
     stored.steps();
     let used = stored.fixture.database.filters_used();
     for turn in 1..20 {
-        (0..PAYING).for_each(|number| {
-            stored.admit(&stored.absent(turn * PAYING + number));
-        });
+        stored.ask(turn * PAYING..(turn + 1) * PAYING);
         stored.steps();
         assert!(stored.fixture.database.filters_used() <= 4 * used);
     }
@@ -268,6 +271,27 @@ fn a_filter_that_cannot_grow_is_made_all_the_same() {
     stored.steps();
     assert!(stored.proven(0) >= 90);
     assert!(stored.keys.iter().all(|key| stored.admit(key) == Absence::Unproven));
+}
+
+/// RocksDB passes deleted keys in one call, for as long as that takes, and the background thread has syncs to make.
+#[test]
+fn many_deleted_keys_in_a_row_end_a_step_and_the_filter() {
+    let stored = Stored::new(STORED);
+    let database = &stored.fixture.database;
+    for removed in 0..2 {
+        let mut batch = Batch::new(database);
+        for number in 0..15_000 {
+            batch.put(Family::Records, &stored.absent(number), &[5, 0, 0, 0, 0]);
+            if removed == 1 {
+                batch.delete(Family::Records, &stored.absent(number));
+            }
+        }
+        stored.fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("written");
+    }
+    stored.pay(PAYING);
+    stored.steps();
+    assert_eq!(database.filters_used(), 0);
+    assert_eq!(stored.proven(0), 0);
 }
 
 #[test]
