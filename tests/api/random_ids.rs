@@ -94,6 +94,12 @@ fn a_collection_under_another_name_knows_its_ids_and_an_empty_one_gives_the_memo
     second.truncate().run().expect("truncated");
     // A step of the background thread may have taken memory a moment before.
     wait_until(|| bytes() == 0);
+    // Replaced by another one.
+    fill("second");
+    wait_until(|| bytes() > 0);
+    database.collection::<Document>("empty").insert_one(doc! {}).run().expect("stored");
+    database.collection::<Document>("empty").rename("second").drop_target(true).run().expect("renamed");
+    wait_until(|| bytes() == 0);
     fill("second").drop().run().expect("dropped");
     // Though there is a handle of it.
     wait_until(|| bytes() == 0 && storage().cache_capacity_bytes == whole);
