@@ -152,6 +152,34 @@ fn a_folder_is_emptied_one_document_at_a_time() {
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
+/// A walk's own snapshot once kept what the same call had deleted, so that a `delete_many` was refused for ever.
+#[test]
+fn a_full_folder_is_emptied_by_one_call() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    // Long entries: deleting one takes as many bytes as storing it.
+    things.create_index(IndexModel::builder().keys(doc! { "content": 1 }).build()).run().expect("made");
+    let mut choices = Choices::seeded(11);
+    let mut insert = || {
+        let documents = (0..100).map(|_| doc! { "content": content(&mut choices, 900) });
+        things.insert_many(documents.collect::<Vec<_>>()).run()
+    };
+    let mut count = 0;
+    while insert().is_ok() {
+        count += 100;
+    }
+    let left = things.count_documents(doc! {}).run().expect("counted");
+    assert!(count > 5_000 && left >= count, "{count} documents filled the folder, and {left} are there");
+    let start = Instant::now();
+    let deleted = things.delete_many(doc! {}).run().expect("deletes go on").deleted_count;
+    assert_eq!(deleted, left);
+    assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 0);
+    assert!(start.elapsed() < CALL_MAX, "it took {:?}", start.elapsed());
+    insert().expect("there is room again");
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
 #[test]
 fn drops_make_room_when_nothing_else_is_possible() {
     let scratch = Scratch::new();

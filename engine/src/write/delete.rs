@@ -39,10 +39,19 @@ pub(crate) fn delete_one<R>(
 /// Removes every document that matches, and returns how many those were. When the operation's time is over, what was
 /// removed until then stays removed.
 pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Result<u64> {
+    let mut deleted = 0;
+    while !delete_walked(target, search, &mut deleted)? {}
+    if deleted == 0 {
+        target.sync_what_it_saw()?;
+    }
+    Ok(deleted)
+}
+
+/// Removes what a walk finds, and counts it. Returns `false` if another walk must find the rest.
+fn delete_walked(target: Target<'_>, search: DocumentSearch<'_>, deleted: &mut u64) -> Result<bool> {
     let selector = search.selector;
     // The walk is on a snapshot, so what this call removes does not disturb it.
     let mut matches = open(target, search, true)?;
-    let mut deleted = 0;
     let mut found = Vec::new();
     loop {
         let more = matches.advance()?;
@@ -54,19 +63,30 @@ pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Res
             let mut rest = found.as_slice();
             while !rest.is_empty() {
                 search.operation().look()?;
-                let done = delete_batch(target, selector, rest)?;
-                deleted += done.deleted;
+                let done = match delete_batch(target, selector, rest) {
+                    Err(error) if is_refused_by_quota(&error) => {
+                        // What was deleted stays on the disk as long as this walk could read it. Without the walk it goes,
+                        // and the same deletes find room.
+                        drop(matches);
+                        *deleted += delete_batch(target, selector, rest)?.deleted;
+                        return Ok(false);
+                    }
+                    done => done?,
+                };
+                *deleted += done.deleted;
                 rest = rest.get(done.looked_at..).unwrap_or_default();
             }
             found.clear();
         }
         if !more {
-            if deleted == 0 {
-                target.sync_what_it_saw()?;
-            }
-            return Ok(deleted);
+            return Ok(true);
         }
     }
+}
+
+/// Whether a commit was refused before anything of it was written, because the folder may not grow.
+pub(super) fn is_refused_by_quota(error: &Error) -> bool {
+    error.is_no_space() && !error.is_commit_unknown()
 }
 
 fn delete_found<R>(

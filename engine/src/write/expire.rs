@@ -12,7 +12,7 @@ use crate::execute::read_view::ReadView;
 use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::write::Target;
-use crate::write::delete::{LATCHED_DOCUMENTS_MAX, delete_batch};
+use crate::write::delete::{LATCHED_DOCUMENTS_MAX, delete_batch, is_refused_by_quota};
 use index::collation::Collation;
 
 /// The documents of one round. A round holds the gate of its collection, and a snapshot; between two of them a change of the
@@ -49,7 +49,15 @@ pub(crate) fn expire_some(target: Target<'_>, index: &Index, now: DateTime) -> R
         let mut rest = found.as_slice();
         while !rest.is_empty() {
             target.operation.look()?;
-            let done = delete_batch(target, &selector, rest)?;
+            let done = match delete_batch(target, &selector, rest) {
+                Err(error) if is_refused_by_quota(&error) => {
+                    // What was deleted stays on the disk as long as this walk could read it: another round finds the rest.
+                    drop(matches);
+                    let done = delete_batch(target, &selector, rest)?;
+                    return Ok(Round { deleted: round.deleted + done.deleted, has_more: true });
+                }
+                done => done?,
+            };
             round.deleted += done.deleted;
             rest = rest.get(done.looked_at..).unwrap_or_default();
         }
