@@ -1,6 +1,7 @@
 //! The first stages of a `$lookup`'s pipeline whose results no document changes: they are run once, and what is found is what it is
 //! if they run for each document.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{Document, doc};
@@ -224,17 +225,22 @@ fn results_that_do_not_fit_are_not_kept() {
 
 #[test]
 fn lots_are_drawn_for_each_document() {
-    let draw = [doc! { "$set": { "r": { "$rand": {} } } }];
     let then = [doc! { "$project": { "r": 1, "v": "$$v" } }];
-    let found = join(&[lookup(&draw, &then)], &asking(20), &numbered(1), false, OperationContext::counting());
-    let found = found.expect("joined");
-    let drawn = |document: &Document| document.get_array("c").expect("it")[0].clone();
-    let first = drawn(&found.documents[0]).as_document().expect("it").get_f64("r").expect("a number");
-    let is_other = |document: &Document| {
-        drawn(document).as_document().expect("it").get_f64("r").expect("a number").to_bits()
-            != first.to_bits()
-    };
-    assert!(found.opened == 20 && found.documents.iter().any(is_other));
+    for operator in ["$rand", "$createObjectId"] {
+        let draw = [doc! { "$set": { "r": { operator: {} } } }];
+        // With stages that name a variable behind them, and alone.
+        for then in [&then[..], &[]] {
+            let joined =
+                join(&[lookup(&draw, then)], &asking(20), &numbered(1), false, OperationContext::counting());
+            let found = joined.expect("joined");
+            let drawn = |document: &Document| {
+                let joined = document.get_array("c").expect("the joined ones");
+                joined[0].as_document().expect("one").get("r").expect("drawn").to_string()
+            };
+            let different: HashSet<String> = found.documents.iter().map(drawn).collect();
+            assert!(found.opened == 20 && different.len() == 20, "{operator}: {different:?}");
+        }
+    }
 }
 
 /// An error of a constant stage is the error of the pipeline, and it is one for the first document.
