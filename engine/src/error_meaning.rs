@@ -320,6 +320,7 @@ impl CodeMeaning {
             "the disk is full, or the quota reached",
             "make room; writes succeed again without opening anew",
         ),
+        code(Code::IDL_DUPLICATE_FIELD, "a command has a field twice", "send it once"),
         code(Code::IDL_FAILED_TO_PARSE, "a command lacks a field, or has it twice", "correct it"),
         code(Code::IDL_UNKNOWN_FIELD, "a command has a field that it does not know", "correct its name"),
     ];

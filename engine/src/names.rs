@@ -61,7 +61,15 @@ pub(crate) fn validate_database(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid database name {name:?}: {fault}")))
+    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid database name {}: {fault}", quoted(name))))
+}
+
+/// A name in quotes, as an error repeats it: a client may send one of megabytes, and its escaped form is longer still.
+fn quoted(name: &str) -> String {
+    match name.char_indices().nth(NAMESPACE_BYTES_MAX).and_then(|(end, _)| name.get(..end)) {
+        Some(start) => format!("{start:?}..."),
+        None => format!("{name:?}"),
+    }
 }
 
 /// Refuses a collection's name that MongoDB refuses, and the names of the system.
@@ -82,7 +90,7 @@ fn validate_collection(db: &str, name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid collection name {name:?}: {fault}")))
+    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid collection name {}: {fault}", quoted(name))))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::fields::Fields;
 
 /// The longest time for which a fail point blocks a command.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
+/// The most bytes of the write concern error that a fail point adds to answers.
+const ERROR_BYTES_MAX: usize = 4_096;
 const FIELDS: [&str; 9] = [
     "appName",
     "blockConnection",
@@ -266,6 +268,11 @@ fn check_write_concern_error(error: &RawDocument) -> Result<Document, Failure> {
     let code = fields.integer("code")?.ok_or_else(|| fields.missing("code"))?;
     fields.text("errmsg")?;
     texts(fields, "errorLabels")?;
+    // Its values come back in answers as they are. A long one could be nested too deeply to be decoded.
+    if error.as_bytes().len() > ERROR_BYTES_MAX {
+        let message = format!("writeConcernError has more than {ERROR_BYTES_MAX} bytes");
+        return Err(Failure::new(Code::BAD_VALUE, message));
+    }
     let mut error = Document::try_from(error)?;
     // Drivers show the name, and MongoDB always sends one.
     if !error.contains_key("codeName") {

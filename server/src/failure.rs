@@ -19,6 +19,30 @@ struct Refusal {
     details: Document,
 }
 
+/// How many characters of a text that a client has sent an error repeats.
+const REPEATED_CHARACTERS_MAX: usize = 200;
+/// The most bytes of a message. A longer one is cut: it repeats what its client knows already, and an answer must stay
+/// smaller than a client accepts.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// The beginning of a text that a client has sent, in quotes.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(REPEATED_CHARACTERS_MAX).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => format!("{start:?}..."),
+        None => format!("{text:?}"),
+    }
+}
+
+/// A message of at most about [`MESSAGE_BYTES_MAX`] bytes.
+fn bounded(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or_default());
+        message.push_str("...");
+    }
+    message
+}
+
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self::with(code.number(), &code.name(), message, None)
@@ -26,7 +50,8 @@ impl Failure {
 
     fn with(code: i32, name: &str, message: impl Into<String>, details: Option<Document>) -> Self {
         let details = details.unwrap_or_default();
-        Self { refusal: Box::new(Refusal { code, name: name.to_owned(), message: message.into(), details }) }
+        let message = bounded(message.into());
+        Self { refusal: Box::new(Refusal { code, name: name.to_owned(), message, details }) }
     }
 
     /// Adds a field to the reply.

@@ -12,6 +12,9 @@ use tokio::time::timeout;
 pub(crate) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// The highest number of statements in one write command.
 pub(crate) const WRITE_BATCH_LEN_MAX: i32 = 100_000;
+/// The highest number of fields of a command, without those inside of its values. No command has a tenth of it, but
+/// `currentOp` takes conditions as fields.
+pub(crate) const COMMAND_FIELDS_MAX: usize = 1_000;
 /// The number of documents in the first batch of a cursor, if the command does not say.
 pub(crate) const FIRST_BATCH_LEN: u64 = 101;
 /// The largest message of a stranger, in bytes. A login, and every command before it, is smaller.
@@ -22,6 +25,10 @@ pub(crate) const UNCHARGED_BYTES: usize = 16 << 10;
 pub(crate) const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// How long a session lasts without a command in it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The highest number of sessions that one command may name, as MongoDB's specification of sessions bids drivers.
+pub(crate) const NAMED_SESSIONS_MAX: usize = 10_000;
+/// The highest number of sessions that `$listLocalSessions` shows: they are made before the memory of the command is counted.
+pub(crate) const SHOWN_SESSIONS_MAX: usize = 10_000;
 /// The highest number of sessions.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// The lowest speed of a client that the server waits for, in bytes per second.

@@ -44,6 +44,14 @@ impl Sessions {
         Ok(())
     }
 
+    /// Forgets these sessions. Others are not looked at, however many there are.
+    pub(crate) fn end_each<'s>(&self, ended: impl IntoIterator<Item = &'s Session>) {
+        let mut table = self.table.lock();
+        for session in ended {
+            table.remove(session);
+        }
+    }
+
     /// Forgets the sessions that `of` selects.
     pub(crate) fn end(&self, of: impl Fn(&Session) -> bool) {
         // A client may use an ended session again, as in MongoDB: its next command begins it anew.
@@ -59,9 +67,16 @@ impl Sessions {
         self.table.lock().retain(|_, heard| heard.elapsed() < timeout);
     }
 
-    /// All sessions, and how long ago each was used.
-    pub(crate) fn list(&self) -> Vec<(Session, Duration)> {
-        self.table.lock().iter().map(|(session, heard)| (session.clone(), heard.elapsed())).collect()
+    /// The sessions that `of` selects, and how long ago each was used. Returns `None` if they are more than `len_max`.
+    pub(crate) fn list(
+        &self,
+        len_max: usize,
+        of: impl Fn(&Session) -> bool,
+    ) -> Option<Vec<(Session, Duration)>> {
+        let table = self.table.lock();
+        let selected = || table.iter().filter(|(session, _)| of(session));
+        let is_short = selected().nth(len_max).is_none();
+        is_short.then(|| selected().map(|(session, heard)| (session.clone(), heard.elapsed())).collect())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -105,5 +120,21 @@ mod tests {
         let of_ada = Session { id: [1; 16], user: Some("ada".to_owned()) };
         sessions.touch(of_ada.clone()).expect("room");
         assert!(sessions.is_known(&of_ada) && !sessions.is_known(&session(1)));
+        sessions.end_each(&[session(1)]);
+        assert!(sessions.is_known(&of_ada));
+        sessions.end_each(&[session(2), of_ada.clone()]);
+        assert!(!sessions.is_known(&of_ada));
+    }
+
+    #[test]
+    fn a_list_is_whole_or_none() {
+        let sessions = Sessions::new(10);
+        for number in 0..5 {
+            sessions.touch(session(number)).expect("room");
+        }
+        let len = |len_max, of: fn(&Session) -> bool| sessions.list(len_max, of).map(|listed| listed.len());
+        assert_eq!((len(4, |_| true), len(5, |_| true)), (None, Some(5)));
+        assert_eq!((len(1, |known| known.id < [2; 16]), len(2, |known| known.id < [2; 16])), (None, Some(2)));
+        assert_eq!(len(0, |_| false), Some(0));
     }
 }

@@ -1,7 +1,8 @@
 //! Spans of `OpenTelemetry`: one for each command, with the attributes of MongoDB's driver, and the parent of what the engine does in it.
 
 use cairndb::OpentelemetryOptions;
-use cairndb::bson::{Bson, Document, RawDocument};
+use cairndb::bson::raw::RawElement;
+use cairndb::bson::{Bson, Document, RawArray, RawDocument};
 use opentelemetry::global::BoxedTracer;
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, ContextGuard, KeyValue};
@@ -26,6 +27,9 @@ const SENSITIVE: [&str; 4] = ["saslStart", "saslContinue", "authenticate", "getn
 
 /// The most bytes that the id of a session has in a span: those of drivers have 30, and a client could send anything.
 const SESSION_BYTES_MAX: usize = 128;
+
+/// The most levels of a command that is shown: of its own fields, of a statement, and of a document in it.
+const SHOWN_LEVELS_MAX: usize = 200;
 
 /// Makes the spans of a server.
 #[derive(Debug)]
@@ -154,17 +158,82 @@ fn of_session(body: &RawDocument) -> Vec<KeyValue> {
     id.into_iter().chain(number).collect()
 }
 
-/// A command as JSON, cut to `bytes_max` bytes.
+/// A command as JSON, cut to `bytes_max` bytes. Returns an empty text for one that is malformed or nested too deep.
 fn text(body: &RawDocument, bytes_max: usize) -> String {
-    // One that is malformed, or too deep, is not shown.
-    let Ok(document) = Document::try_from(body) else { return String::new() };
-    let mut text = Bson::Document(document).into_relaxed_extjson().to_string();
-    if text.len() > bytes_max {
-        // Cut within a character, it would not be a text.
-        let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
+    let mut text = String::new();
+    if write_fields(&mut text, body, bytes_max, SHOWN_LEVELS_MAX).is_none() {
+        return String::new();
     }
+    let cut = cut(&text, bytes_max).len();
+    text.truncate(cut);
     text
+}
+
+/// Writes a document. What would come behind the cut is not looked at, so that a large command takes no more memory or time than
+/// what is shown of it. Returns `None` where it cannot be shown.
+fn write_fields(text: &mut String, document: &RawDocument, bytes_max: usize, levels: usize) -> Option<()> {
+    text.push('{');
+    let mut separator = "";
+    for element in document.iter_elements() {
+        if text.len() > bytes_max {
+            break;
+        }
+        let element = element.ok()?;
+        text.push_str(separator);
+        write_text(text, element.key().as_str(), bytes_max);
+        text.push(':');
+        write_value(text, &element, bytes_max, levels)?;
+        separator = ",";
+    }
+    text.push('}');
+    Some(())
+}
+
+fn write_items(text: &mut String, array: &RawArray, bytes_max: usize, levels: usize) -> Option<()> {
+    text.push('[');
+    let mut separator = "";
+    // As a document, whose elements tell how long their values are.
+    for element in RawDocument::from_bytes(array.as_bytes()).ok()?.iter_elements() {
+        if text.len() > bytes_max {
+            break;
+        }
+        text.push_str(separator);
+        write_value(text, &element.ok()?, bytes_max, levels)?;
+        separator = ",";
+    }
+    text.push(']');
+    Some(())
+}
+
+fn write_value(text: &mut String, element: &RawElement<'_>, bytes_max: usize, levels: usize) -> Option<()> {
+    let inside = levels.checked_sub(1)?;
+    let value = element.value().ok()?;
+    if let Some(document) = value.as_document() {
+        return write_fields(text, document, bytes_max, inside);
+    }
+    if let Some(array) = value.as_array() {
+        return write_items(text, array, bytes_max, inside);
+    }
+    if let Some(value) = value.as_str() {
+        write_text(text, value, bytes_max);
+    } else if element.size() > bytes_max || value.as_javascript_with_scope().is_some() {
+        // Of a long value of another kind nothing is shown, nor of code whose scope may be nested.
+        text.push_str("\"...\"");
+    } else {
+        text.push_str(&Bson::try_from(value).ok()?.into_relaxed_extjson().to_string());
+    }
+    Some(())
+}
+
+/// Writes a text in quotes, cut to about `bytes_max` bytes.
+fn write_text(text: &mut String, value: &str, bytes_max: usize) {
+    text.push_str(&Bson::String(cut(value, bytes_max).to_owned()).into_relaxed_extjson().to_string());
+}
+
+/// The first `bytes_max` bytes of a text, without a part of a character.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -205,5 +274,43 @@ mod tests {
         assert_eq!(named(numbered), [session, "db.mongodb.txn_number=7"]);
         assert_eq!(named(rawdoc! { "ping": 1, "lsid": { "id": "x".repeat(SESSION_BYTES_MAX) } }), [""; 0]);
         assert_eq!(named(rawdoc! { "ping": 1, "lsid": "none" }), [""; 0]);
+    }
+
+    #[test]
+    fn a_command_is_shown_as_far_as_it_fits() {
+        use cairndb::bson::rawdoc;
+        let body = rawdoc! { "find": "a", "filter": { "b": [1, { "c": "d" }], "é": 2.5 }, "limit": 3_i64 };
+        let whole = r#"{"find":"a","filter":{"b":[1,{"c":"d"}],"é":2.5},"limit":3}"#;
+        for bytes_max in 0..whole.len() + 10 {
+            let shown = text(&body, bytes_max);
+            assert_eq!(shown, cut(whole, bytes_max), "{bytes_max}");
+            assert!(shown.len() + 2 > bytes_max.min(whole.len()), "{bytes_max}");
+        }
+        let long = rawdoc! { "find": "x".repeat(100), "a": 1 };
+        assert_eq!(text(&long, 12), r#"{"find":"xxx"#);
+        let long = rawdoc! { "a": cairndb::bson::Binary { subtype: 0.into(), bytes: vec![0; 100] } };
+        assert_eq!(text(&long, 90), r#"{"a":"..."}"#);
+    }
+
+    #[test]
+    fn a_command_that_is_malformed_or_too_deep_is_not_shown() {
+        use cairndb::bson::{RawDocumentBuf, rawdoc};
+        for levels in [SHOWN_LEVELS_MAX, 100_000] {
+            // Each level: a length, a type, an empty name, what is inside and a zero byte.
+            let mut bytes = Vec::new();
+            for level in (0..levels).rev() {
+                bytes.extend(i32::try_from(5 + 7 * (level + 1)).expect("a length").to_le_bytes());
+                bytes.extend([3, 0]);
+            }
+            bytes.extend([5, 0, 0, 0, 0]);
+            bytes.extend(vec![0; levels]);
+            let deep = RawDocumentBuf::from_bytes(bytes).expect("a document");
+            let is_shown = !text(&deep, usize::MAX).is_empty();
+            assert_eq!(is_shown, levels <= SHOWN_LEVELS_MAX, "{levels} levels");
+        }
+        let mut malformed = rawdoc! { "ping": true }.into_bytes();
+        // The truth value.
+        malformed[10] = 7;
+        assert_eq!(text(RawDocument::from_bytes(&malformed).expect("its length is right"), 100), "");
     }
 }

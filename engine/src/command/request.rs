@@ -13,7 +13,7 @@ use query::operation::{OperationContext, Reservation};
 use crate::codes::refused;
 use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
 use crate::command::nesting::{check_nesting, content};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
 /// deletes are decoded one by one.
@@ -135,15 +135,30 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
         if raw_field == Some(name.as_str())
             && let RawBsonRef::Array(documents) = value
         {
+            let is_twice = !batch.documents.is_empty() || decoded.contains_key(name.as_str());
             batch.documents = elements(documents)?;
+            if is_twice {
+                return Err(twice(body, name.as_str()));
+            }
             if !batch.documents.is_empty() {
                 continue;
             }
             // An empty array stays in the body, where the command refuses it.
         }
-        decoded.insert(name.as_str(), Bson::try_from(value)?);
+        if decoded.insert(name.as_str(), Bson::try_from(value)?).is_some() {
+            return Err(twice(body, name.as_str()));
+        }
     }
     Ok(decoded)
+}
+
+/// The error for a field that a command has twice, which MongoDB refuses as well: a reader that takes the first and one that takes
+/// the last would see two commands.
+#[cold]
+fn twice(body: &RawDocument, field: &str) -> Error {
+    let first = body.iter().next().and_then(bson::error::Result::ok);
+    let command = first.map_or("", |(name, _)| name.as_str());
+    refused(Code::IDL_DUPLICATE_FIELD, format!("BSON field '{command}.{field}' is a duplicate field"))
 }
 
 /// Decodes a statement of a batch, which `operation` holds until what is returned is dropped.

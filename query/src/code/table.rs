@@ -375,6 +375,7 @@ macro_rules! table {
             ARRAY_TO_OBJECT_PAIR_LENGTH = 40397;
             ARRAY_TO_OBJECT_ELEMENT_TYPE = 40398;
             MERGE_OBJECTS_TYPE = 40400;
+            IDL_DUPLICATE_FIELD = 40413, "IDLDuplicateField";
             IDL_FAILED_TO_PARSE = 40414, "IDLFailedToParse";
             IDL_UNKNOWN_FIELD = 40415, "IDLUnknownField";
             MESSAGE_BODY_TWICE = 40430;

@@ -5,7 +5,7 @@ use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 use query::code::Code;
 
 use crate::dispatch::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::fields::Fields;
 
 /// MongoDB's commands of API version 1 that exist here, ascending. CairnDB's own commands are in no version.
@@ -80,7 +80,7 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
     match fields.text("apiVersion")? {
         Some("1") => {}
         Some(other) => {
-            let message = format!("API version must be \"1\", not {other:?}");
+            let message = format!("API version must be \"1\", not {}", quoted(other));
             return Err(Failure::new(Code::API_VERSION_ERROR, message));
         }
         // The options mean nothing without a version; MongoDB refuses them instead of ignoring them.

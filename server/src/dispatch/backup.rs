@@ -10,7 +10,7 @@ use query::code::Code;
 
 use crate::auth::users::DATABASE;
 use crate::dispatch::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::reply::Reply;
 
 /// The longest name of a backup in bytes. What is added to it while the backup is made must have room, too.
@@ -56,7 +56,8 @@ fn check_name(name: &str) -> Result<(), Failure> {
     let is_own = name.starts_with('.') || name.ends_with(".partial") || name.contains(['\0', '\\']);
     if !is_one || is_own || name.len() > NAME_BYTES_MAX {
         return Err(Failure::bad_value(format!(
-            "the name of a backup is that of one folder, of up to {NAME_BYTES_MAX} bytes, not {name:?}"
+            "the name of a backup is that of one folder, of up to {NAME_BYTES_MAX} bytes, not {}",
+            quoted(name)
         )));
     }
     Ok(())

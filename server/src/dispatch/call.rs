@@ -10,7 +10,7 @@ use query::code::Code;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::message::{DocumentSequence, Message};
-use crate::limits::Reserved;
+use crate::limits::{COMMAND_FIELDS_MAX, Reserved};
 use crate::operations::Operation;
 use crate::reply::Reply;
 use crate::sessions::{self, Session};
@@ -66,6 +66,7 @@ impl Command {
     pub(crate) fn of_message(message: Message) -> Result<Self, Failure> {
         let body = view(&message.body)?;
         let name = name_of(body)?;
+        check_fields(&name, body)?;
         let no_database =
             || Failure::new(Code::MESSAGE_DATABASE_MISSING, "OP_MSG requests require a $db argument");
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
@@ -91,6 +92,7 @@ impl Command {
             _ => document.clone(),
         };
         let name = name_of(view(&body)?)?;
+        check_fields(&name, view(&body)?)?;
         let (database, sequences) = (database.to_owned(), Vec::new());
         Ok(Self {
             name,
@@ -212,6 +214,24 @@ impl Call {
 
 fn view(bytes: &Bytes) -> Result<&RawDocument, Failure> {
     Ok(RawDocument::from_bytes(bytes)?)
+}
+
+/// Refuses a command that has a field twice, as MongoDB does: one reader could take the first of them and another the last,
+/// so that what was checked is not what is used.
+fn check_fields(command: &str, body: &RawDocument) -> Result<(), Failure> {
+    let mut names = Vec::with_capacity(16);
+    for field in body {
+        if names.len() == COMMAND_FIELDS_MAX {
+            let message = format!("a command has at most {COMMAND_FIELDS_MAX} fields");
+            return Err(Failure::new(Code::FAILED_TO_PARSE, message));
+        }
+        names.push(field?.0.as_str());
+    }
+    names.sort_unstable();
+    let twice = names.iter().zip(names.iter().skip(1)).find(|(name, next)| name == next);
+    let Some((name, _)) = twice else { return Ok(()) };
+    let message = format!("BSON field '{command}.{name}' is a duplicate field");
+    Err(Failure::new(Code::IDL_DUPLICATE_FIELD, message))
 }
 
 fn name_of(body: &RawDocument) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 //!
 //! Both are a list of documents that the engine filters like any other.
 
-use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
+use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc, rawdoc};
 use query::code::Code;
 
 use crate::dispatch::access::{Access, authorize};
@@ -19,19 +19,35 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     let own = (fields.boolean("$ownOps")? == Some(true)).then_some(call.peer.id);
     fields.boolean("$all")?;
-    let mut conditions = Document::new();
+    let mut conditions = RawDocumentBuf::new();
     for field in call.command.body().iter().skip(1) {
         let (name, value) = field?;
-        let name = name.as_str();
-        if !matches!(name, "$all" | "$ownOps") && !Fields::is_everywhere(name) {
-            conditions.insert(name, cairndb::bson::Bson::try_from(value)?);
+        if !matches!(name.as_str(), "$all" | "$ownOps") && !Fields::is_everywhere(name.as_str()) {
+            conditions.append(name, value);
         }
     }
-    // `$literal` keeps values that look like expressions, a namespace with a `$` for example, as they are.
-    let pipeline = [doc! { "$documents": { "$literal": running(call, own) } }, doc! { "$match": conditions }];
-    let cursor = call.client().database("admin").aggregate(pipeline).run()?;
+    // As a command in bytes: the engine looks at the nesting and at the memory of a client's values before it decodes them.
+    let mut pipeline = RawArrayBuf::new();
+    pipeline.push(listed(raw(&running(call, own))?));
+    pipeline.push(rawdoc! { "$match": conditions });
+    let command = rawdoc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
+    let cursor = call.client().database("admin").run_raw_cursor_command(command).run()?;
     let operations = cursor.collect::<cairndb::Result<Vec<Document>>>()?;
     Ok(doc! { "inprog": operations }.into())
+}
+
+/// A stage whose results are `documents`.
+fn listed(documents: RawArrayBuf) -> RawDocumentBuf {
+    // `$literal` keeps values that look like expressions, a namespace with a `$` for example, as they are.
+    rawdoc! { "$documents": { "$literal": documents } }
+}
+
+fn raw(documents: &[Document]) -> Result<RawArrayBuf, Failure> {
+    let mut raw = RawArrayBuf::new();
+    for document in documents {
+        raw.push(RawDocumentBuf::try_from(document)?);
+    }
+    Ok(raw)
 }
 
 /// The running commands; with `connection` only those of this connection. One that builds an index shows how far it is.
@@ -99,27 +115,29 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     }
     // The stage shows the commands of all users.
     authorize(call, Access::Root)?;
-    with_documents(call, pipeline, &running(call, None)).map(Some)
+    with_documents(call, pipeline, raw(&running(call, None))?).map(Some)
 }
 
 /// The command with `documents` in place of the first stage of its pipeline.
 pub(super) fn with_documents(
     call: &Call,
     pipeline: &RawArray,
-    documents: &[Document],
+    documents: RawArrayBuf,
 ) -> Result<RawDocumentBuf, Failure> {
-    let listed = doc! { "$documents": { "$literal": documents.to_vec() } };
     let mut stages = RawArrayBuf::new();
-    stages.push(RawDocumentBuf::try_from(&listed)?);
+    stages.push(listed(documents));
     for stage in pipeline.into_iter().skip(1) {
         stages.push(stage?);
     }
-    let mut body = RawDocumentBuf::new();
+    let (mut body, mut stages) = (RawDocumentBuf::new(), Some(stages));
     // The order of the fields is kept: the first one is the command.
     for field in call.command.body() {
         let (name, value) = field?;
-        if name == cstr!("pipeline") {
-            body.append(name, stages.clone());
+        // There is one, because no command has a field twice.
+        if name == cstr!("pipeline")
+            && let Some(stages) = stages.take()
+        {
+            body.append(name, stages);
         } else {
             body.append(name, value);
         }

@@ -14,7 +14,7 @@ use crate::auth::credentials::{Credentials, MECHANISM};
 use crate::auth::scram::{ClientFirst, Exchange, Rejected};
 use crate::auth::users::{DATABASE, Role, User, UserError, nonce};
 use crate::dispatch::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::fields::Fields;
 use crate::reply::Reply;
 
@@ -108,7 +108,10 @@ pub(super) fn log_out(call: &Call) -> Result<Reply, Failure> {
 pub(super) fn mechanisms(fields: Fields<'_>) -> Result<Option<Bson>, Failure> {
     let Some(of) = fields.text("saslSupportedMechs")? else { return Ok(None) };
     if !of.contains('.') {
-        return Err(Failure::bad_value(format!("'saslSupportedMechs' is \"database.user\", not {of:?}")));
+        return Err(Failure::bad_value(format!(
+            "'saslSupportedMechs' is \"database.user\", not {}",
+            quoted(of)
+        )));
     }
     Ok(Some(vec![MECHANISM].into()))
 }

@@ -3,7 +3,7 @@
 use cairndb::bson::doc;
 
 use crate::dispatch::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::reply::Reply;
 
 /// `{setAcquirer: "shared" | "own"}`, for this connection from now on. When a connection leaves its own
@@ -16,8 +16,8 @@ pub(super) fn set_acquirer(call: &Call) -> Result<Reply, Failure> {
         // A new acquirer each time: its blocks are given up with the last handle to it.
         Some("own") => call.peer.set_client(call.shared.client.acquirer()),
         other => {
-            let found = other.unwrap_or_default();
-            return Err(Failure::bad_value(format!("'setAcquirer' is \"shared\" or \"own\", not {found:?}")));
+            let found = quoted(other.unwrap_or_default());
+            return Err(Failure::bad_value(format!("'setAcquirer' is \"shared\" or \"own\", not {found}")));
         }
     }
     Ok(doc! {}.into())

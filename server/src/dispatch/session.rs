@@ -1,9 +1,10 @@
 //! Sessions, and the commands of transactions, which do not exist here.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use cairndb::bson::spec::BinarySubtype;
-use cairndb::bson::{Binary, Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
+use cairndb::bson::{Binary, Bson, DateTime, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc, rawdoc};
 use query::code::Code;
 use sha2::{Digest, Sha256};
 
@@ -14,7 +15,7 @@ use crate::dispatch::call::Call;
 use crate::dispatch::operation::{first_stage, with_documents};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
-use crate::limits::SESSION_TIMEOUT;
+use crate::limits::{NAMED_SESSIONS_MAX, SESSION_TIMEOUT, SHOWN_SESSIONS_MAX};
 use crate::reply::Reply;
 use crate::sessions::{self, Session, SessionId};
 
@@ -45,14 +46,17 @@ pub(super) fn end(call: &Call) -> Result<Reply, Failure> {
     let (ids, user) = (listed(call)?, call.user_name());
     // A stranger's sessions are never kept, and its ids could be those of a connection without a login.
     if !call.is_of_stranger() {
-        end_where(call, |session| session.user == user && ids.contains(&session.id));
+        let ended: HashSet<Session> = ids.into_iter().map(|id| Session { id, user: user.clone() }).collect();
+        // Sessions first, as everywhere: see `end_where`.
+        call.shared.sessions.end_each(&ended);
+        call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(|of| ended.contains(of)));
     }
     Ok(doc! {}.into())
 }
 
 /// `killSessions`: ends sessions and closes their cursors. An empty list means all sessions.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
-    let ids = listed(call)?;
+    let ids: HashSet<SessionId> = listed(call)?.into_iter().collect();
     end_where(call, |session| ids.is_empty() || ids.contains(&session.id));
     Ok(doc! {}.into())
 }
@@ -100,10 +104,19 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
         authorize(call, Access::Root)?;
     }
     let users = users.unwrap_or(own);
-    let listed = call.shared.sessions.list();
-    let shown = listed.iter().filter(|(session, _)| all || users.contains(&session.user));
-    let documents: Vec<Document> = shown.map(|(session, heard)| show(session, *heard)).collect();
-    with_documents(call, pipeline, &documents).map(Some)
+    let users: HashSet<Option<String>> = users.into_iter().collect();
+    let listed =
+        call.shared.sessions.list(SHOWN_SESSIONS_MAX, |session| all || users.contains(&session.user));
+    let listed = listed.ok_or_else(|| {
+        let message =
+            format!("{STAGE} shows at most {SHOWN_SESSIONS_MAX} sessions, and there are more of these");
+        Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message)
+    })?;
+    let mut documents = RawArrayBuf::new();
+    for (session, heard) in &listed {
+        documents.push(show(session, *heard));
+    }
+    with_documents(call, pipeline, documents).map(Some)
 }
 
 /// The names in `users`. All users belong to one database, so the database is only checked to be there.
@@ -122,16 +135,16 @@ fn asked_users(options: Fields<'_>) -> Result<Option<Vec<Option<String>>>, Failu
 }
 
 /// A session as MongoDB shows it: its id, and the digest of its user.
-fn show(session: &Session, heard: Duration) -> Document {
+fn show(session: &Session, heard: Duration) -> RawDocumentBuf {
     let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id.to_vec() };
     let user = session.user.as_ref().map_or_else(String::new, |user| format!("{user}@{DATABASE}"));
     let uid = Binary { subtype: BinarySubtype::Generic, bytes: Sha256::digest(&user).to_vec() };
-    let mut shown = doc! { "_id": { "id": id, "uid": uid } };
+    let mut shown = rawdoc! { "_id": { "id": id, "uid": uid } };
     // Sessions are kept by a clock that cannot be set, so the time of day is computed when it is shown.
     let last = SystemTime::now().checked_sub(heard).unwrap_or(SystemTime::UNIX_EPOCH);
-    shown.insert("lastUse", DateTime::from_system_time(last));
+    shown.append(cstr!("lastUse"), DateTime::from_system_time(last));
     if !user.is_empty() {
-        shown.insert("user", user);
+        shown.append(cstr!("user"), user);
     }
     shown
 }
@@ -152,5 +165,11 @@ fn listed(call: &Call) -> Result<Vec<SessionId>, Failure> {
         let session = session.as_document().ok_or_else(|| fields.wrong_type("lsid", session, "object"))?;
         sessions::parse(session)
     };
-    listed.into_iter().map(id).collect()
+    // One more than may be named, to tell that there are too many.
+    let ids = listed.into_iter().take(NAMED_SESSIONS_MAX + 1).map(id).collect::<Result<Vec<_>, Failure>>()?;
+    if ids.len() > NAMED_SESSIONS_MAX {
+        let message = format!("a command names at most {NAMED_SESSIONS_MAX} sessions");
+        return Err(Failure::bad_value(message));
+    }
+    Ok(ids)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cairndb::bson::doc;
+use cairndb::bson::{Uuid, bson, doc};
 use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
 use cairndb_server::frame::message::{CHECKSUM_PRESENT, MORE_TO_COME, Message};
 
@@ -124,41 +124,186 @@ fn documents_that_are_no_commands_are_refused() {
     refused(doc! { "insert": "a", "documents": [], "$db": "shop" }, 16);
 }
 
+/// A document of so many levels, written by hand: a tree of that depth could not be built without recursion.
+fn deep(levels: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 * levels + 5);
+    for level in (1..=levels).rev() {
+        bytes.extend(i32::try_from(8 * level + 5).expect("a length").to_le_bytes());
+        bytes.extend(b"\x03a\0");
+    }
+    bytes.extend([5, 0, 0, 0, 0]);
+    bytes.extend(vec![0; levels]);
+    bytes
+}
+
+/// A message whose command has these elements, each given as its type, name and value.
+fn of_elements(elements: &[(u8, &str, &[u8])]) -> Vec<u8> {
+    let mut fields = Vec::new();
+    for (kind, name, value) in elements {
+        fields.push(*kind);
+        fields.extend_from_slice(name.as_bytes());
+        fields.push(0);
+        fields.extend_from_slice(value);
+    }
+    // The length counts itself and the zero byte at the end. The byte in front says that this section is the body.
+    let length = i32::try_from(fields.len() + 5).expect("a length");
+    around(&[&[0], &length.to_le_bytes()[..], &fields, &[0]].concat())
+}
+
+const ADMIN: (u8, &str, &[u8]) = (2, "$db", b"\x06\0\0\0admin\0");
+const ONE: &[u8] = &[1, 0, 0, 0];
+
 #[test]
 fn deep_documents_are_refused() {
     let fixture = Fixture::new();
-    // Written by hand: a tree of that depth could not be built without recursion.
-    let mut deep = vec![5, 0, 0, 0, 0];
-    for _ in 0..100_000 {
-        let mut outer = Vec::with_capacity(deep.len() + 8);
-        outer.extend_from_slice(&i32::try_from(deep.len() + 8).unwrap().to_le_bytes());
-        outer.extend_from_slice(&[3, b'a', 0]);
-        outer.extend_from_slice(&deep);
-        outer.push(0);
-        deep = outer;
-        if deep.len() > 40_000 {
-            break;
-        }
-    }
-    for (name, field) in [("find", "filter"), ("insert", "documents"), ("hello", "client"), ("ping", "lsid")]
-    {
-        let mut body = vec![0; 4];
-        for (kind, field, value) in
-            [(2, name, &b"\x02\0\0\0a\0"[..]), (3, field, &deep), (2, "$db", b"\x05\0\0\0shop\0")]
-        {
-            body.push(kind);
-            body.extend_from_slice(field.as_bytes());
-            body.push(0);
-            body.extend_from_slice(value);
-        }
-        body.push(0);
-        let length = i32::try_from(body.len()).unwrap();
-        body[..4].copy_from_slice(&length.to_le_bytes());
+    let deep = deep(5_000);
+    for (name, field) in [
+        ("find", "filter"),
+        ("insert", "documents"),
+        ("hello", "client"),
+        ("ping", "lsid"),
+        ("currentOp", "command"),
+    ] {
         let mut peer = fixture.peer();
-        let answer = peer.answer(&around(&[&[0], &body[..]].concat()));
+        let target = &b"\x02\0\0\0a\0"[..];
+        let answer = peer.answer(&of_elements(&[(2, name, target), (3, field, &deep), ADMIN]));
         assert!(matches!(answer, Answer::Document(code) if code != 0), "{name}: {answer:?}");
         assert_eq!(peer.answer(&ping()), Answer::Document(0));
     }
+}
+
+/// Where one of them was decoded unseen, a message of a few hundred kilobytes ended the process.
+#[test]
+fn no_command_follows_deep_documents() {
+    let fixture = Fixture::new();
+    let deep = deep(50_000);
+    let mut peer = fixture.peer();
+    let listed = peer.run(doc! { "listCommands": 1, "$db": "admin" });
+    let commands = listed.get_document("commands").expect("the commands");
+    // Each field that some command reads as a document, and one that is none of any.
+    let fields = [
+        "pipeline",
+        "filter",
+        "query",
+        "cursor",
+        "documents",
+        "update",
+        "key",
+        "indexes",
+        "writeConcern",
+        "lsid",
+        "let",
+        "hint",
+        "collation",
+        "client",
+        "speculativeAuthenticate",
+        "topologyVersion",
+        "mode",
+        "data",
+        "sessions",
+        "unknown",
+    ];
+    for command in commands.keys() {
+        for kind in [3, 4] {
+            // Answered at all: an answer that never comes fails by the time limit of the peer.
+            peer.answer(&of_elements(&[(kind, command, &deep), ADMIN]));
+        }
+        for field in fields {
+            peer.answer(&of_elements(&[(16, command, ONE), (3, field, &deep), ADMIN]));
+        }
+        peer = fixture.peer();
+    }
+    assert_eq!(peer.answer(&ping()), Answer::Document(0));
+}
+
+/// An answer may be no longer than what its client accepts, and control characters are six times as long as JSON.
+#[test]
+fn errors_repeat_the_beginning_of_long_texts() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let long = "\u{1}".repeat(1 << 20);
+    let long = long.as_str();
+    for command in [
+        doc! { "hello": 1, "saslSupportedMechs": long, "$db": "admin" },
+        doc! { "ping": 1, "apiVersion": long, "$db": "admin" },
+        doc! { "setAcquirer": long, "$db": "admin" },
+        doc! { "find": long, "$db": "shop" },
+        doc! { "ping": 1, "$db": long },
+        doc! { "find": "a", "$db": long },
+        doc! { long: 1, "$db": "shop" },
+        doc! { "ping": 1, long: 1, "$db": "shop" },
+        doc! { "find": "a", "filter": { "a": { (format!("${long}")): 1 } }, "$db": "shop" },
+        doc! { "aggregate": "a", "pipeline": [{ (format!("${long}")): 1 }], "cursor": {}, "$db": "shop" },
+    ] {
+        let reply = peer.run(command);
+        let bytes = encode(&reply).len();
+        assert!(bytes < 20_000, "an answer of {bytes} bytes, code {:?}", reply.get("code"));
+    }
+}
+
+/// The conditions of `currentOp` are decoded within the memory of an operation, as the values of other commands are.
+#[test]
+fn conditions_that_take_much_memory_are_refused() {
+    let fixture = Fixture::new();
+    // Nulls with empty names: two bytes of a message each.
+    let nulls = b"\x0a\0".repeat(6 << 20);
+    let length = i32::try_from(nulls.len() + 5).unwrap();
+    let array = [&length.to_le_bytes()[..], &nulls, &[0]].concat();
+    check(&fixture, &of_elements(&[(16, "currentOp", ONE), (4, "x", &array), ADMIN]), &Answer::Document(146));
+}
+
+#[test]
+fn a_command_names_a_bounded_number_of_sessions() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let sessions = |count: u32| {
+        let id = |number: u32| {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            doc! { "id": Uuid::from_bytes(bytes) }
+        };
+        (0..count).map(id).collect::<Vec<_>>()
+    };
+    for command in ["refreshSessions", "endSessions", "killSessions"] {
+        let refused = peer.run(doc! { command: sessions(10_001), "$db": "admin" });
+        assert_eq!(refused.get_i32("code").ok(), Some(2), "{command}");
+        let accepted = peer.run(doc! { command: sessions(10_000), "$db": "admin" });
+        assert_eq!(accepted.get_f64("ok").ok(), Some(1.0), "{command}: {accepted}");
+    }
+    let pipeline = vec![doc! { "$listLocalSessions": {} }, doc! { "$count": "sessions" }];
+    peer.run(doc! { "refreshSessions": sessions(3), "$db": "admin" });
+    let counted = peer.run(doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {}, "$db": "admin" });
+    let batch =
+        counted.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
+    assert_eq!(*batch, vec![bson!({ "sessions": 3 })]);
+}
+
+/// Who looks at the first of the two fields and who looks at the last would see two commands.
+#[test]
+fn a_command_that_has_a_field_twice_is_refused() {
+    let fixture = Fixture::new();
+    let empty = &b"\x05\0\0\0\0"[..];
+    let twice: [&[(u8, &str, &[u8])]; 4] = [
+        &[(16, "ping", ONE), (16, "ping", ONE), ADMIN],
+        &[(16, "ping", ONE), ADMIN, ADMIN],
+        &[
+            (16, "aggregate", ONE),
+            (4, "pipeline", empty),
+            (3, "cursor", empty),
+            (4, "pipeline", empty),
+            ADMIN,
+        ],
+        &[(16, "currentOp", ONE), (16, "opid", ONE), ADMIN, (16, "opid", ONE)],
+    ];
+    for elements in twice {
+        check(&fixture, &of_elements(elements), &Answer::Document(40_413));
+    }
+    let names: Vec<String> = (0..998).map(|number| format!("f{number}")).collect();
+    let mut many = vec![(16, "currentOp", ONE), ADMIN];
+    many.extend(names.iter().map(|name| (16, name.as_str(), ONE)));
+    check(&fixture, &of_elements(&many), &Answer::Document(0));
+    many.push((16, "one_more", ONE));
+    check(&fixture, &of_elements(&many), &Answer::Document(9));
 }
 
 #[test]

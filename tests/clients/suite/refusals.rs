@@ -38,8 +38,9 @@ fn refusals_have_mongodbs_numbers() {
 #[test]
 fn a_transaction_is_refused_before_anything_is_written() {
     let served = Served::start();
+    // The driver adds its session.
     let insert = doc! {
-        "insert": "things", "documents": [{ "_id": 1 }], "lsid": { "id": mongodb::bson::Uuid::new() },
+        "insert": "things", "documents": [{ "_id": 1 }],
         "txnNumber": 1_i64, "startTransaction": true, "autocommit": false,
     };
     // The driver has words of its own for this number.
