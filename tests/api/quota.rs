@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use cairndb::bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use cairndb::bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 use cairndb::{Client, ClientBuilder, Collection, Compression, IndexModel, IndexOptions, StoreState};
 use cairndb_tests::choices::{self, Choices};
 use cairndb_tests::race::wait_until;
@@ -178,6 +178,33 @@ fn a_full_folder_is_emptied_by_one_call() {
     assert!(start.elapsed() < CALL_MAX, "it took {:?}", start.elapsed());
     insert().expect("there is room again");
     assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn expired_documents_go_from_a_full_folder() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited().ttl_interval(None));
+    let things_there = things(&client);
+    let expires = IndexOptions::builder().expire_after(Duration::ZERO).build();
+    let models = [
+        IndexModel::builder().keys(doc! { "at": 1 }).options(expires).build(),
+        IndexModel::builder().keys(doc! { "content": 1 }).build(),
+    ];
+    things_there.create_indexes(models).run().expect("made");
+    let mut choices = Choices::seeded(13);
+    let mut insert = |things: &Collection<Document>| {
+        let at = DateTime::from_millis(0);
+        let documents = (0..100).map(|_| doc! { "at": at, "content": content(&mut choices, 900) });
+        things.insert_many(documents.collect::<Vec<_>>()).run()
+    };
+    while insert(&things_there).is_ok() {}
+    assert!(things_there.count_documents(doc! {}).run().expect("counted") > 5_000);
+    drop(things_there);
+    client.close().expect("closed");
+    let client = scratch.open_with(limited().ttl_interval(Duration::from_millis(200)));
+    let things = things(&client);
+    wait_until(|| things.find_one(doc! {}).run().expect("read").is_none());
+    insert(&things).expect("there is room again");
 }
 
 #[test]
