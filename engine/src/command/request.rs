@@ -131,15 +131,14 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
     let mut decoded = Document::new();
     for field in body {
         let (name, value) = field?;
+        let is_raw = raw_field == Some(name.as_str());
+        // Its first array is not in the body, which alone would tell of any other field.
+        if is_raw && (!batch.documents.is_empty() || decoded.contains_key(name.as_str())) {
+            return Err(twice(body, name.as_str()));
+        }
         // An array alone: any other value is decoded, and the command refuses its type.
-        if raw_field == Some(name.as_str())
-            && let RawBsonRef::Array(documents) = value
-        {
-            let is_twice = !batch.documents.is_empty() || decoded.contains_key(name.as_str());
+        if is_raw && let RawBsonRef::Array(documents) = value {
             batch.documents = elements(documents)?;
-            if is_twice {
-                return Err(twice(body, name.as_str()));
-            }
             if !batch.documents.is_empty() {
                 continue;
             }
@@ -270,6 +269,21 @@ mod tests {
         let command = Request { body: Body::Raw(body), sequences };
         let refused = command.check().and_then(|_| command.read().map(|_| ()));
         assert_eq!(refused.err().and_then(|error| error.code()), Some(code));
+    }
+
+    #[test]
+    fn a_field_that_comes_twice_is_refused() {
+        let documents = || rawdoc! { "_id": 1 };
+        for body in [
+            rawdoc! { "ping": 1, "ping": 1 },
+            rawdoc! { "find": "a", "filter": {}, "limit": 1, "filter": { "a": 1 } },
+            rawdoc! { "insert": "a", "documents": [documents()], "documents": [documents()] },
+            rawdoc! { "insert": "a", "documents": [], "documents": [documents()] },
+            rawdoc! { "insert": "a", "documents": [documents()], "documents": 1 },
+            rawdoc! { "insert": "a", "documents": 1, "documents": [documents()] },
+        ] {
+            refuse(body, Vec::new(), 40_413);
+        }
     }
 
     #[test]
