@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check weekly house lint format clippy docs docs-without-rocksdb deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -37,7 +37,7 @@ PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-quer
     -p cairndb-server -p cairndb-cli -p cairndb-counters -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 # Single suites are chosen out of all packages too: a package alone has fewer features of what it depends on, and all of that
 # would be compiled again.
-SUITES := cargo test --profile suites --locked $(PACKAGES)
+SUITES := cargo test --locked $(PACKAGES)
 export SUITES
 
 help: ## List the targets.
@@ -50,11 +50,11 @@ env: ## Print what cargo by hand needs for the same RocksDB and clients: eval "$
 	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH' CAIRNDB_RESTORE='$$CAIRNDB_RESTORE' CAIRNDB_SPECIFICATIONS='$$CAIRNDB_SPECIFICATIONS'"
 
 demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
-	@$(SETUP) && cargo run --profile suites --locked -q -p cairndb --example demo
+	@$(SETUP) && cargo run --locked -q -p cairndb --example demo
 
 # MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
-test: ## Run every test of the main workspace.
-	@$(SETUP) && clients && $(SUITES) --no-fail-fast
+test: ## Run every test of the main workspace, the programs side by side.
+	@$(SETUP) && clients && bash .ci/tests.sh $(SUITES)
 
 bench: ## Run the criterion suites.
 	@$(SETUP) && cargo bench --locked -p cairndb-benches
@@ -87,18 +87,18 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	done
 
 indexes: ## Ask QUERIES random questions of stores with indexes and without.
-	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) $(SUITES) --test indexes -- --nocapture
+	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) $(SUITES) --test oracle -- indexes:: --nocapture
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind; damage files in DAMAGE ways.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) $(if $(DAMAGE),CAIRNDB_DAMAGE=$(DAMAGE)) \
-	    $(SUITES) --test crash -- --nocapture
+	    $(SUITES) --test faults -- crash:: --nocapture
 
 damage: ## Damage every byte, or DAMAGE bytes, of the files that say what a database consists of (minutes).
-	@$(SETUP) && CAIRNDB_DAMAGE=$(or $(DAMAGE),all) $(SUITES) --test crash -- damage:: --nocapture
+	@$(SETUP) && CAIRNDB_DAMAGE=$(or $(DAMAGE),all) $(SUITES) --test faults -- crash::damage:: --nocapture
 
 histories: ## Judge HISTORIES histories of several threads (SEED replays their choices).
 	@$(SETUP) && CAIRNDB_HISTORIES=$(HISTORIES) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \
-	    $(SUITES) --test histories -- --nocapture
+	    $(SUITES) --test oracle -- histories:: --nocapture
 
 memory: ## Send requests that ask for too much to a process that has no more, and count what refused ones cost.
 	@$(SETUP) && $(SUITES) --test memory -- --nocapture
@@ -106,14 +106,14 @@ memory: ## Send requests that ask for too much to a process that has no more, an
 # It needs Linux, root and /dev/fuse; elsewhere it says `skipped: no fuse`. A seed of an earlier run replays its decisions.
 power: ## Cut the power CUTS times, fail FAULTS operations, kill at each DEATHS_EACH-th, fill disks (SEED replays).
 	@$(SETUP) && CAIRNDB_CUTS=$(CUTS) CAIRNDB_FAULTS=$(FAULTS) CAIRNDB_DEATHS_EACH=$(DEATHS_EACH) \
-	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) $(SUITES) --test power -- --nocapture
+	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) $(SUITES) --test faults -- power:: --nocapture
 
 # Cargo starts the suite by valgrind, as it would start it in an emulator of another machine.
 valgrind: ## Run RUNS histories of the model under valgrind, which watches every access to memory (minutes).
 	@$(SETUP) && { has valgrind || install valgrind valgrind; } && \
 	    host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_) && \
 	    export "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite" && \
-	    CAIRNDB_MODEL_RUNS=$(RUNS) $(SUITES) --test model -- --nocapture
+	    CAIRNDB_MODEL_RUNS=$(RUNS) $(SUITES) --test oracle -- model:: --nocapture
 
 # LLVM 19 reads what newer compilers write; older ones, which come along with libclang, do not. It is asked for by that
 # number where the system has several.
@@ -131,10 +131,10 @@ mutants: ## Change FILES in small ways, one at a time, and name the changes that
 	        $(if $(NOTICING),--baseline=skip --timeout 420) \
 	        $(foreach package,$(filter-out -p,$(NOTICING)),--test-package $(package)) -- $(TESTS)
 
-# The tool's own suite comes along, because it is what has cargo build the tool.
+# The tool's own suite comes along, because it is what has cargo build the tool: no test of it has the name.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
-	    $(SUITES) --test serve --test soak -- --nocapture
+	    $(SUITES) --test suite --test clients -- soak:: --nocapture
 
 # KILLS counts where it is given: as many imports, and half as many restores and migrations.
 TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
@@ -142,15 +142,14 @@ TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
 tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through each command, and KILLS killed imports.
 	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) \
 	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) && \
-	    $(SUITES) $(foreach suite,beside dump export import import_resume migrate migrate_kills query restore,--test $(suite)) -- \
-        --nocapture readers_beside_a_writer memory_does_not_grow \
+	    $(SUITES) --test suite -- --nocapture readers_beside_a_writer memory_does_not_grow \
 	        $(if $(TOOL_KILLS),killed disturbed power_cut)
 
 # Each feature of the tool can be left out, and so can both.
 features: ## Check that the tool builds without `remote`, without `shell`, and without both.
 	@$(SETUP) && for features in "" remote shell; do \
 	    echo "features: the tool with '$$features'"; \
-	    cargo check --profile suites --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
+	    cargo check --locked -q -p cairndb-cli --bins --no-default-features --features "$$features" || exit 1; \
 	done
 
 # One application in two programs, for a store of CairnDB and for a cluster, and a migration between the two.
@@ -170,11 +169,11 @@ interleavings: ## Run the threads of sequences and of a whole database in SCHEDU
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
 collections: ## Make COLLECTIONS collections with an index each, open them again, and print what that takes.
-	@$(SETUP) && CAIRNDB_COLLECTIONS=$(COLLECTIONS) $(SUITES) --test collections -- --nocapture
+	@$(SETUP) && CAIRNDB_COLLECTIONS=$(COLLECTIONS) $(SUITES) --test suite -- collections:: --nocapture
 
 in-memory: ## Run the suites on databases in memory.
 	@$(SETUP) && export CAIRNDB_IN_MEMORY=1 && \
-	    $(SUITES) --test model --test conformance && \
+	    $(SUITES) --test oracle -- model:: conformance:: && \
 	    $(SUITES) --test api -- --exact \
 	        $$(sed '/^#/d; s/^/--skip /' tests/api/needs_folder.txt)
 
@@ -199,6 +198,10 @@ compare-build:
 rocksdb-check: ## Build RocksDB the crate's own way, compare the symbols with ours, and run every test on it.
 	@$(SETUP) && clients && sh .ci/rocksdb-check.sh "$$ROCKSDB_LIB_DIR/librocksdb.a" $(PACKAGES)
 
+# Run before a release. CI's numbers of kills, cuts and cases are those of `make test`; these are higher.
+weekly: ## Run what takes longer than a change can wait: all fuzz targets, valgrind, coverage, high numbers of faults (hours).
+	@$(SETUP) && clients && bash .ci/weekly.sh
+
 compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and SQLite (some minutes).
 	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
 	    cargo build --release --locked -p compare-driver -p compare-cairndb -p compare-postgres -p compare-sqlite \
@@ -214,14 +217,17 @@ format:
 	@$(SETUP) && cargo fmt --check
 
 clippy:
-	@$(SETUP) && cargo clippy --profile suites --locked --workspace --all-targets -- -D warnings
+	@$(SETUP) && cargo clippy --locked --workspace --all-targets -- -D warnings
 
-# As on docs.rs, where RocksDB's library is not there: the documentation must build without it. The folder of its own keeps the
-# other builds from being made again for another place of the library.
 docs:
+	@$(SETUP) && RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps $(PACKAGES)
+
+# As on docs.rs, where RocksDB's library is not there. The folder of its own keeps the other builds from being made again for
+# another place of the library.
+docs-without-rocksdb:
 	@$(SETUP) && empty="$$CAIRNDB_CACHE/no-rocksdb" && mkdir -p "$$empty" && \
 	    ROCKSDB_LIB_DIR="$$empty" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/docs-target" RUSTDOCFLAGS=-Dwarnings \
-	    cargo doc --release --locked --no-deps $(PACKAGES)
+	    cargo doc --locked --no-deps $(PACKAGES)
 
 deny:
 	@$(SETUP) && tool cargo-deny 0.20.2 && cargo fetch --locked -q && \

@@ -15,7 +15,7 @@ trap 'rm -f "$said"' EXIT
 
 # The interleavings are a build of their own.
 build() {
-    $SUITES -q --no-run --test power --test crash --test histories --test indexes --test model
+    $SUITES -q --no-run --test faults --test oracle
     make -s interleavings SCHEDULES=1
 }
 
@@ -23,7 +23,8 @@ run() {
     if [ "$1" = interleavings ]; then
         make -s interleavings SCHEDULES=4000
     else
-        $SUITES -q --test "$1" -- --nocapture
+        case $1 in power | crash) program=faults ;; *) program=oracle ;; esac
+        $SUITES -q --test $program -- "$1::" --nocapture
     fi
 }
 

@@ -10,11 +10,11 @@ trap 'test -z "$server" || { kill "$server"; wait "$server" || :; }; rm -rf "$fo
 target=${CARGO_TARGET_DIR:-target}
 # The tool and both programs as the suites have them, which are built already where those have run. That the second does
 # without the engine is checked only.
-$SUITES -q --no-run --test serve --example numbers --example numbers_in_a_cluster
-cargo check --profile suites --locked -q -p cairndb-counters --example numbers_in_a_cluster --no-default-features --features mongodb
-cp "$target/suites/examples/numbers" "$folder/in-a-folder"
-cp "$target/suites/examples/numbers_in_a_cluster" "$folder/in-a-cluster"
-cairn=$(cd "$(dirname "$target/suites/cairn")" && pwd)/cairn
+$SUITES -q --no-run --test suite --example numbers --example numbers_in_a_cluster
+cargo check --locked -q -p cairndb-counters --example numbers_in_a_cluster --no-default-features --features mongodb
+cp "$target/debug/examples/numbers" "$folder/in-a-folder"
+cp "$target/debug/examples/numbers_in_a_cluster" "$folder/in-a-cluster"
+cairn=$(cd "$(dirname "$target/debug/cairn")" && pwd)/cairn
 cd "$folder"
 
 expect() { # expect WORDS COMMAND...

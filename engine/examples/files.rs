@@ -1,10 +1,8 @@
 //! An archive of files in one folder: uploads, versions of a name, a part of a file, and what a killed upload has left.
 //!
-//! Run it with `cargo run --release -p cairndb --example files`, or with paths of files after `--` to store them.
+//! Run it with `cargo run --release -p cairndb --example files`.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use cairndb::bson::doc;
@@ -14,7 +12,7 @@ use cairndb::{Client, GridFsBucket, GridFsBucketOptions, Result, WriteConcern};
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let client = Client::open(folder.path().join("archive"))?;
     // `close` of an upload returns when the file is on stable storage.
@@ -23,9 +21,6 @@ fn main() -> Result<()> {
         .write_concern(WriteConcern::journaled());
     let archive = client.database("archive").gridfs_bucket(options.build());
 
-    for path in std::env::args_os().skip(1).map(PathBuf::from) {
-        store(&archive, &path.to_string_lossy(), File::open(&path)?)?;
-    }
     // A name can be stored again: the older version stays.
     store(&archive, "notes.txt", &b"first thoughts"[..])?;
     store(&archive, "notes.txt", &b"second thoughts"[..])?;

@@ -16,7 +16,7 @@ use cairndb::{AutoIncrement, Client, Collection, Contract, Database, IndexModel,
 const WRITERS: i64 = 4;
 const EACH: i64 = 500;
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let client = Client::open(folder.path().join("shop"))?;
     let db = client.database("shop");

@@ -16,7 +16,7 @@ use cairndb::{Client, Collection, Result};
 const THREADS: i64 = 8;
 const EACH: i64 = 250;
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let client = Client::open(folder.path().join("shop"))?;
     let users = client.database("shop").collection("users");

@@ -35,7 +35,7 @@ impl Names {
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     // The program itself opens a folder.
     let folder = tempfile::tempdir()?;
     let names = Names::new(&Client::open(folder.path().join("app"))?)?;

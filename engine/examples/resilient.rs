@@ -20,7 +20,7 @@ const EACH: u64 = 250;
 /// Every tenth count ends between its two writes, as if its thread had died.
 const DYING: u64 = 10;
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let client = Client::open(folder.path().join("site"))?;
     let pages = client.database("site").collection("pages");

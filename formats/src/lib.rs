@@ -17,6 +17,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod any_bytes;
 mod boundary;
 mod cell;
 pub mod columns;

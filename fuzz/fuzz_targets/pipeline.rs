@@ -4,7 +4,7 @@
 
 #![no_main]
 
-#[path = "../../query/tests/pipeline/naive.rs"]
+#[path = "../../query/tests/suite/pipeline/naive.rs"]
 mod naive;
 
 use std::sync::Arc;

@@ -26,6 +26,7 @@ mod distinct;
 mod dumps;
 mod durability;
 mod entry_plans;
+mod examples;
 mod expiry;
 mod explain;
 mod expression_indexes;

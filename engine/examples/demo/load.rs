@@ -9,8 +9,8 @@ use cairndb::bson::RawDocumentBuf;
 use cairndb::{Collection, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::outcome::{Outcome, complain};
-use crate::source::{Item, Source};
+use super::outcome::{Outcome, complain};
+use super::source::{Item, Source};
 
 /// A batch is stored when it has this many documents or bytes.
 const BATCH_DOCUMENTS: usize = 1000;

@@ -9,10 +9,10 @@
 mod json;
 mod lines;
 mod load;
-mod outcome;
+pub(crate) mod outcome;
 mod packages;
 mod show;
-mod source;
+pub(crate) mod source;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -23,18 +23,26 @@ use cairndb::Client;
 use cairndb::bson::RawDocumentBuf;
 use tempfile::TempDir;
 
-use crate::outcome::{Outcome, complain};
-use crate::source::Source;
+use self::outcome::{Outcome, complain};
+use self::source::Source;
 
 const USAGE: &str = "usage: demo [FOLDER], with newline-delimited JSON on standard input if you like";
 const DATABASE: &str = "demo";
 const COLLECTION: &str = "documents";
 
 /// The folder of the database.
-struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     /// `Some` if the folder is removed when this is dropped.
     temporary: Option<TempDir>,
+}
+
+impl Folder {
+    /// Creates a folder that is removed at the end.
+    pub(crate) fn temporary() -> Outcome<Self> {
+        let temporary = tempfile::tempdir()?;
+        Ok(Self { path: temporary.path().join("db"), temporary: Some(temporary) })
+    }
 }
 
 fn main() -> ExitCode {
@@ -53,10 +61,7 @@ fn run() -> Outcome<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let mut out = io::stdout().lock();
     let folder = match arguments.as_slice() {
-        [] => {
-            let temporary = tempfile::tempdir()?;
-            Folder { path: temporary.path().join("db"), temporary: Some(temporary) }
-        }
+        [] => Folder::temporary()?,
         [flag] if flag == "--help" || flag == "-h" => {
             writeln!(out, "{USAGE}")?;
             return Ok(());
@@ -66,7 +71,11 @@ fn run() -> Outcome<()> {
         }
         _ => return Err(USAGE.into()),
     };
-    let source = Source::open()?;
+    take_in(folder, Source::open()?, &mut out)
+}
+
+/// Stores the documents of `source`, shows what the database does with them, and opens it again.
+pub(crate) fn take_in(folder: Folder, source: Source, mut out: &mut dyn Write) -> Outcome<()> {
     writeln!(out, "documents: {}", source.name)?;
     writeln!(out, "database:  {}", folder.path.display())?;
 

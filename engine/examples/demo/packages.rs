@@ -8,9 +8,9 @@ use std::process::Command;
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf};
 
-use crate::json::Json;
-use crate::outcome::{Outcome, complain};
-use crate::source::{Item, Source};
+use super::json::Json;
+use super::outcome::{Outcome, complain};
+use super::source::{Item, Source};
 
 /// The options to try, in this order: first without the network, last without other packages.
 const ATTEMPTS: [&[&str]; 3] =

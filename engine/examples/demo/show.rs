@@ -6,9 +6,9 @@ use std::time::Duration;
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use cairndb::{Client, Collection, IndexModel, IndexOptions};
 
-use crate::json::Json;
-use crate::load::Loaded;
-use crate::outcome::Outcome;
+use super::json::Json;
+use super::load::Loaded;
+use super::outcome::Outcome;
 
 /// Documents that are shown, and lines of each.
 const DOCUMENTS: i64 = 3;

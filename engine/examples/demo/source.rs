@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
 use cairndb::bson::RawDocumentBuf;
 use zstd::stream::read::Decoder;
 
-use crate::lines::Lines;
-use crate::outcome::{Outcome, complain};
-use crate::packages;
+use super::lines::Lines;
+use super::outcome::{Outcome, complain};
+use super::packages;
 
 /// The first bytes of a Zstandard frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -59,6 +59,11 @@ impl Source {
         } else {
             ("newline-delimited JSON from standard input", Box::new(whole))
         };
-        Ok(Self { name: name.to_owned(), len: None, unique_field: None, items: Box::new(Lines::new(reader)) })
+        Ok(Self::of_lines(name, reader))
+    }
+
+    /// An input of newline-delimited JSON.
+    pub(crate) fn of_lines(name: &str, lines: impl BufRead + 'static) -> Self {
+        Self { name: name.to_owned(), len: None, unique_field: None, items: Box::new(Lines::new(lines)) }
     }
 }

@@ -1,6 +1,7 @@
 //! The server before MongoDB's own clients: its Rust driver here, PyMongo and mongosh by scripts that hold their own
 //! assertions. Each test has a server process of its own, and each ends with proof that the store agrees with itself.
 
+mod counters;
 mod crud;
 mod cursors;
 mod dump;
@@ -12,6 +13,7 @@ mod quota;
 mod refusals;
 mod resilient;
 mod scripts;
+mod soak;
 
 use cairndb_clients::cairn::Cairn;
 use mongodb::bson::Document;

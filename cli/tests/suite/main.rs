@@ -1,0 +1,35 @@
+//! The tool `cairn`, run as a program, a module for each command or promise.
+
+mod backup;
+mod beside;
+mod collections;
+mod compact;
+mod dump;
+mod ends;
+mod every_example;
+mod examples;
+mod export;
+mod fixture;
+mod guide;
+mod import;
+mod import_rejects;
+mod import_resume;
+mod inspect;
+mod lost;
+mod migrate;
+mod migrate_kills;
+mod other_servers;
+mod query;
+mod restore;
+mod restore_metadata;
+mod restore_names;
+mod restore_numbers;
+mod sequences;
+mod serve;
+mod shell;
+mod stats;
+mod stores;
+mod terminal;
+mod upkeep;
+mod user;
+mod waits;

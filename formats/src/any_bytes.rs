@@ -1,0 +1,186 @@
+//! Any bytes in any format: reading ends, nothing panics, and what is accepted is a document that the store takes. The
+//! fuzz target `formats` looks further; this is its short form, which runs with every test.
+
+use std::sync::Arc;
+
+use crate::columns::{ColumnOptions, Columns, Typing, names};
+use crate::dump::archive::{Checksum, Declared, Header, TERMINATOR, push_end, push_prelude, push_segment};
+use crate::dump::metadata::Metadata;
+use crate::dump::names::{FILE_NAME_BYTES_MAX, Named, collection_name, file_name};
+use crate::dump::prelude::Prelude;
+use crate::dump::reader::ArchiveReader;
+use crate::format::FileFormat;
+use crate::parse::{Parser, cells};
+use crate::split::Splitter;
+use proptest::prelude::*;
+
+const FORMATS: [FileFormat; 5] =
+    [FileFormat::Lines, FileFormat::Json, FileFormat::Csv, FileFormat::Tsv, FileFormat::Bson];
+
+fn read_all(format: FileFormat, options: &ColumnOptions, bytes: &[u8]) {
+    let _ = FileFormat::of_bytes(bytes);
+    let mut splitter = Splitter::new(bytes, format);
+    let mut next = splitter.next_chunk().expect("bytes in memory are read without an error");
+    let mut parser = match format {
+        FileFormat::Lines | FileFormat::Json => Parser::json(),
+        FileFormat::Bson => Parser::bson(),
+        FileFormat::Csv | FileFormat::Tsv => {
+            let Some(header) = next.as_ref().and_then(|chunk| Some(chunk.content(chunk.records.first()?)))
+            else {
+                return;
+            };
+            let Ok(header) = cells(format, header) else { return };
+            let Ok(columns) = Columns::new(names(&header.join(",")), options) else { return };
+            Parser::table(format, Arc::new(columns))
+        }
+    };
+    let (mut offset, mut number) = (0, 0);
+    let mut document = Vec::new();
+    while let Some(chunk) = next {
+        for record in &chunk.records {
+            assert!(record.offset >= offset && record.end >= record.offset && record.number == number + 1);
+            assert!(record.end <= bytes.len() as u64);
+            (offset, number) = (record.end, record.number);
+            document.clear();
+            match parser.parse(chunk.content(record), &mut document) {
+                Ok(()) => assert!(index::validate::validate(&document).is_ok()),
+                Err(refusal) => assert!(document.is_empty() && refusal.reason.len() < 2_000, "{refusal}"),
+            }
+        }
+        next = splitter.next_chunk().expect("bytes in memory are read without an error");
+    }
+}
+
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    const WORDS: [&str; 38] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "\n",
+        "\r\n",
+        "\t",
+        ".",
+        "0",
+        "1",
+        "-7",
+        "1e400",
+        "1.5",
+        "true",
+        "null",
+        "\\u0000",
+        "\\ud800",
+        "\"a\":",
+        "\"$oid\":",
+        "\"$date\":",
+        "\"$binary\":",
+        "\"base64\":",
+        "\"$code\":",
+        "\"$scope\":",
+        "\"$numberInt\":",
+        "\"507f1f77bcf86cd799439011\"",
+        "2024-02-29T12:00:00Z",
+        ".date(%Y-%m-%d)",
+        ".int32",
+        ".binary(hex)",
+        ".date_go(2006)",
+        "\"\"",
+        "a.0",
+        "\u{feff}",
+        "ü",
+    ];
+    prop_oneof![
+        4 => proptest::sample::select(&WORDS[..]).prop_map(|word| word.as_bytes().to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..9),
+        1 => Just(vec![5, 0, 0, 0, 0]),
+        1 => Just(b"\x0c\0\0\0\x10a\0\x01\0\0\0\0".to_vec()),
+    ]
+}
+
+/// An archive with two collections.
+fn archive() -> Vec<u8> {
+    let declared = ["a", "b"].map(|name| Declared {
+        database: "shop".into(),
+        collection: name.into(),
+        metadata: "{}".into(),
+        kind: "collection".into(),
+    });
+    let mut out = Vec::new();
+    push_prelude(&mut out, &Header::default(), &declared).expect("small");
+    for one in &declared {
+        let document = b"\x0c\0\0\0\x10a\0\x01\0\0\0\0";
+        push_segment(&mut out, &one.database, &one.collection);
+        out.extend_from_slice(document);
+        out.extend_from_slice(&TERMINATOR);
+        let mut checksum = Checksum::default();
+        checksum.update(document);
+        push_end(&mut out, &one.database, &one.collection, &checksum, None).expect("small");
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn an_archive_with_wrong_bytes_is_read_to_its_end(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let mut archive = archive();
+        for (at, byte) in changes {
+            let at = at.index(archive.len());
+            archive[at] = byte;
+        }
+        archive.truncate(cut.index(archive.len()) + 1);
+        if let Ok(mut reader) = ArchiveReader::open(&*archive) {
+            let mut document = Vec::new();
+            while let Ok(Some(_)) = reader.next(&mut document) {
+                prop_assert!(index::validate::validate(&document).is_ok() || document.is_empty());
+            }
+            prop_assert!(reader.offset() <= archive.len() as u64);
+        }
+    }
+
+    #[test]
+    fn any_name_is_the_name_of_a_file(name in "\\PC{0,120}") {
+        let escaped = file_name(&name);
+        prop_assert!(escaped.len() <= FILE_NAME_BYTES_MAX && !escaped.contains('/') && escaped.is_ascii());
+        match collection_name(&escaped) {
+            Some(Named::Whole(whole)) => prop_assert_eq!(whole, name),
+            Some(Named::Shortened) => prop_assert_eq!(escaped.len(), FILE_NAME_BYTES_MAX),
+            None => prop_assert!(false, "{name:?} is {escaped:?}"),
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_description_or_none(pieces in proptest::collection::vec(piece(), 0..40)) {
+        let bytes = pieces.concat();
+        let _ = (Metadata::parse(&bytes), Prelude::parse(&bytes));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_bytes_are_read_to_their_end(
+        pieces in proptest::collection::vec(piece(), 0..60),
+        bits in any::<u8>(),
+    ) {
+        let bytes = pieces.concat();
+        let options = ColumnOptions {
+            is_flat: bits & 1 > 0,
+            has_arrays: bits & 2 > 0,
+            typing: if bits & 4 > 0 { Typing::Typed } else if bits & 8 > 0 { Typing::Text } else { Typing::Auto },
+            null: (bits & 16 > 0).then(|| "null".to_owned()),
+            ignores_blanks: bits & 32 > 0,
+        };
+        for format in FORMATS {
+            read_all(format, &options, &bytes);
+        }
+    }
+}

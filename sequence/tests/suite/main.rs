@@ -1,0 +1,4 @@
+//! Sequences and ids through the public API.
+
+mod fork;
+mod sequences;

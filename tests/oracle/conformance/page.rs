@@ -1,0 +1,150 @@
+//! The page of compatibility: every operator and option with what becomes of it, and the differences made on purpose.
+//!
+//! `operators.json` names them by family, each with an example. The example is run, so that the page cannot say
+//! "supported" of what is refused; and what is supported must be shown by cases. Commands are another table.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use bson::doc;
+use serde::Deserialize;
+
+use crate::conformance::commands::{self, Difference};
+use crate::conformance::corpus::{Case, Command, CommandLine};
+use crate::conformance::expectation::Outcome;
+use crate::conformance::foreign::OtherCollections;
+use crate::conformance::refusals::{self, RefusalReason, Refused};
+use crate::conformance::run::run;
+
+const HEAD: &str = "\
+# Compatibility
+
+What CairnDB has of MongoDB's query, update and aggregation languages and of its commands, and where it differs. This page is
+printed by the suite `conformance` from the tables beside its corpus and those by which the engine refuses: every example was
+run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8 is the
+measure.
+
+First [what is still refused](#what-is-still-refused), and why. Then the languages: [filters](#filters-clauses),
+[updates](#updates-operators), pipelines and expressions. Then the commands: [options of all](#options-of-all-commands), of
+[reads](#options-of-reads) and [writes](#options-of-writes), [collections](#collections-kinds-and-options),
+[indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end the
+[embedded API](#the-embedded-api-beside-mongodbs-rust-driver) and the
+[differences made on purpose](#differences-made-on-purpose).
+
+*Refused* means an error that names the operator, with the code given; nothing is ignored silently. A name that MongoDB does
+not know either is refused with other codes.
+";
+
+/// The tables.
+pub(crate) struct Tables {
+    families: Vec<Family>,
+    differences: Vec<Difference>,
+    commands: commands::Tables,
+    reasons: Vec<RefusalReason>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Family {
+    family: String,
+    operators: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    example: CommandLine,
+    /// The code of the refusal, if the operator is refused.
+    refused: Option<i32>,
+    #[serde(default)]
+    note: String,
+}
+
+/// Reads both tables.
+pub(crate) fn load(folder: &Path) -> Tables {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("the table is there");
+    Tables {
+        families: serde_json::from_str(&read("operators.json")).expect("a table of operators"),
+        differences: serde_json::from_str(&read("differences.json")).expect("a table of differences"),
+        commands: commands::load(folder),
+        reasons: refusals::load(folder),
+    }
+}
+
+/// What the tables say and the examples or the corpus do not show.
+pub(crate) fn probe_failures(tables: &Tables, cases: &[Case]) -> Vec<String> {
+    let entries = tables.families.iter().flat_map(|family| &family.operators);
+    entries.filter_map(|entry| probe(entry, cases)).collect()
+}
+
+/// What the tables of commands say and the engine does not do, and what of the engine's tables they lack.
+pub(crate) fn command_failures(tables: &Tables) -> Vec<String> {
+    let apart = commands::places_apart(&tables.commands);
+    let apart = apart.into_iter().map(|place| format!("'{place}' is in one of the tables only"));
+    apart.chain(commands::failures(&tables.commands)).collect()
+}
+
+fn probe(entry: &Entry, cases: &[Case]) -> Option<String> {
+    let command = example(entry);
+    match (run(&[doc! { "_id": 1 }], &OtherCollections::default(), &command), entry.refused) {
+        (Outcome::Refused { code, .. }, Some(refused)) if code == refused => None,
+        (outcome, Some(_)) => Some(format!("{} is not refused as its table says: {outcome}", entry.name)),
+        (Outcome::Refused { code, text }, None) => Some(format!("{} is refused: {code} {text}", entry.name)),
+        (Outcome::Documents(_) | Outcome::Values(_) | Outcome::Number(_), None) => {
+            let is_shown = shown(entry, &command, cases) > 0;
+            (!is_shown).then(|| format!("{} is shown by no case", entry.name))
+        }
+    }
+}
+
+fn example(entry: &Entry) -> Command {
+    entry.example.read().expect("a command")
+}
+
+/// How many cases of the same command use the operator.
+fn shown(entry: &Entry, command: &Command, cases: &[Case]) -> usize {
+    let name = format!("\"{}\"", entry.name);
+    let uses = |case: &&Case| {
+        std::mem::discriminant(&case.command) == std::mem::discriminant(command) && case.text.contains(&name)
+    };
+    cases.iter().filter(uses).count()
+}
+
+/// What is refused without a reason, and reasons for nothing.
+pub(crate) fn reason_failures(tables: &Tables) -> Vec<String> {
+    refusals::failures(&tables.reasons, &refused(tables))
+}
+
+/// All that is refused, in the order of the page.
+fn refused(tables: &Tables) -> Vec<Refused> {
+    let entries = tables.families.iter().flat_map(|family| &family.operators);
+    let of_languages =
+        entries.filter_map(|entry| Refused::of_row(&format!("`{}`", entry.name), entry.refused, &entry.note));
+    of_languages.chain(commands::refused(&tables.commands)).collect()
+}
+
+/// The page.
+pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
+    let mut page = HEAD.to_owned();
+    refusals::print(&tables.reasons, &refused(tables), &mut page);
+    for family in &tables.families {
+        let _ = write!(page, "\n## {}\n\n| name | here | cases | note |\n|---|---|---|---|\n", family.family);
+        for entry in &family.operators {
+            let (state, count) = match entry.refused {
+                Some(code) => (format!("refused ({code})"), String::new()),
+                None => ("supported".to_owned(), shown(entry, &example(entry), cases).to_string()),
+            };
+            let _ = writeln!(page, "| `{}` | {state} | {count} | {} |", entry.name, entry.note);
+        }
+    }
+    commands::print(&tables.commands, &mut page);
+    page.push_str(
+        "\n## Differences made on purpose\n\n| about | MongoDB | here | why |\n|---|---|---|---|\n",
+    );
+    for Difference { about, mongodb, here, why } in &tables.differences {
+        let _ = writeln!(page, "| {about} | {mongodb} | {here} | {why} |");
+    }
+    page
+}
