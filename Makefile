@@ -208,7 +208,7 @@ compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and
 	        --target-dir "$$target" && \
 	    "$$target/release/compare" sequences --out ../../docs
 
-house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples, assertions, unsafe.
+house: ## Print how the sources are kept: circles, tuples as parameters, phrases, examples, assertions, unsafe.
 	@$(SETUP) && CAIRNDB_HOUSE=1 $(SUITES) -q --test tidy the_house -- --nocapture
 
 lint: format clippy docs deny locks ## Check formatting, Clippy, documentation, licenses and all lock files.

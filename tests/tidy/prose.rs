@@ -1,5 +1,5 @@
-//! What people read in the sources: phrases that a reader stumbles over, comments inside of functions, examples
-//! of public items; and parameters that hide how many there are.
+//! What people read in the sources: phrases that a reader stumbles over, and examples of what users of the engine call;
+//! and parameters that hide how many there are.
 
 use crate::code;
 use crate::tree::{File, Finding, Tree, has_extension};
@@ -134,52 +134,35 @@ impl Share {
     }
 }
 
-/// Plain comments (`//`) and lines of code, outside of tests, in the crates.
-pub(crate) fn comments(tree: &Tree) -> Share {
-    let mut share = Share::default();
-    for file in library_files(tree) {
-        let lines = file.text.lines().zip(file.code.lines()).enumerate();
-        for (text, code) in lines.filter(|(at, _)| !file.is_test(at + 1)).map(|(_, line)| line) {
-            let trimmed = text.trim_start();
-            let is_doc = trimmed.starts_with("///") || trimmed.starts_with("//!");
-            share.part += usize::from(code.trim().is_empty() && trimmed.starts_with("//") && !is_doc);
-            share.whole += usize::from(!code.trim().is_empty());
-        }
-    }
-    share
-}
-
-/// Public items with an example in their documentation, of all public items.
+/// Verbs and setters of the engine with an example in their documentation, of all of them: public functions that are given
+/// something besides `self`. In the crates that no user sees, an example is written where it teaches.
 pub(crate) fn examples(tree: &Tree) -> Share {
     let mut share = Share::default();
-    for file in library_files(tree) {
-        let mut has_example = false;
+    let is_of_the_engine = |file: &&File| file.path.starts_with("engine/src/") && !file.is_test_file();
+    for file in tree.rust().filter(is_of_the_engine) {
+        let (mut has_example, mut start) = (false, 0);
         for (at, (text, code)) in file.text.lines().zip(file.code.lines()).enumerate() {
             let trimmed = text.trim_start();
             if trimmed.starts_with("///") {
                 has_example |= trimmed.starts_with("/// ```");
             } else if !trimmed.starts_with("#[") {
-                let is_item = is_public_item(code.trim_start()) && !file.is_test(at + 1);
+                let declaration = file.code.get(start..).unwrap_or_default().trim_start_matches(' ');
+                let is_item = is_verb_or_setter(declaration) && !file.is_test(at + 1);
                 share.part += usize::from(is_item && has_example);
                 share.whole += usize::from(is_item);
                 has_example = false;
             }
+            start += code.len() + 1;
         }
     }
     share
 }
 
-fn library_files(tree: &Tree) -> impl Iterator<Item = &File> {
-    const CRATES: [&str; 5] = ["index/src/", "sequence/src/", "query/src/", "engine/src/", "server/src/"];
-    tree.rust()
-        .filter(|file| CRATES.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test_file())
-}
-
-fn is_public_item(code: &str) -> bool {
-    let Some(item) = code.strip_prefix("pub ") else { return false };
-    ["fn ", "const ", "struct ", "enum ", "trait ", "type ", "static "]
-        .iter()
-        .any(|kind| item.starts_with(kind))
+fn is_verb_or_setter(declaration: &str) -> bool {
+    let is_self =
+        |parameter: &str| parameter.split(':').next().is_some_and(|name| name.trim().ends_with("self"));
+    ["pub fn ", "pub const fn "].iter().any(|start| declaration.starts_with(start))
+        && parameters(declaration).any(|parameter| !parameter.trim().is_empty() && !is_self(parameter))
 }
 
 #[cfg(test)]
@@ -207,18 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_code_are_counted_apart() {
-        let text = "//! Header.\n\n/// Doc.\npub fn f() {\n    // Why.\n    g(); // Beside.\n}\n";
-        let tree = Tree::new(vec![File::new("index/src/a.rs", text)]);
-        assert_eq!(comments(&tree), Share { part: 1, whole: 3 });
-    }
-
-    #[test]
-    fn items_with_an_example_are_counted() {
-        let text = "/// One.\n///\n/// ```\n/// f();\n/// ```\n#[inline]\npub fn f() {}\n\n/// Two.\npub struct S;\n\
-                    pub(crate) fn g() {}\npub use a::B;\n";
-        let tree = Tree::new(vec![File::new("index/src/a.rs", text)]);
-        assert_eq!(examples(&tree), Share { part: 1, whole: 2 });
-        assert_eq!(examples(&tree).per_mille(), 500);
+    fn verbs_and_setters_with_an_example_are_counted() {
+        let text = "/// One.\n///\n/// ```\n/// f();\n/// ```\n#[inline]\npub fn f(&self, a: A) {}\n\n/// Two.\n\
+                    pub fn g<F>(\n    mut self,\n    b: F,\n) {}\npub fn run(self) {}\npub fn h() {}\npub struct S;\n\
+                    pub(crate) fn i(a: A) {}\npub use a::B;\n";
+        let share = |path: &str| examples(&Tree::new(vec![File::new(path, text)]));
+        assert_eq!(share("engine/src/a.rs"), Share { part: 1, whole: 2 });
+        assert_eq!(share("engine/src/a.rs").per_mille(), 500);
+        assert_eq!(share("index/src/a.rs"), Share::default());
     }
 }
