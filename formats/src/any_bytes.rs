@@ -9,6 +9,7 @@ use crate::dump::metadata::Metadata;
 use crate::dump::names::{FILE_NAME_BYTES_MAX, Named, collection_name, file_name};
 use crate::dump::prelude::Prelude;
 use crate::dump::reader::ArchiveReader;
+use crate::dump::stream::DocumentStream;
 use crate::format::FileFormat;
 use crate::parse::{Parser, cells};
 use crate::split::Splitter;
@@ -183,4 +184,39 @@ proptest! {
             read_all(format, &options, &bytes);
         }
     }
+}
+
+#[test]
+fn the_checksum_of_an_archive_is_that_of_its_definition() {
+    let mut checksum = Checksum::default();
+    checksum.update(b"1234");
+    checksum.update(b"56789");
+    assert_eq!(checksum.value(), 0x995d_c9bb_df19_39fa_u64.cast_signed());
+}
+
+#[test]
+fn an_archive_begins_with_its_mark() {
+    let mut out = Vec::new();
+    push_prelude(&mut out, &Header::default(), &[]).expect("it is small");
+    assert!(out.starts_with(&[0x6d, 0xe2, 0x99, 0x81]) && out.ends_with(&TERMINATOR));
+}
+
+#[test]
+fn a_file_that_ends_within_a_document_is_refused_at_its_place() {
+    let mut stream = DocumentStream::new(&b"\x05\0\0\0\0\x05\0\0"[..]);
+    let mut document = Vec::new();
+    assert!(stream.next(&mut document).expect("a document"));
+    let refused = stream.next(&mut document).expect_err("it is cut");
+    assert_eq!(refused.to_string(), "byte 5: the file ends within a document");
+}
+
+#[test]
+fn records_that_are_no_documents_are_refused_with_the_reason() {
+    let told = |mut parser: Parser, record: &[u8]| {
+        parser.parse(record, &mut Vec::new()).expect_err("refused").to_string()
+    };
+    assert!(told(Parser::bson(), b"\x06\0\0\0\0\0").contains("malformed"));
+    assert_eq!(told(Parser::json(), b"{\"a\": 1"), "EOF while parsing an object at line 1 column 7");
+    assert_eq!(cells(FileFormat::Csv, b"a,\"b,c\"").expect("a row"), ["a", "b,c"]);
+    assert_eq!(names("a.date(%d, %Y), b"), ["a.date(%d, %Y)", "b"]);
 }

@@ -125,10 +125,6 @@ impl Columns {
 }
 
 /// The names in a list of columns. A comma in brackets belongs to the format of a date.
-///
-/// ```
-/// assert_eq!(cairndb_formats::columns::names("a.date(%d, %Y), b"), ["a.date(%d, %Y)", "b"]);
-/// ```
 pub fn names(list: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let parts = list.split(|character| {

@@ -21,14 +21,6 @@ pub enum FileFormat {
 
 impl FileFormat {
     /// The format that a file's name says. The endings `.gz` and `.zst` are passed over.
-    ///
-    /// ```
-    /// use std::path::Path;
-    /// use cairndb_formats::format::FileFormat;
-    ///
-    /// assert_eq!(FileFormat::of_name(Path::new("orders.ndjson.gz")), Some(FileFormat::Lines));
-    /// assert_eq!(FileFormat::of_name(Path::new("orders")), None);
-    /// ```
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);

@@ -23,28 +23,11 @@ enum Form {
 
 impl Parser {
     /// A parser of records in Extended JSON.
-    ///
-    /// ```
-    /// use bson::{RawDocument, rawdoc};
-    /// use cairndb_formats::parse::Parser;
-    ///
-    /// let mut document = Vec::new();
-    /// Parser::json().parse(b"{\"n\": {\"$numberLong\": \"7\"}}", &mut document)?;
-    /// assert_eq!(RawDocument::from_bytes(&document)?, &*rawdoc! { "n": 7_i64 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn json() -> Self {
         Self { form: Form::Json }
     }
 
     /// A parser of records that are documents already.
-    ///
-    /// ```
-    /// use cairndb_formats::parse::Parser;
-    ///
-    /// let refusal = Parser::bson().parse(b"\x06\0\0\0\0\0", &mut Vec::new()).unwrap_err();
-    /// assert!(refusal.to_string().contains("malformed"), "{refusal}");
-    /// ```
     pub fn bson() -> Self {
         Self { form: Form::Bson }
     }
@@ -98,13 +81,6 @@ fn of_limits(error: &index::error::Error) -> Refusal {
 }
 
 /// The cells of a row, as the names of columns.
-///
-/// ```
-/// use cairndb_formats::{format::FileFormat, parse::cells};
-///
-/// assert_eq!(cells(FileFormat::Csv, b"a,\"b,c\"")?, ["a", "b,c"]);
-/// # Ok::<(), cairndb_formats::refusal::Refusal>(())
-/// ```
 pub fn cells(format: FileFormat, row: &[u8]) -> Result<Vec<String>, Refusal> {
     Rows::new(delimiter(format)).with_cells(row, |cells| {
         Ok((0..cells.count).filter_map(|position| cells.get(position)).map(str::to_owned).collect())

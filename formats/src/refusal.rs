@@ -12,13 +12,6 @@ pub enum Fault {
 }
 
 /// The reason why a record was refused.
-///
-/// ```
-/// use cairndb_formats::parse::Parser;
-///
-/// let refusal = Parser::json().parse(b"{\"a\": 1", &mut Vec::new()).unwrap_err();
-/// assert_eq!(refusal.to_string(), "EOF while parsing an object at line 1 column 7");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {

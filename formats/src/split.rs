@@ -51,16 +51,6 @@ impl Chunk {
     }
 
     /// Drops all but the beginning of a record that is longer than [`KEPT_BYTES`], which stands alone in its chunk.
-    ///
-    /// ```
-    /// use cairndb_formats::{format::FileFormat, split::{KEPT_BYTES, Splitter}};
-    ///
-    /// let line = vec![b'x'; 1 << 20];
-    /// let mut chunk = Splitter::new(&line[..], FileFormat::Lines).next_chunk()?.expect("there is a line");
-    /// chunk.forget_long();
-    /// assert_eq!(chunk.content(&chunk.records[0]).len(), KEPT_BYTES);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
     pub fn forget_long(&mut self) {
         if let [record] = self.records.as_mut_slice() {
             let end = record.range.end.min(record.range.start + KEPT_BYTES);
@@ -474,5 +464,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn of_a_long_record_the_beginning_is_kept() {
+        let line = vec![b'x'; 1 << 20];
+        let mut chunk =
+            Splitter::new(&line[..], FileFormat::Lines).next_chunk().unwrap().expect("there is a line");
+        chunk.forget_long();
+        assert_eq!(chunk.content(&chunk.records[0]).len(), KEPT_BYTES);
     }
 }

@@ -64,15 +64,6 @@ const TWO_TEXTS: u8 = 0x7E;
 const NO_TYPE: u8 = 0x7F;
 
 /// One element of a document, borrowed from the document's bytes.
-///
-/// ```
-/// use cairndb_index::element::{Element, elements};
-///
-/// let document = bson::rawdoc! { "a": true };
-/// let element: Element<'_> = elements(document.as_bytes()).next().unwrap();
-/// assert_eq!((element.name, element.value), (&b"a"[..], &[1][..]));
-/// assert_eq!(element.whole, b"\x08a\0\x01");
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     /// Type byte, name, zero byte and value.
@@ -86,13 +77,6 @@ pub struct Element<'a> {
 }
 
 /// The elements of a document, in stored order. On malformed bytes the walk ends early.
-///
-/// ```
-/// let document = bson::rawdoc! { "a": 1, "b": 2, "a": 3 };
-/// let mut elements = cairndb_index::element::elements(document.as_bytes());
-/// assert_eq!(elements.next().map(|element| element.name), Some(&b"a"[..]));
-/// assert!(elements.named(b"a").is_some() && elements.named(b"a").is_none());
-/// ```
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     document: &'a [u8],
@@ -115,13 +99,6 @@ pub fn elements(document: &[u8]) -> Elements<'_> {
 
 impl<'a> Elements<'a> {
     /// Goes on after the next element of that name, and returns it. If there is none, the walk stays where it is.
-    ///
-    /// ```
-    /// let document = bson::rawdoc! { "a": 1, "b": 2 };
-    /// let mut elements = cairndb_index::element::elements(document.as_bytes());
-    /// assert!(elements.named(b"b").is_some());
-    /// assert!(elements.next().is_none());
-    /// ```
     #[inline]
     pub fn named(&mut self, name: &[u8]) -> Option<Element<'a>> {
         let (start, _value) = find(self.document, self.next, name)?;
@@ -132,13 +109,6 @@ impl<'a> Elements<'a> {
 
     /// Whether all elements were walked: what is left is the zero byte that closes the document. After the last
     /// element `false` means that the bytes are malformed.
-    ///
-    /// ```
-    /// let document = bson::rawdoc! { "a": 1 };
-    /// let mut elements = cairndb_index::element::elements(document.as_bytes());
-    /// assert!(!elements.is_at_end());
-    /// assert!(elements.by_ref().count() == 1 && elements.is_at_end());
-    /// ```
     pub fn is_at_end(&self) -> bool {
         self.next + 1 == self.document.len()
     }
@@ -158,14 +128,6 @@ impl<'a> Iterator for Elements<'a> {
 
 /// The element whose type byte is at `offset` in the bytes of a document. Returns `None` at the document's end, and for what is
 /// no element.
-///
-/// ```
-/// let document = bson::rawdoc! { "a": 1, "b": true };
-/// // Four bytes of length come first.
-/// let first = cairndb_index::element::element_at(document.as_bytes(), 4).unwrap();
-/// let second = cairndb_index::element::element_at(document.as_bytes(), 4 + first.whole.len()).unwrap();
-/// assert_eq!((second.name, second.read()), (&b"b"[..], Some(bson::RawBsonRef::Boolean(true))));
-/// ```
 #[inline]
 pub fn element_at(document: &[u8], offset: usize) -> Option<Element<'_>> {
     let rest = document.get(offset..)?;
@@ -181,24 +143,12 @@ pub fn element_at(document: &[u8], offset: usize) -> Option<Element<'_>> {
 
 impl<'a> Element<'a> {
     /// The value. Returns `None` for malformed bytes, and for a `DbPointer`, which only `bson` can make.
-    ///
-    /// ```
-    /// let document = bson::rawdoc! { "a": [1, 2] };
-    /// let element = cairndb_index::element::elements(document.as_bytes()).next().unwrap();
-    /// assert_eq!(element.read(), Some(document.get("a").unwrap().unwrap()));
-    /// ```
     pub fn read(&self) -> Option<RawBsonRef<'a>> {
         build(self.kind, self.value)
     }
 }
 
 /// The value of the first field called `name`. Returns `None` if the document has no such field.
-///
-/// ```
-/// let document = bson::rawdoc! { "a": 1, "b": 2 };
-/// let found = cairndb_index::element::field(&document, "b");
-/// assert_eq!(found, Some(bson::RawBsonRef::Int32(2)));
-/// ```
 #[inline]
 pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     let bytes = document.as_bytes();
@@ -228,13 +178,6 @@ fn find<'a>(document: &'a [u8], mut start: usize, name: &[u8]) -> Option<(usize,
 }
 
 /// The value of the element whose type byte is at `offset` in the bytes of a well-formed document.
-///
-/// ```
-/// let document = bson::rawdoc! { "_id": 7 };
-/// // Four bytes of length come first.
-/// let value = cairndb_index::element::value_at_offset(&document, 4);
-/// assert_eq!(value, Some(bson::RawBsonRef::Int32(7)));
-/// ```
 pub fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
     let (kind, after_kind) = document.as_bytes().get(offset..)?.split_first()?;
     let value = after_kind.get(zero_position(after_kind)? + 1..)?;
@@ -443,5 +386,20 @@ mod tests {
             let mut walk = elements(&bytes);
             prop_assert!(std::iter::from_fn(|| walk.named(name.as_bytes())).count() <= bytes.len());
         }
+    }
+
+    #[test]
+    fn an_element_is_found_by_its_offset() {
+        let document = bson::rawdoc! { "a": 1, "b": true };
+        let bytes = document.as_bytes();
+        // Four bytes of length come first.
+        let first = element_at(bytes, 4).unwrap();
+        assert_eq!((first.name, first.value), (&b"a"[..], &[1, 0, 0, 0][..]));
+        let second = 4 + first.whole.len();
+        assert_eq!(element_at(bytes, second).map(|element| element.whole), Some(&b"\x08b\0\x01"[..]));
+        assert_eq!(value_at_offset(&document, second), Some(RawBsonRef::Boolean(true)));
+        assert!(element_at(bytes, bytes.len() - 1).is_none());
+        let mut walk = elements(bytes);
+        assert!(walk.named(b"b").is_some() && walk.is_at_end());
     }
 }

@@ -6,17 +6,6 @@
 use thiserror::Error;
 
 /// What went wrong in a function of this crate.
-///
-/// ```
-/// use cairndb_index::error::{Error, PathFault};
-/// use cairndb_index::path::FieldPath;
-///
-/// let error = FieldPath::parse("a..b")?.validate_names().unwrap_err();
-/// assert_eq!(error.to_string(), "invalid path 'a..b': component 1 is empty");
-/// let fault = PathFault::EmptyComponent { component: 1 };
-/// assert_eq!(error, Error::PathInvalid { path: "a..b".into(), fault });
-/// # Ok::<(), Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -157,17 +146,6 @@ pub enum Error {
 }
 
 /// What is wrong with the bytes of a malformed document.
-///
-/// ```
-/// use cairndb_index::error::{DocumentFault, Error};
-///
-/// let Err(Error::DocumentMalformed { offset, fault, .. }) =
-///     cairndb_index::validate::validate(b"\x05\0\0\0\x01")
-/// else {
-///     panic!("the last byte is not zero")
-/// };
-/// assert_eq!((offset, fault), (4, DocumentFault::TerminatorWrong { found: 1 }));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DocumentFault {
@@ -242,14 +220,6 @@ pub enum DocumentFault {
 }
 
 /// What is wrong with a dotted path.
-///
-/// ```
-/// use cairndb_index::error::{Error, PathFault};
-///
-/// let error = cairndb_index::path::FieldPath::parse("a\0b").unwrap_err();
-/// let fault = PathFault::ZeroByte { offset: 1 };
-/// assert_eq!(error, Error::PathInvalid { path: "a\0b".into(), fault });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathFault {

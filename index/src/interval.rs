@@ -15,15 +15,6 @@ use bson::{Binary, DateTime, RawBson, RawBsonRef, RawDocument, Regex, Timestamp}
 use crate::order::{self, TypeClass};
 
 /// Whether a bound belongs to its interval.
-///
-/// ```
-/// use bson::{RawBson, RawBsonRef};
-/// use cairndb_index::interval::{Interval, Limit};
-///
-/// let five = RawBsonRef::Int32(5);
-/// let holds_five = |limit| Interval::above(RawBson::Int32(5), limit).unwrap().contains(five);
-/// assert!(holds_five(Limit::Inclusive) && !holds_five(Limit::Exclusive));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// The bound belongs to the interval.
@@ -59,15 +50,6 @@ pub struct Interval {
 
 impl Interval {
     /// The values between two bounds. Returns `None` if no value can lie between them.
-    ///
-    /// ```
-    /// use bson::RawBson;
-    /// use cairndb_index::interval::{Bound, Interval, Limit};
-    ///
-    /// let bound = |value| Bound { value: RawBson::Int32(value), limit: Limit::Inclusive };
-    /// assert!(Interval::new(bound(1), bound(2)).is_some());
-    /// assert!(Interval::new(bound(2), bound(1)).is_none());
-    /// ```
     pub fn new(lower: Bound, upper: Bound) -> Option<Self> {
         Self::between(
             Cut { value: lower.value, after: lower.limit == Limit::Exclusive },
@@ -76,13 +58,6 @@ impl Interval {
     }
 
     /// One value, with all values that are equal to it: `1` is `1.0`.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    ///
-    /// let one = cairndb_index::interval::Interval::point(RawBson::Int32(1));
-    /// assert!(one.is_point() && one.contains(RawBsonRef::Double(1.0)));
-    /// ```
     pub fn point(value: RawBson) -> Self {
         Self { lower: Cut::before(value.clone()), upper: Cut::after(value) }
     }
@@ -93,15 +68,6 @@ impl Interval {
     }
 
     /// Every value of a class.
-    ///
-    /// ```
-    /// use bson::RawBsonRef;
-    /// use cairndb_index::interval::Interval;
-    /// use cairndb_index::order::TypeClass;
-    ///
-    /// let texts = Interval::class(TypeClass::String);
-    /// assert!(texts.contains(RawBsonRef::String("")) && !texts.contains(RawBsonRef::Int32(0)));
-    /// ```
     pub fn class(class: TypeClass) -> Self {
         Self { lower: Cut::before(least(class)), upper: end_of(class) }
     }
@@ -109,15 +75,6 @@ impl Interval {
     /// What `$gt` and `$gte` select: larger values of the same class. For `MinKey` that is every other value.
     ///
     /// No value is larger than NaN. An inclusive null selects null; the filter adds undefined to it.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Limit};
-    ///
-    /// let above = Interval::above(RawBson::Int32(5), Limit::Exclusive).unwrap();
-    /// assert!(above.contains(RawBsonRef::Double(5.5)) && !above.contains(RawBsonRef::String("6")));
-    /// assert!(Interval::above(RawBson::Null, Limit::Exclusive).is_none());
-    /// ```
     pub fn above(value: RawBson, limit: Limit) -> Option<Self> {
         let class = order::type_class(value.as_raw_bson_ref());
         // MongoDB compares within the class of the operand (type bracketing), except that `MinKey` and
@@ -137,14 +94,6 @@ impl Interval {
     /// value.
     ///
     /// NaN is not smaller than a number. An inclusive null selects null; the filter adds undefined to it.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Limit};
-    ///
-    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive).unwrap();
-    /// assert!(below.contains(RawBsonRef::Int64(5)) && !below.contains(RawBsonRef::Double(f64::NAN)));
-    /// ```
     pub fn below(value: RawBson, limit: Limit) -> Option<Self> {
         let class = order::type_class(value.as_raw_bson_ref());
         let lower = if class == TypeClass::MaxKey {
@@ -159,28 +108,12 @@ impl Interval {
     }
 
     /// The lower bound, and whether it belongs to the interval.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Limit};
-    ///
-    /// let above = Interval::above(RawBson::Int32(5), Limit::Exclusive).unwrap();
-    /// assert_eq!(above.lower(), (RawBsonRef::Int32(5), Limit::Exclusive));
-    /// ```
     pub fn lower(&self) -> (RawBsonRef<'_>, Limit) {
         let limit = if self.lower.after { Limit::Exclusive } else { Limit::Inclusive };
         (self.lower.value.as_raw_bson_ref(), limit)
     }
 
     /// The upper bound, and whether it belongs to the interval.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Limit};
-    ///
-    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive).unwrap();
-    /// assert_eq!(below.upper(), (RawBsonRef::Int32(5), Limit::Inclusive));
-    /// ```
     pub fn upper(&self) -> (RawBsonRef<'_>, Limit) {
         let limit = if self.upper.after { Limit::Inclusive } else { Limit::Exclusive };
         (self.upper.value.as_raw_bson_ref(), limit)
@@ -225,27 +158,11 @@ impl Intervals {
     }
 
     /// The set of all values.
-    ///
-    /// ```
-    /// use bson::RawBsonRef;
-    /// use cairndb_index::interval::Intervals;
-    ///
-    /// assert!(Intervals::all().contains(RawBsonRef::Null) && Intervals::all().is_all());
-    /// ```
     pub fn all() -> Self {
         Self { intervals: vec![Interval::full()] }
     }
 
     /// The values that lie in any of the given intervals, which may overlap and come in any order.
-    ///
-    /// ```
-    /// use bson::RawBson;
-    /// use cairndb_index::interval::{Interval, Intervals, Limit};
-    ///
-    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive);
-    /// let above = Interval::above(RawBson::Int32(3), Limit::Inclusive);
-    /// assert_eq!(Intervals::from_any(below.into_iter().chain(above)).as_slice().len(), 1);
-    /// ```
     pub fn from_any(intervals: impl IntoIterator<Item = Interval>) -> Self {
         // By their lower ends, so each interval can only join the last one.
         let mut sorted: Vec<Interval> = intervals.into_iter().collect();
@@ -271,16 +188,6 @@ impl Intervals {
     }
 
     /// The values that lie in both sets.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Intervals, Limit};
-    ///
-    /// let above = Intervals::from_any(Interval::above(RawBson::Int32(3), Limit::Inclusive));
-    /// let below = Intervals::from_any(Interval::below(RawBson::Int32(5), Limit::Inclusive));
-    /// let both = above.intersection(&below);
-    /// assert!(both.contains(RawBsonRef::Int32(4)) && !both.contains(RawBsonRef::Int32(6)));
-    /// ```
     pub fn intersection(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
         let mut intervals = Vec::new();
@@ -300,14 +207,6 @@ impl Intervals {
     }
 
     /// The values that do not lie in the set.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef};
-    /// use cairndb_index::interval::{Interval, Intervals};
-    ///
-    /// let others = Intervals::from(Interval::point(RawBson::Int32(5))).complement();
-    /// assert!(others.contains(RawBsonRef::Null) && !others.contains(RawBsonRef::Int64(5)));
-    /// ```
     pub fn complement(&self) -> Self {
         // The gaps before, between and after the intervals. `between` drops a gap that holds no value, as the
         // one before an interval that starts at `MinKey`.

@@ -42,21 +42,6 @@ struct FieldBounds {
 impl KeyBounds {
     /// The bounds on the fields of an index, in the order of the fields. Fields beyond the end of `bounds`
     /// are not bounded.
-    ///
-    /// ```
-    /// use bson::{RawBson, RawBsonRef, rawdoc};
-    /// use cairndb_index::interval::{Interval, Intervals};
-    /// use cairndb_index::key::{Direction, encode};
-    /// use cairndb_index::key_bounds::KeyBounds;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
-    /// let bounds = KeyBounds::of(&spec, &[Interval::point(RawBson::Int32(5)).into()]);
-    /// let mut key = Vec::new();
-    /// encode(RawBsonRef::Double(5.0), Direction::Ascending, &mut key);
-    /// assert_eq!(bounds.check(&key), Some((key.len(), true)));
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn of(spec: &IndexSpec, bounds: &[Intervals]) -> Self {
         let fields = spec.fields().iter().enumerate().map(|(at, field)| {
             let set = bounds.get(at).filter(|set| !set.is_all());

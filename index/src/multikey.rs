@@ -12,14 +12,6 @@ use crate::path::{self, FieldPath};
 const COMPONENTS_MAX: usize = 64;
 
 /// The components of one dotted path that have led to an array, in any document of an index.
-///
-/// ```
-/// use cairndb_index::multikey::ArrayComponents;
-///
-/// let mut components = ArrayComponents::default();
-/// components.insert(1);
-/// assert!(components.contains(1) && !components.contains(0));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ArrayComponents {
     bits: u64,
@@ -66,13 +58,6 @@ impl ArrayComponents {
     }
 
     /// The components that are in `self`, in `other`, or in both.
-    ///
-    /// ```
-    /// use cairndb_index::multikey::ArrayComponents;
-    ///
-    /// let (one, two) = (ArrayComponents::from_bits(0b01), ArrayComponents::from_bits(0b10));
-    /// assert!(one.union(two).covers(one) && !one.covers(two));
-    /// ```
     pub fn union(self, other: Self) -> Self {
         Self { bits: self.bits | other.bits }
     }
@@ -85,14 +70,6 @@ impl ArrayComponents {
     /// The components from `first` on, counted from 0 again, for the rest of a path that starts there.
     ///
     /// If the shared last bit is set, every component that it may stand for counts as marked.
-    ///
-    /// ```
-    /// use cairndb_index::multikey::ArrayComponents;
-    ///
-    /// let mut components = ArrayComponents::NONE;
-    /// components.insert(2);
-    /// assert!(components.from_component(1).contains(1));
-    /// ```
     pub fn from_component(self, first: usize) -> Self {
         if first == 0 || self.bits == 0 {
             return self;
@@ -106,11 +83,6 @@ impl ArrayComponents {
     }
 
     /// Whether any of the first `count` components may have led to an array.
-    ///
-    /// ```
-    /// let components = cairndb_index::multikey::ArrayComponents::from_bits(0b10);
-    /// assert!(!components.has_any_of_first(1) && components.has_any_of_first(2));
-    /// ```
     pub fn has_any_of_first(self, count: usize) -> bool {
         // A shift by all 64 bits would overflow.
         let mask = if count >= COMPONENTS_MAX { u64::MAX } else { bit(count) - 1 };
@@ -119,15 +91,6 @@ impl ArrayComponents {
 }
 
 /// Whether a path has a component that may be a position in an array: digits, and not the first component.
-///
-/// ```
-/// use cairndb_index::multikey::has_position;
-/// use cairndb_index::path::FieldPath;
-///
-/// assert!(has_position(&FieldPath::parse("a.0")?));
-/// assert!(!has_position(&FieldPath::parse("a.b")?));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 pub fn has_position(path: &FieldPath) -> bool {
     path.components().skip(1).any(|name| path::array_index(name).is_some())
 }

@@ -16,13 +16,6 @@ use bson::{RawBinaryRef, RawBsonRef, RawDbPointerRef, RawDocument, RawDocumentBu
 use crate::number;
 
 /// The type classes that decide a comparison first, in ascending order.
-///
-/// ```
-/// use cairndb_index::order::{TypeClass, type_class};
-///
-/// assert!(TypeClass::Number < TypeClass::String);
-/// assert_eq!(type_class(bson::RawBsonRef::Double(1.5)), TypeClass::Number);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TypeClass {

@@ -46,15 +46,6 @@ pub struct IndexField {
 }
 
 /// Whether two documents may have the same key.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_index::spec::{IndexSpec, SpecOptions, Uniqueness};
-///
-/// let options = SpecOptions { uniqueness: Uniqueness::Unique, ..SpecOptions::default() };
-/// assert!(IndexSpec::parse(&rawdoc! { "email": 1 }, options)?.is_unique());
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Uniqueness {
     /// Any number of documents may have the same key.
@@ -65,15 +56,6 @@ pub enum Uniqueness {
 }
 
 /// Whether a document without any of the fields has a key.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_index::spec::{IndexSpec, Sparseness, SpecOptions};
-///
-/// let options = SpecOptions { sparseness: Sparseness::Sparse, ..SpecOptions::default() };
-/// assert!(IndexSpec::parse(&rawdoc! { "nickname": 1 }, options)?.is_sparse());
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sparseness {
     /// Every document has a key: missing fields count as null.
@@ -212,17 +194,6 @@ impl IndexSpec {
     ///
     /// # Errors
     /// [`Error::WildcardProjection`] if the projection is not valid, or the keys are not `{"$**": 1}`.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::path::FieldPath;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "$**": 1 }, SpecOptions::default())?;
-    /// let spec = spec.with_projection(&rawdoc! { "price": 1 })?;
-    /// assert!(!spec.wildcard().unwrap().has(&FieldPath::parse("name")?));
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn with_projection(self, projection: &RawDocument) -> Result<Self, Error> {
         let is_everything = self.fields.last().is_some_and(|field| field.path.as_str() == WILDCARD);
         if self.wildcard.is_none() || !is_everything {
@@ -235,19 +206,6 @@ impl IndexSpec {
 
     /// The same index, with texts in the order of a collation. Its keys have the key forms of values, so they do not tell
     /// the texts of a document.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::collation::Collation;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
-    /// let spec = IndexSpec::parse(&rawdoc! { "email": 1 }, SpecOptions::default())?.with_collation(english);
-    /// assert!(!spec.collation().is_simple());
-    /// # }
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn with_collation(self, collation: Collation) -> Self {
         Self { collation, ..self }
     }
@@ -261,16 +219,6 @@ impl IndexSpec {
     /// The paths of a wildcard index. Returns `None` for every other index.
     ///
     /// The fields of a wildcard index are the path, ascending, and the value at it.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "a.$**": -1 }, SpecOptions::default())?;
-    /// assert!(spec.wildcard().is_some());
-    /// assert_eq!(spec.fields().len(), 2);
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn wildcard(&self) -> Option<&WildcardPaths> {
         self.wildcard.as_ref().map(|wildcard| &wildcard.paths)
     }
@@ -281,17 +229,6 @@ impl IndexSpec {
     }
 
     /// The fields in order. There is at least one.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::key::Direction;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "city": 1, "born": -1 }, SpecOptions::default())?;
-    /// assert_eq!(spec.fields()[1].path.as_str(), "born");
-    /// assert_eq!(spec.fields()[1].direction, Direction::Descending);
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
@@ -312,15 +249,6 @@ impl IndexSpec {
     }
 
     /// The name that an index gets if the user gives none: paths and numbers, joined by underscores.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "a.b": -1 }, SpecOptions::default())?;
-    /// assert_eq!(spec.default_name(), "a.b_-1");
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn default_name(&self) -> String {
         let mut name = String::new();
         for (path, value) in self.keys.iter().map_while(Result::ok) {
@@ -474,6 +402,7 @@ mod tests {
             assert_eq!((path.path.as_str(), path.direction), ("$_path", Direction::Ascending));
             assert_eq!(value.direction == Direction::Ascending, direction == 1);
             assert_eq!(spec.default_name(), format!("{name}_{direction}"));
+            assert!(spec.wildcard().is_some());
         }
         let uniqueness = Uniqueness::Unique;
         let unique =
@@ -520,6 +449,8 @@ mod tests {
         let invalid = |path: &str, fault| Error::PathInvalid { path: path.into(), fault };
         check_refused(&doc! { "": 1 }, &invalid("", PathFault::Empty));
         check_refused(&doc! { "a..b": 1 }, &invalid("a..b", PathFault::EmptyComponent { component: 1 }));
+        let told = parse(&doc! { "a..b": 1 }).unwrap_err().to_string();
+        assert_eq!(told, "invalid path 'a..b': component 1 is empty");
         check_refused(&doc! { "$a": 1 }, &invalid("$a", PathFault::DollarComponent { component: 0 }));
         assert!(parse(&doc! { "owner.$id": 1 }).is_ok());
     }
@@ -547,5 +478,14 @@ mod tests {
         assert_ne!(spec, parse(&doc! { "a": 1 }).unwrap());
         let same = IndexSpec::parse(&rawdoc! { "a": 7 }, options).unwrap();
         assert_eq!(spec, same);
+    }
+
+    #[cfg(feature = "collation")]
+    #[test]
+    fn a_collation_belongs_to_the_index() {
+        let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+        let spec = parse(&doc! { "email": 1 }).unwrap();
+        assert!(spec.collation().is_simple() && spec.wildcard().is_none());
+        assert_eq!(*spec.with_collation(english.clone()).collation(), english);
     }
 }

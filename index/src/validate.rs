@@ -61,13 +61,6 @@ mod kind {
 }
 
 /// A document that [`validate`] accepted, with facts collected during the check.
-///
-/// ```
-/// let document = bson::rawdoc! { "_id": 7, "tags": ["a"] };
-/// let valid = cairndb_index::validate::validate(document.as_bytes())?;
-/// assert_eq!((valid.nesting(), valid.has_zero_timestamp()), (2, false));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ValidDocument<'a> {
     document: &'a RawDocument,
@@ -95,39 +88,17 @@ impl<'a> ValidDocument<'a> {
     }
 
     /// The value of the top-level `_id`. Returns `None` if the document has no `_id`.
-    ///
-    /// ```
-    /// let document = bson::rawdoc! { "a": 1, "_id": 7 };
-    /// let valid = cairndb_index::validate::validate(document.as_bytes())?;
-    /// assert_eq!(valid.id(), Some(bson::RawBsonRef::Int32(7)));
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn id(&self) -> Option<RawBsonRef<'a>> {
         self.id.and_then(|id| element::value_at_offset(self.document, id.start))
     }
 
     /// The range of the `_id` element in [`as_bytes`](Self::as_bytes), from its type byte to the end of its
     /// value. Returns `None` if the document has no `_id`.
-    ///
-    /// ```
-    /// let document = bson::rawdoc! { "_id": 7 };
-    /// let valid = cairndb_index::validate::validate(document.as_bytes())?;
-    /// let element = &valid.as_bytes()[valid.id_element().unwrap()];
-    /// assert_eq!(element, b"\x10_id\0\x07\0\0\0");
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn id_element(&self) -> Option<Range<usize>> {
         self.id.map(|id| id.start..id.end)
     }
 
     /// Whether a top-level field is `Timestamp(0, 0)`, which an insert replaces by the current time.
-    ///
-    /// ```
-    /// let zero = bson::Timestamp { time: 0, increment: 0 };
-    /// let document = bson::rawdoc! { "at": zero };
-    /// assert!(cairndb_index::validate::validate(document.as_bytes())?.has_zero_timestamp());
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn has_zero_timestamp(&self) -> bool {
         self.zero_timestamp
     }
@@ -166,14 +137,6 @@ pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
 ///
 /// # Errors
 /// As [`validate`].
-///
-/// ```
-/// let document = bson::rawdoc! { "a": 1, "b": 2 };
-/// let mut count = 0;
-/// cairndb_index::validate::validate_each(document.as_bytes(), |_element| count += 1)?;
-/// assert_eq!(count, 2);
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 pub fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
     check(bytes, DOCUMENT_BYTES_MAX, show)
 }
@@ -183,13 +146,6 @@ pub fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocum
 ///
 /// # Errors
 /// As [`validate`].
-///
-/// # Examples
-/// ```
-/// let document = bson::rawdoc! { "_id": 7 };
-/// assert!(cairndb_index::validate::validate_up_to(document.as_bytes(), 100).is_ok());
-/// assert!(cairndb_index::validate::validate_up_to(document.as_bytes(), 10).is_err());
-/// ```
 pub fn validate_up_to(bytes: &[u8], bytes_max: usize) -> Result<ValidDocument<'_>, Error> {
     check(bytes, bytes_max, |_| {})
 }
@@ -976,6 +932,10 @@ mod tests {
         assert!(validate(sized(DOCUMENT_BYTES_MAX).as_bytes()).is_ok());
         let too_large = Error::DocumentTooLarge { size: DOCUMENT_BYTES_MAX + 1, limit: DOCUMENT_BYTES_MAX };
         assert_eq!(validate(sized(DOCUMENT_BYTES_MAX + 1).as_bytes()).unwrap_err(), too_large);
+        let (small, size) = (sized(100), 100);
+        assert!(validate_up_to(small.as_bytes(), size).is_ok());
+        let too_large = Error::DocumentTooLarge { size, limit: size - 1 };
+        assert_eq!(validate_up_to(small.as_bytes(), size - 1).unwrap_err(), too_large);
     }
 
     #[test]
@@ -1052,5 +1012,15 @@ mod tests {
             }
             let _ = validate(&elements);
         }
+    }
+
+    #[test]
+    fn every_element_of_the_top_level_is_shown() {
+        let document = rawdoc! { "a": 1, "b": { "c": 2 } };
+        let mut shown = Vec::new();
+        validate_each(document.as_bytes(), |element| shown.push(element.to_vec())).unwrap();
+        let elements: Vec<Vec<u8>> =
+            crate::element::elements(document.as_bytes()).map(|element| element.whole.to_vec()).collect();
+        assert_eq!(shown, elements);
     }
 }

@@ -18,16 +18,6 @@ use crate::validate;
 pub const WILDCARD: &str = "$**";
 
 /// Which paths a wildcard index has.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_index::path::FieldPath;
-/// use cairndb_index::wildcard::WildcardPaths;
-///
-/// let paths = WildcardPaths::below("address")?;
-/// assert!(paths.has(&FieldPath::parse("address.city")?) && !paths.has(&FieldPath::parse("name")?));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WildcardPaths {
     rule: Rule,
@@ -66,12 +56,6 @@ impl WildcardPaths {
     ///
     /// # Errors
     /// [`Error::PathInvalid`] if the path cannot be declared.
-    ///
-    /// ```
-    /// use cairndb_index::wildcard::WildcardPaths;
-    ///
-    /// assert!(WildcardPaths::below("a.b").is_ok() && WildcardPaths::below("a..b").is_err());
-    /// ```
     pub fn below(path: &str) -> Result<Self, Error> {
         let path = FieldPath::parse(path)?;
         path.validate_names()?;

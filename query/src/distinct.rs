@@ -17,14 +17,6 @@ use crate::path::{PathRefusal, parse_path};
 use crate::value::elements;
 
 /// Why distinct values could not be collected.
-///
-/// ```
-/// use cairndb_query::distinct::{Distinct, Error};
-///
-/// let error = Distinct::new("colors.").unwrap_err();
-/// assert!(matches!(&error, Error::Path { field, .. } if field == "colors."));
-/// assert_eq!(error.code(), 40353);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,11 +38,6 @@ pub enum Error {
 
 impl Error {
     /// MongoDB's number for the error.
-    ///
-    /// ```
-    /// # use cairndb_query::distinct::Distinct;
-    /// assert_eq!(Distinct::new("").unwrap_err().code(), 40352);
-    /// ```
     pub fn code(&self) -> Code {
         match self {
             Self::Path { refusal, .. } => refusal.code(),
@@ -92,34 +79,12 @@ impl Distinct {
     ///
     /// # Errors
     /// [`Error::Path`] if it is not a path.
-    ///
-    /// ```
-    /// # use cairndb_query::distinct::Distinct;
-    /// assert!(Distinct::new("address.city").is_ok());
-    /// assert!(Distinct::new("$city").is_err());
-    /// ```
     pub fn new(path: &str) -> Result<Self, Error> {
         let parsed = parse_path(path).map_err(|refusal| Error::Path { field: path.to_owned(), refusal })?;
         Ok(Self { path: parsed, seen: DistinctValues::default() })
     }
 
     /// The same values, where texts are the same if a collation says so.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::distinct::Distinct;
-    /// use index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
-    /// let mut names = Distinct::new("name")?.with_collation(english);
-    /// for name in ["Ada", "ADA", "Bob"] {
-    ///     names.add(&rawdoc! { "name": name })?;
-    /// }
-    /// assert_eq!(names.into_values().len(), 2);
-    /// # }
-    /// # Ok::<(), cairndb_query::distinct::Error>(())
-    /// ```
     pub fn with_collation(mut self, collation: Collation) -> Self {
         self.seen.collation = collation;
         self
@@ -129,16 +94,6 @@ impl Distinct {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if all values together no longer fit into one document.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::distinct::Distinct;
-    /// let mut cities = Distinct::new("address.city")?;
-    /// cities.add(&rawdoc! { "address": [{ "city": "Oslo" }, { "city": "Rome" }] })?;
-    /// cities.add(&rawdoc! { "name": "Ada" })?;
-    /// assert_eq!(cities.into_values().len(), 2);
-    /// # Ok::<(), cairndb_query::distinct::Error>(())
-    /// ```
     pub fn add(&mut self, document: &RawDocument) -> Result<(), Error> {
         // An array at the end of the path is met as one value. Its elements are taken here, one level deep.
         let mut visit = |value: Option<RawBsonRef<'_>>| match value.and_then(RawBsonRef::as_array) {
@@ -159,17 +114,6 @@ impl Distinct {
     }
 
     /// The values, in the order in which they were first added.
-    ///
-    /// ```
-    /// # use bson::{RawBson, rawdoc};
-    /// # use cairndb_query::distinct::Distinct;
-    /// let mut sizes = Distinct::new("size")?;
-    /// for size in [3, 1, 3] {
-    ///     sizes.add(&rawdoc! { "size": size })?;
-    /// }
-    /// assert_eq!(sizes.into_values(), [RawBson::Int32(3), RawBson::Int32(1)]);
-    /// # Ok::<(), cairndb_query::distinct::Error>(())
-    /// ```
     pub fn into_values(self) -> Vec<RawBson> {
         self.seen.values
     }

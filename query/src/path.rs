@@ -11,14 +11,6 @@ use crate::code::Code;
 pub(crate) const COMPONENTS_MAX: usize = 200;
 
 /// Why text is not a path that a query may name.
-///
-/// ```
-/// use cairndb_query::distinct::{Distinct, Error};
-/// use cairndb_query::path::PathRefusal;
-///
-/// let refused = Distinct::new("address..city").unwrap_err();
-/// assert!(matches!(refused, Error::Path { refusal: PathRefusal::ComponentEmpty, .. }));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRefusal {
@@ -44,12 +36,6 @@ pub enum PathRefusal {
 
 impl PathRefusal {
     /// MongoDB's number for the refusal.
-    ///
-    /// ```
-    /// use cairndb_query::path::PathRefusal;
-    ///
-    /// assert_eq!(PathRefusal::TrailingDot.code(), 40353);
-    /// ```
     pub fn code(self) -> Code {
         match self {
             Self::Empty => Code::FIELD_PATH_EMPTY,

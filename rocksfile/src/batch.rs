@@ -90,17 +90,6 @@ pub struct Change<'a> {
 }
 
 /// Builds a write batch.
-///
-/// ```
-/// use cairndb_rocksfile::batch::{Batch, BatchBuilder};
-///
-/// let mut builder = BatchBuilder::with_capacity(64);
-/// builder.put(2, b"k", b"v");
-/// builder.note(b"in the log only");
-/// let bytes = builder.bytes().expect("it is not too large");
-/// let batch = Batch::parse(bytes).expect("a batch");
-/// assert_eq!((batch.count, batch.changes().count(), batch.notes().count()), (1, 1, 1));
-/// ```
 #[derive(Clone, Debug)]
 pub struct BatchBuilder {
     /// The header, without the count, and the changes.

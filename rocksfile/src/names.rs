@@ -18,13 +18,6 @@ pub const CURRENT_BYTES_MAX: usize = 32;
 
 impl FileName {
     /// Parses a file name. Returns `None` for a file that holds no data of the database.
-    ///
-    /// ```
-    /// use cairndb_rocksfile::names::FileName;
-    ///
-    /// assert_eq!(FileName::parse("000012.log"), Some(FileName::Log(12)));
-    /// assert_eq!(FileName::parse("OPTIONS-000012"), None);
-    /// ```
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(digits) = name.strip_prefix("MANIFEST-") {
             return number(digits).map(Self::Manifest);

@@ -37,18 +37,6 @@ type Use = (Arc<Sequence>, Arc<Slot>);
 impl Acquirer {
     /// The acquirer's slot for a sequence. `id` identifies the sequence; after a rename, the new sequence has
     /// the same id and gets a new slot.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use cairndb_sequence::acquirer::Acquirer;
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let sequence = Arc::new(Sequence::new(Attributes::create(&Options::default())?));
-    /// let acquirer = Acquirer::default();
-    /// assert!(Arc::ptr_eq(&acquirer.slot(7, &sequence), &acquirer.slot(7, &sequence)));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn slot(&self, id: u64, sequence: &Arc<Sequence>) -> Arc<Slot> {
         let known = |slots: &HashMap<u64, Use>| {
             let (of, slot) = slots.get(&id)?;

@@ -11,14 +11,6 @@ const CACHE_SIZE_DEFAULT: i64 = 1_000;
 const ACQUIRE_SIZE_DEFAULT: i64 = 1_000;
 
 /// What a sequence promises about the order and completeness of its values.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Contract, Options};
-///
-/// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
-/// assert_eq!(Attributes::create(&gapless)?.contract().name(), "gapless");
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contract {
     /// Unique values in blocks: the fastest. A value may become visible after a larger one, and a crash
@@ -47,15 +39,6 @@ impl Contract {
 }
 
 /// The value of an option, with the types that sequences distinguish.
-///
-/// ```
-/// use cairndb_sequence::attributes::{OptionValue, Options};
-///
-/// let mut options = Options::default();
-/// options.set("Cycled", OptionValue::Boolean(true), "a sequence")?;
-/// assert!(options.set("Cycled", OptionValue::Text("yes"), "a sequence").is_err());
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionValue<'a> {
     /// A 32-bit or 64-bit integer.
@@ -69,14 +52,6 @@ pub enum OptionValue<'a> {
 }
 
 /// The options of a call. An absent option keeps its value, or has its default in a new sequence.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-///
-/// let options = Options { start_value: Some(100), increment: Some(5), ..Options::default() };
-/// assert_eq!(Attributes::create(&options)?.start_value(), 100);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Distance from one value to the next: not 0, at most 2147483647 either way. Default 1.
@@ -128,15 +103,6 @@ impl Options {
     /// # Errors
     /// [`SequenceError::UnknownOption`], [`SequenceError::FixedOption`] for an option that only the engine
     /// sets, [`SequenceError::OptionType`], and [`SequenceError::OptionRange`] for an unknown contract.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{OptionValue, Options};
-    ///
-    /// let mut options = Options::default();
-    /// options.set("Increment", OptionValue::Integer(10), "a sequence")?;
-    /// assert_eq!(options.increment, Some(10));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn set(&mut self, name: &str, value: OptionValue<'_>, of: &'static str) -> Result<(), SequenceError> {
         match name {
             "Increment" => self.increment = Some(integer("Increment", value)?),
@@ -165,15 +131,6 @@ impl Attributes {
     ///
     /// # Errors
     /// The first rule that the options break; `CurrentValue` cannot be given.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let tens = Attributes::create(&Options { increment: Some(10), ..Options::default() })?;
-    /// assert_eq!((tens.start_value(), tens.max_value()), (1, i64::MAX));
-    /// assert!(Attributes::create(&Options { increment: Some(0), ..Options::default() }).is_err());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn create(options: &Options) -> Result<Self, SequenceError> {
         if options.current_value.is_some() {
             return Err(SequenceError::FixedOption {
@@ -344,14 +301,6 @@ fn out_of_range(option: &'static str, expected: String, value: i64) -> SequenceE
 ///
 /// # Errors
 /// [`SequenceError::OptionType`] for a value of any other type: a double is refused, whole or not.
-///
-/// ```
-/// use cairndb_sequence::attributes::{OptionValue, integer};
-///
-/// assert_eq!(integer("CacheSize", OptionValue::Integer(50))?, 50);
-/// assert!(integer("CacheSize", OptionValue::Other("a double")).is_err());
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 pub fn integer(option: &'static str, value: OptionValue<'_>) -> Result<i64, SequenceError> {
     match value {
         OptionValue::Integer(value) => Ok(value),
@@ -374,13 +323,6 @@ pub(crate) fn boolean(option: &'static str, value: OptionValue<'_>) -> Result<bo
 ///
 /// # Errors
 /// [`SequenceError::OptionType`] for a value of any other type.
-///
-/// ```
-/// use cairndb_sequence::attributes::{OptionValue, text};
-///
-/// assert_eq!(text("Field", OptionValue::Text("order.number"))?, "order.number");
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 pub fn text<'a>(option: &'static str, value: OptionValue<'a>) -> Result<&'a str, SequenceError> {
     match value {
         OptionValue::Text(value) => Ok(value),
@@ -423,13 +365,6 @@ fn contract(value: OptionValue<'_>) -> Result<Contract, SequenceError> {
 }
 
 /// The error for an option whose value does not have the type `expected`.
-///
-/// ```
-/// use cairndb_sequence::attributes::{OptionValue, wrong_type};
-///
-/// let error = wrong_type("Cycled", "a boolean", OptionValue::Integer(1));
-/// assert_eq!(error.to_string(), "Cycled must be a boolean, not the integer 1");
-/// ```
 pub fn wrong_type(option: &'static str, expected: &'static str, value: OptionValue<'_>) -> SequenceError {
     let found = match value {
         OptionValue::Integer(value) => format!("the integer {value}"),

@@ -34,12 +34,6 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 }
 
 /// The operating system's wall clock.
-///
-/// ```
-/// use cairndb_sequence::clock::{Clock, SystemClock};
-///
-/// assert!(SystemClock.seconds() > 1_700_000_000, "later than 2023");
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -5,14 +5,6 @@
 //! that programs for either database can match on them.
 
 /// Why text is not an [`ObjectId`](crate::object_id::ObjectId).
-///
-/// ```
-/// use cairndb_sequence::error::Error;
-/// use cairndb_sequence::object_id::ObjectId;
-///
-/// let error = ObjectId::parse("123").unwrap_err();
-/// assert_eq!(error, Error::ObjectIdLength { value: "123".into(), characters: 3 });
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -37,13 +29,6 @@ pub enum Error {
 }
 
 /// Why a sequence refuses a call, with SequoiaDB's number.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-///
-/// let error = Attributes::create(&Options { increment: Some(0), ..Options::default() }).unwrap_err();
-/// assert_eq!((error.code_name(), error.sequoia_name()), ("BadValue", "SDB_INVALIDARG"));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {

@@ -14,13 +14,6 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCHED: LazyLock<bool> = LazyLock::new(watch);
 
 /// The process in which something was made. A forked child is another process, although it has a copy.
-///
-/// ```
-/// use cairndb_sequence::fork::Process;
-///
-/// let maker = Process::current();
-/// assert!(maker.is_current(), "false in a forked child");
-/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
     watch: ForkWatch,

@@ -63,14 +63,6 @@ impl Generator {
     ///
     /// All generators of [`Layout::MachineProcess`] in a process share one ascending series of ids. Each
     /// generator of [`Layout::Random`] has five random bytes and a series of its own.
-    ///
-    /// ```
-    /// use cairndb_sequence::generator::Generator;
-    /// use cairndb_sequence::object_id::Layout;
-    ///
-    /// let (one, other) = (Generator::new(Layout::Random), Generator::new(Layout::Random));
-    /// assert_ne!(one.generate().origin(), other.generate().origin());
-    /// ```
     pub fn new(layout: Layout) -> Generator {
         let state = match layout {
             Layout::MachineProcess => Arc::clone(&PROCESS),
@@ -86,12 +78,6 @@ impl Generator {
     }
 
     /// The next id. Never fails, never blocks.
-    ///
-    /// ```
-    /// let generator = cairndb_sequence::generator::Generator::default();
-    /// let ids: Vec<_> = (0..1000).map(|_| generator.generate()).collect();
-    /// assert!(ids.is_sorted());
-    /// ```
     #[inline]
     pub fn generate(&self) -> ObjectId {
         let origin = self.state.origin();

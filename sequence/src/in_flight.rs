@@ -37,21 +37,6 @@ struct WriterSlot {
 }
 
 /// The registration of one writer under way. Dropping it unregisters the writer.
-///
-/// ```
-/// use cairndb_sequence::allocator::Sequence;
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::in_flight::Pass;
-/// use cairndb_sequence::store::Volatile;
-///
-/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-/// let pass: Pass<'_> = sequence.enter(sequence.shared());
-/// sequence.take_one(sequence.shared(), &Volatile::default())?;
-/// assert_eq!(sequence.safe_watermark(), None);
-/// drop(pass); // after the commit
-/// assert_eq!(sequence.safe_watermark(), Some(1));
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[must_use = "the writer is registered for as long as this lives"]
 pub struct Pass<'a> {
     registration: Registration<'a>,

@@ -20,10 +20,6 @@ impl Run {
     ///
     /// # Panics
     /// If the last value does not fit 64 bits: no sequence makes such a run.
-    ///
-    /// ```
-    /// assert_eq!(cairndb_sequence::run::Run::new(1, 10, 3).last(), 21);
-    /// ```
     pub fn new(first: i64, increment: i64, count: u64) -> Self {
         let last = i128::from(first) + i128::from(increment) * i128::from(count.saturating_sub(1));
         assert!(i64::try_from(last).is_ok(), "a run of values leaves the 64-bit integers");
@@ -32,13 +28,6 @@ impl Run {
 
     /// `count` values from `first` on, for numbers from outside. Returns `None` if a value does not fit 64 bits, or if
     /// `increment` is 0.
-    ///
-    /// ```
-    /// use cairndb_sequence::run::Run;
-    ///
-    /// assert_eq!(Run::checked(1, 2, 3), Some(Run::new(1, 2, 3)));
-    /// assert_eq!(Run::checked(i64::MAX, 1, 2), None);
-    /// ```
     pub fn checked(first: i64, increment: i64, count: u64) -> Option<Self> {
         // A count from damaged bytes can leave even 128 bits.
         let last = i128::from(first)
@@ -72,10 +61,6 @@ impl Run {
     }
 
     /// The value at a position below [`count`](Self::count), counted from 0.
-    ///
-    /// ```
-    /// assert_eq!(cairndb_sequence::run::Run::new(100, 10, 5).at(2), 120);
-    /// ```
     #[inline]
     pub fn at(&self, position: u64) -> i64 {
         // The product alone may leave 64 bits where the sum does not; wrapping arithmetic gives the right
@@ -84,21 +69,11 @@ impl Run {
     }
 
     /// All values in order.
-    ///
-    /// ```
-    /// let run = cairndb_sequence::run::Run::new(1, 1, 4);
-    /// assert_eq!(run.values().sum::<i64>(), 10);
-    /// ```
     pub fn values(self) -> impl Iterator<Item = i64> {
         (0..self.count).map(move |position| self.at(position))
     }
 
     /// Whether `value` is one of the values.
-    ///
-    /// ```
-    /// let tens = cairndb_sequence::run::Run::new(1, 10, 3);
-    /// assert!(tens.contains(11) && !tens.contains(12) && !tens.contains(31));
-    /// ```
     pub fn contains(&self, value: i64) -> bool {
         let distance = i128::from(value) - i128::from(self.first);
         self.reaches(value) && distance % i128::from(self.increment) == 0
@@ -178,5 +153,14 @@ mod tests {
         assert_eq!(run.slice(1, 3).values().collect::<Vec<_>>(), [11, 21]);
         assert!(run.slice(4, 9).is_empty() && run.slice(3, 2).is_empty());
         assert_eq!(run.last(), 31);
+    }
+
+    #[test]
+    fn numbers_from_outside_are_checked() {
+        assert_eq!(Run::checked(1, 2, 3), Some(Run::new(1, 2, 3)));
+        assert_eq!((Run::checked(i64::MAX, 1, 2), Run::checked(1, 0, 2)), (None, None));
+        let run = Run::new(100, 10, 5);
+        assert_eq!((run.at(0), run.at(2), run.last()), (100, 120, 140));
+        assert!(run.contains(110) && !run.contains(111) && !run.contains(150) && !run.contains(90));
     }
 }

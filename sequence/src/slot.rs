@@ -10,18 +10,6 @@ use crate::run::Run;
 use crate::sync::{Mutex, PerThread, RefCell};
 
 /// Where one acquirer keeps its block of one sequence. Only the sequence puts blocks in, under its lock.
-///
-/// ```
-/// use cairndb_sequence::allocator::Sequence;
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::slot::Slot;
-/// use cairndb_sequence::store::Volatile;
-///
-/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-/// let slot: &Slot = sequence.shared();
-/// assert_eq!(sequence.take_one(slot, &Volatile::default())?, 1);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Default)]
 pub struct Slot {
     block: Arc<ArcSwapOption<Block>>,
@@ -38,18 +26,6 @@ type Seen = Cache<Arc<ArcSwapOption<Block>>, Option<Arc<Block>>>;
 
 impl Slot {
     /// Takes one value without a lock. Returns `None` if the block has no value left.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert_eq!(sequence.shared().take_one(), None, "the first block comes with the first reserve");
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// assert_eq!(sequence.shared().take_one(), Some(2));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[inline]
     pub fn take_one(&self) -> Option<i64> {
         self.block.load().as_ref()?.take_one()

@@ -33,15 +33,6 @@ pub struct State {
 }
 
 /// The part of a state that changes as values are taken. Each reserve writes it.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::state::{Mark, State};
-///
-/// let mark: Mark = State::new(Attributes::create(&Options::default())?).mark();
-/// assert!(mark.initial && mark.current_value == 1);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The end of the durable reserve; while `initial`, the value to start with.
@@ -64,17 +55,6 @@ pub struct Mark {
 }
 
 /// How far a sequence has gone through its values. This is what changes back when values are returned.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::state::{Progress, State};
-///
-/// let state = State::new(Attributes::create(&Options::default())?);
-/// let before: Progress = state.progress();
-/// let acquired = state.acquire(state.sizes())?;
-/// assert!(acquired.state.returned(before).is_initial());
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     used: i64,
@@ -83,18 +63,6 @@ pub struct Progress {
 }
 
 /// The result of acquiring a block.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::state::{Acquired, State};
-///
-/// let options = Options { acquire_size: Some(10), ..Options::default() };
-/// let state = State::new(Attributes::create(&options)?);
-/// let Acquired { state, durable, .. } = state.acquire(state.sizes())?;
-/// assert!(durable, "the first block makes a reserve of 1000 values");
-/// assert!(!state.acquire(state.sizes())?.durable, "the reserve covers the second block");
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquired {
     /// The state afterwards.
@@ -106,16 +74,6 @@ pub struct Acquired {
 }
 
 /// How many values a step takes, and how many it reserves.
-///
-/// ```
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::state::{Sizes, State};
-///
-/// let state = State::new(Attributes::create(&Options::default())?);
-/// assert_eq!(state.sizes(), Sizes { acquire: 1000, cache: 1000 });
-/// assert_eq!(state.acquire(Sizes { acquire: 5, cache: 50 })?.run.last(), 5);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// The largest number of values in the block.
@@ -150,15 +108,6 @@ impl State {
     ///
     /// # Errors
     /// As [`Attributes::create`] and [`used_up_to`](Self::used_up_to).
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::Options;
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::create(&Options { used_up_to: Some(70), ..Options::default() })?;
-    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 71);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn create(options: &Options) -> Result<Self, SequenceError> {
         let state = Self::new(Attributes::create(options)?);
         match options.used_up_to {
@@ -230,18 +179,6 @@ impl State {
     }
 
     /// The number of values left before the sequence ends or starts over.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let two = Some(2);
-    /// let five = Options { max_value: Some(5), cache_size: two, acquire_size: two, ..Options::default() };
-    /// let state = State::new(Attributes::create(&five)?);
-    /// assert_eq!(state.remaining(), 5);
-    /// assert_eq!(state.acquire(state.sizes())?.state.remaining(), 3);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn remaining(&self) -> u64 {
         if self.exhausted || self.starts_outside() {
             return 0;
@@ -280,16 +217,6 @@ impl State {
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`] when no value is left and the sequence is not cycled.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::{Sizes, State};
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?);
-    /// let acquired = state.acquire(Sizes { acquire: 10, cache: 100 })?;
-    /// assert_eq!((acquired.run.last(), acquired.state.current_value()), (10, 100));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn acquire(&self, sizes: Sizes) -> Result<Acquired, SequenceError> {
         let mut state = self.clone();
         let fresh = state.begin()?;
@@ -318,17 +245,6 @@ impl State {
     ///
     /// # Errors
     /// The first rule that the changed attributes would break.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?);
-    /// assert_eq!(state.altered(&Options { increment: Some(1), ..Options::default() })?, None);
-    /// let altered = state.altered(&Options { increment: Some(2), ..Options::default() })?;
-    /// assert_eq!(altered.map(|state| state.version()), Some(1));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn altered(&self, options: &Options) -> Result<Option<Self>, SequenceError> {
         let attributes = match self.attributes.altered(options)? {
             None if options.current_value.is_none() => return Ok(None),
@@ -369,16 +285,6 @@ impl State {
     ///
     /// # Errors
     /// [`SequenceError::ValueUsed`] when `value` is not beyond every value handed to an acquirer.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(10)?;
-    /// assert_eq!(state.moved_to(20)?.used(), Some(20));
-    /// assert!(state.moved_to(5).is_err());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn moved_to(&self, value: i64) -> Result<Self, SequenceError> {
         if self.exhausted || !self.is_beyond(i128::from(value), i128::from(self.used)) {
             let reason = if self.exhausted {
@@ -393,17 +299,6 @@ impl State {
 
     /// Moves forward past an explicit value: the next value is the first term strictly beyond it. A value
     /// that the sequence has passed changes nothing.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let tens = Options { increment: Some(10), ..Options::default() };
-    /// let state = State::new(Attributes::create(&tens)?).beyond(35);
-    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 41);
-    /// assert_eq!(state.beyond(5), state);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[must_use]
     pub fn beyond(&self, value: i64) -> Self {
         let mut state = self.clone();
@@ -445,15 +340,6 @@ impl State {
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] when it lies outside of `MinValue` and `MaxValue`.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?.restarted(7)?;
-    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 7);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn restarted(&self, value: i64) -> Result<Self, SequenceError> {
         self.attributes.check_within("value", value)?;
         let mut state = self.clone();
@@ -468,15 +354,6 @@ impl State {
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] when it lies outside of `MinValue` and `MaxValue`.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?;
-    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 71);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn used_up_to(&self, value: i64) -> Result<Self, SequenceError> {
         self.attributes.check_within("UsedUpTo", value)?;
         let mut state = self.clone();
@@ -489,30 +366,12 @@ impl State {
 
     /// The sequence as if it were new, with a higher version. Truncating a collection does this to its
     /// sequences.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?.truncated();
-    /// assert_eq!((state.is_initial(), state.version()), (true, 1));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[must_use]
     pub fn truncated(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..Self::new(self.attributes.clone()) }
     }
 
     /// The sequence under another name: only the version changes.
-    ///
-    /// ```
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?;
-    /// assert_eq!((state.renamed().used(), state.renamed().version()), (Some(70), 1));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[must_use]
     pub fn renamed(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }

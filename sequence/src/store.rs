@@ -70,16 +70,6 @@ pub trait Provider: Send + Sync {
 }
 
 /// A store that writes nothing: values are unique only while the process runs. For examples and measurements.
-///
-/// ```
-/// use cairndb_sequence::allocator::Sequence;
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::store::Volatile;
-///
-/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-/// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 1);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct Volatile {
     receipts: AtomicU64,
@@ -103,19 +93,6 @@ impl Store for Volatile {
 }
 
 /// A stored sequence.
-///
-/// ```
-/// use cairndb_sequence::allocator::Sequence;
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::state::State;
-/// use cairndb_sequence::store::Record;
-///
-/// let attributes = Attributes::create(&Options::default())?;
-/// let mark = State::new(attributes.clone()).mark();
-/// let sequence = Sequence::restore(Record { attributes, version: 0, mark });
-/// assert!(sequence.snapshot().initial);
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The attributes that the sequence was declared with.
@@ -139,14 +116,6 @@ pub struct Change<'a> {
 }
 
 /// Values that are lost, and why: an entry of the ledger.
-///
-/// ```
-/// use cairndb_sequence::run::Run;
-/// use cairndb_sequence::store::{Cause, Gap};
-///
-/// let gap = Gap { run: Run::new(11, 1, 90), cause: Cause::Crash };
-/// assert_eq!((gap.run.last(), gap.cause.name()), (100, "crash"));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The lost values. After a crash, all values that may be lost: some of them may have been taken.
@@ -156,14 +125,6 @@ pub struct Gap {
 }
 
 /// Why values are lost.
-///
-/// ```
-/// use cairndb_sequence::store::Cause;
-///
-/// for (number, cause) in Cause::ALL {
-///     assert_eq!((cause.number(), Cause::of_number(number)), (number, Some(cause)));
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The process ended without closing the database.
@@ -216,12 +177,6 @@ impl Cause {
     }
 
     /// The cause with a number on disk. Returns `None` for an unknown number.
-    ///
-    /// ```
-    /// use cairndb_sequence::store::Cause;
-    ///
-    /// assert_eq!((Cause::of_number(1), Cause::of_number(99)), (Some(Cause::Crash), None));
-    /// ```
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == number).map(|&(_, cause)| cause)
     }

@@ -71,12 +71,6 @@ pub struct Trace {
 }
 
 /// Why no document and no caller has a value.
-///
-/// ```
-/// use cairndb_sequence::trace::Verdict;
-///
-/// assert_eq!(Verdict::LostUnlisted.name(), "lost-unlisted");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The sequence will come to it.
@@ -248,5 +242,10 @@ mod tests {
             &state,
             &[(31, Reach::Passed { round: 0 }), (33, Reach::Between), (11, Reach::Passed { round: 0 })],
         );
+    }
+
+    #[test]
+    fn a_verdict_has_a_name() {
+        assert_eq!(Verdict::LostUnlisted.name(), "lost-unlisted");
     }
 }

@@ -55,15 +55,6 @@ pub struct Declared {
 }
 
 /// The checksum over all documents of a collection.
-///
-/// ```
-/// use cairndb_formats::dump::archive::Checksum;
-///
-/// let mut checksum = Checksum::default();
-/// checksum.update(b"1234");
-/// checksum.update(b"56789");
-/// assert_eq!(checksum.value(), 0x995d_c9bb_df19_39fa_u64.cast_signed());
-/// ```
 #[derive(Clone)]
 pub struct Checksum {
     digest: Digest<'static, u64, Table<16>>,
@@ -91,15 +82,6 @@ impl Checksum {
 ///
 /// # Errors
 /// Where the descriptions are larger than a reader takes.
-///
-/// ```
-/// use cairndb_formats::dump::archive::{Header, push_prelude};
-///
-/// let mut out = Vec::new();
-/// push_prelude(&mut out, &Header::default(), &[])?;
-/// assert!(out.starts_with(&[0x6d, 0xe2, 0x99, 0x81]) && out.ends_with(&[0xff; 4]));
-/// # Ok::<(), cairndb_formats::refusal::Refusal>(())
-/// ```
 pub fn push_prelude(out: &mut Vec<u8>, header: &Header, declared: &[Declared]) -> Result<(), Refusal> {
     out.extend_from_slice(&MAGIC);
     let mut document = RawDocumentBuf::new();

@@ -28,28 +28,12 @@ pub struct Metadata {
 
 impl Metadata {
     /// Reads a description. Names that are not known are passed over, as mongorestore does.
-    ///
-    /// ```
-    /// use cairndb_formats::dump::metadata::Metadata;
-    ///
-    /// let text = br#"{"options":{"viewOn":"orders","pipeline":[]},"indexes":[],"type":"view"}"#;
-    /// let metadata = Metadata::parse(text)?;
-    /// assert!(metadata.is_view());
-    /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
-    /// ```
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
         Self::of(parse_document(text)?)
     }
 
     /// Reads a description, and refuses one that has a name which no version of mongodump writes: the collection would lack what
     /// it stands for.
-    ///
-    /// ```
-    /// use cairndb_formats::dump::metadata::Metadata;
-    ///
-    /// let refusal = Metadata::parse_known(br#"{"idnexes":[]}"#).unwrap_err();
-    /// assert_eq!(refusal.to_string(), "the name \"idnexes\" is not known");
-    /// ```
     pub fn parse_known(text: &[u8]) -> Result<Self, Refusal> {
         let fields = parse_document(text)?;
         check_metadata(&fields)?;
@@ -72,14 +56,6 @@ impl Metadata {
     }
 
     /// The document that a dump has.
-    ///
-    /// ```
-    /// use bson::doc;
-    /// use cairndb_formats::dump::metadata::Metadata;
-    ///
-    /// let metadata = Metadata { collection_name: Some("orders".into()), ..Metadata::default() };
-    /// assert_eq!(metadata.to_document(), doc! { "options": {}, "indexes": [], "collectionName": "orders" });
-    /// ```
     pub fn to_document(&self) -> Document {
         let indexes: Vec<Bson> = self.indexes.iter().cloned().map(Bson::Document).collect();
         let mut document = doc! { "options": self.options.clone(), "indexes": indexes };
@@ -181,5 +157,18 @@ mod tests {
         let text = br#"{"options":{"validator":{"a":{"$regex":"^x"},"b":{"$type":"int"}}}}"#;
         let options = Metadata::parse(text).unwrap().options;
         assert_eq!(options, doc! { "validator": { "a": { "$regex": "^x" }, "b": { "$type": "int" } } });
+    }
+
+    #[test]
+    fn a_view_is_known_by_its_type() {
+        let text = br#"{"options":{"viewOn":"orders","pipeline":[]},"indexes":[],"type":"view"}"#;
+        assert!(Metadata::parse(text).unwrap().is_view() && !Metadata::default().is_view());
+    }
+
+    #[test]
+    fn names_that_no_version_writes_can_be_refused() {
+        let refusal = Metadata::parse_known(br#"{"idnexes":[]}"#).unwrap_err();
+        assert_eq!(refusal.to_string(), "the name \"idnexes\" is not known");
+        assert!(Metadata::parse_known(br#"{"indexes":[]}"#).is_ok());
     }
 }

@@ -28,13 +28,6 @@ pub enum Named {
 }
 
 /// The name of a collection's files, without their endings.
-///
-/// ```
-/// use cairndb_formats::dump::names::file_name;
-///
-/// assert_eq!(file_name("odd name%/.ü"), "odd+name%25%2F.%C3%BC");
-/// assert_eq!(file_name(&"x".repeat(250)).len(), 238);
-/// ```
 pub fn file_name(collection: &str) -> String {
     let mut escaped = escape(collection);
     if escaped.len() > FILE_NAME_BYTES_MAX {

@@ -53,14 +53,6 @@ impl Moment {
 
 impl Prelude {
     /// Reads the file.
-    ///
-    /// ```
-    /// use cairndb_formats::dump::prelude::Prelude;
-    ///
-    /// let prelude = Prelude::parse(br#"{"ServerVersion":"7.0.0","ToolVersion":"100.18.0"}"#)?;
-    /// assert_eq!((prelude.server_version.as_str(), prelude.carried), ("7.0.0", None));
-    /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
-    /// ```
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
         let mut fields = parse_document(text)?;
         check_prelude(&fields)?;

@@ -26,16 +26,6 @@ pub enum DumpError {
 }
 
 /// The documents of a file `COLLECTION.bson`.
-///
-/// ```
-/// use cairndb_formats::dump::stream::DocumentStream;
-///
-/// let mut stream = DocumentStream::new(&b"\x05\0\0\0\0\x05\0\0"[..]);
-/// let mut document = Vec::new();
-/// assert!(stream.next(&mut document)?);
-/// assert_eq!(stream.next(&mut document).unwrap_err().to_string(), "byte 5: the file ends within a document");
-/// # Ok::<(), cairndb_formats::dump::stream::DumpError>(())
-/// ```
 pub struct DocumentStream<R> {
     source: Source<R>,
 }

@@ -3,14 +3,6 @@
 use thiserror::Error as ThisError;
 
 /// Why a collation was refused.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_index::collation::Collation;
-///
-/// let error = Collation::parse(&rawdoc! { "locale": "en", "strong": 1 }).unwrap_err();
-/// assert_eq!(error.to_string(), "BSON field 'collation.strong' is an unknown field.");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum Error {
     /// The document has no `locale`.

@@ -44,15 +44,6 @@ impl KeyForm<'_> {
 }
 
 /// Whether a value is a text or may have one inside, so that a collation may change how it compares.
-///
-/// ```
-/// use bson::{RawBsonRef, rawdoc};
-/// use cairndb_index::collation::has_text;
-///
-/// assert!(has_text(RawBsonRef::String("a")));
-/// assert!(has_text(RawBsonRef::Document(&rawdoc! { "a": [1, "b"] })));
-/// assert!(!has_text(RawBsonRef::Document(&rawdoc! { "a": [1, 2] })));
-/// ```
 pub fn has_text(value: RawBsonRef<'_>) -> bool {
     // A list in place of a recursion: no nesting overflows the stack.
     let mut pending = vec![value];

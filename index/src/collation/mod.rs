@@ -94,13 +94,6 @@ impl Eq for Collation {}
 
 impl Collation {
     /// The collation that compares texts by their bytes.
-    ///
-    /// ```
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// assert!(Collation::simple().is_simple());
-    /// assert_eq!(Collation::simple(), Collation::default());
-    /// ```
     pub const fn simple() -> Self {
         Self { language: None, is_default: false }
     }
@@ -109,15 +102,6 @@ impl Collation {
     ///
     /// # Errors
     /// What is wrong with the document: its fields, their values, a language that is not known or not here.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// assert!(Collation::parse(&rawdoc! { "locale": "simple" })?.is_simple());
-    /// assert!(Collation::parse(&rawdoc! { "locale": "elvish" }).is_err());
-    /// # Ok::<(), cairndb_index::collation::error::Error>(())
-    /// ```
     pub fn parse(document: &RawDocument) -> Result<Self, Error> {
         // Checked before any rules are loaded: what is wrong is the same in a build without them.
         let Some(wanted) = parse::parse(document)? else { return Ok(Self::simple()) };
@@ -126,25 +110,11 @@ impl Collation {
     }
 
     /// The same collation, as one that an operation has because it was given none.
-    ///
-    /// ```
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// let inherited = Collation::simple().as_default();
-    /// assert!(inherited.is_default());
-    /// assert_eq!(inherited, Collation::simple());
-    /// ```
     pub fn as_default(self) -> Self {
         Self { is_default: true, ..self }
     }
 
     /// The same collation, as one that was given.
-    ///
-    /// ```
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// assert!(!Collation::simple().as_default().as_given().is_default());
-    /// ```
     pub fn as_given(self) -> Self {
         Self { is_default: false, ..self }
     }
@@ -162,18 +132,6 @@ impl Collation {
     }
 
     /// The document with every field, as MongoDB lists it. Returns `None` for the simple collation.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let french = Collation::parse(&rawdoc! { "locale": "fr_CA" })?;
-    /// assert!(french.document().unwrap().get_bool("backwards").unwrap());
-    /// # }
-    /// assert_eq!(Collation::simple().document(), None);
-    /// # Ok::<(), cairndb_index::collation::error::Error>(())
-    /// ```
     pub fn document(&self) -> Option<&RawDocument> {
         self.language.as_ref().map(|language| &*language.document)
     }
@@ -189,18 +147,6 @@ impl Collation {
     }
 
     /// Compares two values: [`order::compare`](compare) with this collation's order of texts, within objects and arrays too.
-    ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let numeric = Collation::parse(&rawdoc! { "locale": "en", "numericOrdering": true })?;
-    /// let (two, ten) = (rawdoc! { "at": ["2"] }, rawdoc! { "at": ["10"] });
-    /// assert!(numeric.compare(RawBsonRef::Document(&two), RawBsonRef::Document(&ten)).is_lt());
-    /// # }
-    /// # Ok::<(), cairndb_index::collation::error::Error>(())
-    /// ```
     #[inline]
     pub fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
         match &self.language {
@@ -231,21 +177,6 @@ impl Collation {
     }
 
     /// Appends the key bytes of a value, which sort as the collation orders values: [`key::encode`] of the key form.
-    ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_index::collation::Collation;
-    /// use cairndb_index::key::Direction;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 })?;
-    /// let (mut small, mut large) = (Vec::new(), Vec::new());
-    /// english.encode(RawBsonRef::String("ada"), Direction::Ascending, &mut small);
-    /// english.encode(RawBsonRef::String("ADA"), Direction::Ascending, &mut large);
-    /// assert_eq!(small, large);
-    /// # }
-    /// # Ok::<(), cairndb_index::collation::error::Error>(())
-    /// ```
     #[inline]
     pub fn encode(&self, value: RawBsonRef<'_>, direction: Direction, key: &mut Vec<u8>) {
         match &self.language {
@@ -256,19 +187,6 @@ impl Collation {
     }
 
     /// The key form of a value. It borrows the value where that has no text, or the collation is simple.
-    ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 })?;
-    /// assert_eq!(english.key_form(RawBsonRef::Int32(1)).value(), RawBsonRef::Int32(1));
-    /// let (small, large) = (english.key_form(RawBsonRef::String("a")), english.key_form(RawBsonRef::String("A")));
-    /// assert_eq!(small.value(), large.value());
-    /// # }
-    /// # Ok::<(), cairndb_index::collation::error::Error>(())
-    /// ```
     #[inline]
     pub fn key_form<'a>(&self, value: RawBsonRef<'a>) -> KeyForm<'a> {
         match &self.language {

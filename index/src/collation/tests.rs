@@ -1,6 +1,6 @@
 //! Collations by what MongoDB documents of them, and sort keys beside the comparison that they stand for.
 
-use bson::{Bson, Document, RawDocumentBuf, bson, doc};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
 use proptest::prelude::*;
 
 use super::*;
@@ -298,4 +298,31 @@ fn texts_inside_are_compared_too() {
     assert!(equal(bson!("x"), Bson::Symbol("X".to_owned())));
     // Names of fields are compared by their bytes.
     assert!(!equal(bson!({ "a": 1 }), bson!({ "A": 1 })));
+}
+
+#[test]
+fn a_collation_remembers_whether_it_was_given() {
+    let inherited = Collation::simple().as_default();
+    assert!(inherited.is_default() && !inherited.clone().as_given().is_default());
+    assert_eq!(inherited, Collation::simple());
+    assert!(!Collation::simple().is_default());
+}
+
+#[test]
+fn texts_are_found_inside_of_values() {
+    let value = |value: Bson| has_text(RawBson::try_from(value).expect("a value").as_raw_bson_ref());
+    assert!(value(bson!("a")) && value(bson!({ "a": [1, "b"] })));
+    assert!(!value(bson!({ "a": [1, 2] })) && !value(bson!(1)));
+}
+
+#[test]
+fn keys_are_those_of_the_key_form() {
+    let english = collation(&doc! { "locale": "en", "strength": 2 });
+    let key = |text| {
+        let mut key = Vec::new();
+        english.encode(RawBsonRef::String(text), Direction::Ascending, &mut key);
+        key
+    };
+    assert_eq!(key("ada"), key("ADA"));
+    assert!(key("ada") < key("bob"));
 }

@@ -29,20 +29,6 @@ pub(crate) const KEYS_MAX: usize = 100_000;
 pub(crate) const KEY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The keys of one document in one index. The buffers are used again for the next document.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_index::extract::{ExtractedKeys, extract};
-/// use cairndb_index::spec::{IndexSpec, SpecOptions};
-///
-/// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
-/// let mut keys = ExtractedKeys::default();
-/// for document in [rawdoc! { "a": 1 }, rawdoc! { "a": [1, 2] }] {
-///     extract(&spec, &document, &mut keys)?;
-/// }
-/// assert_eq!((keys.len(), keys.is_multikey()), (2, true));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExtractedKeys {
     bytes: Vec<u8>,
@@ -61,12 +47,6 @@ struct Ends {
 
 impl ExtractedKeys {
     /// Removes all keys but keeps the memory of the buffers.
-    ///
-    /// ```
-    /// let mut keys = cairndb_index::extract::ExtractedKeys::default();
-    /// keys.clear();
-    /// assert!(keys.is_empty());
-    /// ```
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.types.clear();
@@ -78,19 +58,6 @@ impl ExtractedKeys {
     ///
     /// If elements of an array are equal but differ in type, as `1` and `1.0`, the smaller type bytes are
     /// kept.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::extract::{ExtractedKeys, extract};
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
-    /// let mut keys = ExtractedKeys::default();
-    /// extract(&spec, &rawdoc! { "a": [2, 1, 2] }, &mut keys)?;
-    /// assert!(keys.iter().map(|(bytes, _)| bytes).is_sorted());
-    /// assert_eq!(keys.iter().len(), 2);
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.ends.iter().map(|ends| (self.key_bytes(*ends), self.key_types(*ends)))
     }
@@ -114,19 +81,6 @@ impl ExtractedKeys {
 
     /// For each field of the index, the components of its path that led to an array. Empty if no array was
     /// found.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_index::extract::{ExtractedKeys, extract};
-    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
-    ///
-    /// let spec = IndexSpec::parse(&rawdoc! { "a.b": 1 }, SpecOptions::default())?;
-    /// let mut keys = ExtractedKeys::default();
-    /// extract(&spec, &rawdoc! { "a": { "b": [1, 2] } }, &mut keys)?;
-    /// let arrays = keys.array_components()[0];
-    /// assert!(arrays.contains(1) && !arrays.contains(0));
-    /// # Ok::<(), cairndb_index::error::Error>(())
-    /// ```
     pub fn array_components(&self) -> &[ArrayComponents] {
         &self.arrays
     }

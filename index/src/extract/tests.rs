@@ -228,6 +228,9 @@ fn buffers_forget_the_last_document() {
     let mut keys = extracted(&spec, &doc! { "a": [1, 2, 3] }).unwrap();
     extract(&spec, &raw(&doc! { "a": 1 }), &mut keys).unwrap();
     assert_eq!((keys.len(), keys.is_multikey()), (1, false));
+    keys.clear();
+    assert!(keys.is_empty() && keys.array_components().is_empty());
+    extract(&spec, &raw(&doc! { "a": 1 }), &mut keys).unwrap();
     extract(&spec, &raw(&doc! {}), &mut keys).unwrap();
     assert!(keys.is_empty());
 }

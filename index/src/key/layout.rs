@@ -69,19 +69,6 @@ pub(super) const TYPE_SYMBOL: u8 = 0x41;
 pub(super) const DECODE_DEPTH_MAX: usize = 200;
 
 /// Whether a field's keys sort as its values do, or in reverse.
-///
-/// ```
-/// use bson::RawBsonRef;
-/// use cairndb_index::key::{Direction, encode};
-///
-/// let key = |value, direction| {
-///     let mut key = Vec::new();
-///     encode(RawBsonRef::Int32(value), direction, &mut key);
-///     key
-/// };
-/// assert!(key(1, Direction::Ascending) < key(2, Direction::Ascending));
-/// assert!(key(1, Direction::Descending) > key(2, Direction::Descending));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Smaller values have smaller keys.

@@ -42,15 +42,6 @@ pub fn encode(value: RawBsonRef<'_>, direction: Direction, key: &mut Vec<u8>) {
 }
 
 /// Appends the key bytes of an integer in ascending order, the same as [`encode`] does, but faster.
-///
-/// ```
-/// use cairndb_index::key::{Direction, encode, encode_integer};
-///
-/// let (mut fast, mut general) = (Vec::new(), Vec::new());
-/// encode_integer(7, &mut fast);
-/// encode(bson::RawBsonRef::Int32(7), Direction::Ascending, &mut general);
-/// assert_eq!(fast, general);
-/// ```
 #[inline]
 pub fn encode_integer(value: i64, key: &mut Vec<u8>) {
     number::write_integer(value, key);
@@ -83,17 +74,6 @@ pub fn encode_with_types(
 ///
 /// A [`Bson`] document holds one value for each name: of two fields with one name it keeps the last.
 /// Where that matters, [`decode_bytes`] keeps both.
-///
-/// ```
-/// use bson::{Bson, RawBsonRef};
-/// use cairndb_index::key::{Direction, decode, encode_with_types};
-///
-/// let (mut key, mut types) = (Vec::new(), Vec::new());
-/// encode_with_types(RawBsonRef::Int64(7), Direction::Ascending, &mut key, &mut types);
-/// let value = decode(&mut &key[..], Direction::Ascending, &mut &types[..])?;
-/// assert_eq!(value, Bson::Int64(7));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 pub fn decode(key: &mut &[u8], direction: Direction, types: &mut &[u8]) -> Result<Bson, Error> {
     decode::decode_value(key, direction, Some(types))
 }
@@ -117,17 +97,6 @@ pub fn decode_canonical(key: &mut &[u8], direction: Direction) -> Result<Bson, E
 
 /// Takes one field as [`decode`] does, but appends the value's BSON bytes, without type and name, to
 /// `document`, and returns the type. On an error `document` stays as it was.
-///
-/// ```
-/// use bson::{RawBsonRef, spec::ElementType};
-/// use cairndb_index::key::{Direction, decode_bytes, encode_with_types};
-///
-/// let (mut key, mut types, mut document) = (Vec::new(), Vec::new(), Vec::new());
-/// encode_with_types(RawBsonRef::Int32(7), Direction::Ascending, &mut key, &mut types);
-/// let kind = decode_bytes(&mut &key[..], Direction::Ascending, &mut &types[..], &mut document)?;
-/// assert_eq!((kind, document), (ElementType::Int32, vec![7, 0, 0, 0]));
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 pub fn decode_bytes(
     key: &mut &[u8],
     direction: Direction,
@@ -138,18 +107,6 @@ pub fn decode_bytes(
 }
 
 /// The length in bytes of the first field of `key`. Checks the structure only, not the values.
-///
-/// ```
-/// use bson::RawBsonRef;
-/// use cairndb_index::key::{Direction, encode, skip};
-///
-/// let mut key = Vec::new();
-/// encode(RawBsonRef::String("ab"), Direction::Ascending, &mut key);
-/// let first = key.len();
-/// encode(RawBsonRef::Int32(1), Direction::Ascending, &mut key);
-/// assert_eq!(skip(&key, Direction::Ascending)?, first);
-/// # Ok::<(), cairndb_index::error::Error>(())
-/// ```
 pub fn skip(key: &[u8], direction: Direction) -> Result<usize, Error> {
     decode::skip(key, direction)
 }

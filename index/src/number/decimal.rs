@@ -46,14 +46,6 @@ pub enum Decimal {
 }
 
 /// The parts of a decimal128. Every bit pattern has a meaning.
-///
-/// ```
-/// use cairndb_index::number::{Decimal, unpack};
-///
-/// let infinity: bson::Decimal128 = "Infinity".parse()?;
-/// assert_eq!(unpack(infinity), Decimal::Infinity { negative: false });
-/// # Ok::<(), bson::error::Error>(())
-/// ```
 pub fn unpack(decimal: Decimal128) -> Decimal {
     let bits = u128::from_le_bytes(decimal.bytes());
     let negative = bits >> SIGN_BIT == 1;
@@ -81,14 +73,6 @@ pub fn unpack(decimal: Decimal128) -> Decimal {
 }
 
 /// The finite decimal128 with the given parts. Returns `None` if a part is out of its range.
-///
-/// ```
-/// use cairndb_index::number::{EXPONENT_MAX, pack};
-///
-/// assert_eq!(pack(false, 150, -2), Some("1.50".parse()?));
-/// assert_eq!(pack(false, 1, EXPONENT_MAX + 1), None);
-/// # Ok::<(), bson::error::Error>(())
-/// ```
 pub fn pack(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
     if coefficient > COEFFICIENT_MAX || exponent > EXPONENT_MAX {
         return None;

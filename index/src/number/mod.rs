@@ -54,14 +54,6 @@ pub(crate) enum Parts {
 
 impl Number {
     /// The number of a BSON value. Returns `None` if the value is no number.
-    ///
-    /// ```
-    /// use bson::RawBsonRef;
-    /// use cairndb_index::number::Number;
-    ///
-    /// assert_eq!(Number::of(RawBsonRef::Int32(2)), Number::of(RawBsonRef::Double(2.0)));
-    /// assert_eq!(Number::of(RawBsonRef::String("2")), None);
-    /// ```
     #[inline]
     pub fn of(value: RawBsonRef<'_>) -> Option<Self> {
         match value {
@@ -107,14 +99,6 @@ impl Number {
     }
 
     /// The number of a decimal.
-    ///
-    /// ```
-    /// use cairndb_index::number::Number;
-    ///
-    /// // The decimal 0.1 is smaller than the double that is written 0.1.
-    /// assert!(Number::from_decimal128("0.1".parse()?) < Number::from_f64(0.1));
-    /// # Ok::<(), bson::error::Error>(())
-    /// ```
     pub fn from_decimal128(value: Decimal128) -> Self {
         match unpack(value) {
             Decimal::Nan => Self { parts: Parts::Nan },
@@ -152,13 +136,6 @@ impl Number {
     }
 
     /// The number as an integer. Returns `None` if it is no integer of 64 bits.
-    ///
-    /// ```
-    /// use cairndb_index::number::Number;
-    ///
-    /// assert_eq!(Number::from_f64(7.0).to_i64(), Some(7));
-    /// assert_eq!(Number::from_f64(7.5).to_i64(), None);
-    /// ```
     pub fn to_i64(&self) -> Option<i64> {
         match self.parts {
             Parts::Nan => None,
@@ -173,13 +150,6 @@ impl Number {
 
     /// The number as a double. Returns `None` if no double is equal to it. NaN has the usual bits, and a
     /// zero is positive.
-    ///
-    /// ```
-    /// use cairndb_index::number::Number;
-    ///
-    /// assert_eq!(Number::from_i64(7).to_f64(), Some(7.0));
-    /// assert_eq!(Number::from_i64((1 << 53) + 1).to_f64(), None);
-    /// ```
     pub fn to_f64(&self) -> Option<f64> {
         match self.parts {
             Parts::Nan => Some(f64::NAN),

@@ -116,6 +116,7 @@ fn types_compare_by_value() {
 
 #[test]
 fn nothing_is_rounded() {
+    assert_eq!((Number::from_f64(7.5).to_i64(), Number::from_i64((1 << 53) + 1).to_f64()), (None, None));
     check(9_007_199_254_740_993_i64, 9_007_199_254_740_992.0, Ordering::Greater);
     check(-9_007_199_254_740_993_i64, -9_007_199_254_740_992.0, Ordering::Less);
     check(i64::MAX, 9_223_372_036_854_775_808.0, Ordering::Less);
@@ -181,4 +182,9 @@ proptest! {
             prop_assert_eq!(reference(&Bson::Decimal128(back), &Bson::Decimal128(decimal)), Ordering::Equal);
         }
     }
+}
+
+#[test]
+fn a_text_is_no_number() {
+    assert_eq!(Number::of(RawBsonRef::String("2")), None);
 }

@@ -7,16 +7,6 @@
 use crate::code::Code;
 
 /// What is wrong with an expression, or with a value that it met.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::error::Error;
-/// use cairndb_query::expression::{ComputedFields, Variables};
-///
-/// let fields = rawdoc! { "total": { "$plus": ["$a", "$b"] } };
-/// let error = ComputedFields::parse(&fields, &Variables::default()).unwrap_err();
-/// assert_eq!(error, Error::UnknownOperator { operator: "$plus".to_owned() });
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -132,19 +122,6 @@ pub enum Error {
 }
 
 /// What is wrong with an operator's argument.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::error::{Error, Fault};
-/// use cairndb_query::expression::{Expression, Variables};
-///
-/// let variables = Variables::default();
-/// let ratio = rawdoc! { "ratio": { "$divide": ["$a", 0] } };
-/// let expression = Expression::parse(ratio.get("ratio").unwrap().unwrap(), &variables)?;
-/// let error = expression.evaluate(&rawdoc! { "a": 1 }, &variables).unwrap_err();
-/// assert!(matches!(error, Error::Argument { fault: Fault::DivisorZero, .. }));
-/// # Ok::<(), Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -278,13 +255,6 @@ pub enum Fault {
 
 impl Error {
     /// MongoDB's number for the error.
-    ///
-    /// ```
-    /// # use bson::RawBsonRef;
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let error = Expression::parse(RawBsonRef::String("$$unknown"), &Variables::default()).unwrap_err();
-    /// assert_eq!(error.code(), 17276);
-    /// ```
     pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
@@ -304,14 +274,6 @@ impl Error {
     }
 
     /// The operator that the error is about. Returns `None` for an error that is about no operator.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let wrong = rawdoc! { "value": { "$subtract": [3] } };
-    /// let error = Expression::parse(wrong.get("value").unwrap().unwrap(), &Variables::default()).unwrap_err();
-    /// assert_eq!(error.operator(), Some("$subtract"));
-    /// ```
     pub fn operator(&self) -> Option<&str> {
         match self {
             Self::UnknownOperator { operator }

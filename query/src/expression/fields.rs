@@ -87,14 +87,6 @@ impl ComputedFields {
     ///
     /// # Errors
     /// What is wrong with an expression or a path, or two paths of which one continues the other.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::{ComputedFields, Variables};
-    /// let variables = Variables::default();
-    /// assert!(ComputedFields::parse(&rawdoc! { "a.b": 1, "a.c": "$x" }, &variables).is_ok());
-    /// assert!(ComputedFields::parse(&rawdoc! { "a": 1, "a.c": "$x" }, &variables).is_err());
-    /// ```
     pub fn parse(specification: &RawDocument, variables: &Variables) -> Result<Self, Error> {
         let mut computed = Self { root: FieldTree::default(), expressions: Vec::new() };
         computed.read(&mut Vec::new(), specification, variables)?;
@@ -105,16 +97,6 @@ impl ComputedFields {
     ///
     /// # Errors
     /// What an expression cannot do with the values that it met, or a document that becomes too large.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::{ComputedFields, Variables};
-    /// let variables = Variables::default();
-    /// let fields = ComputedFields::parse(&rawdoc! { "full": "$name", "name": "$$REMOVE" }, &variables)?;
-    /// let renamed = fields.apply(&rawdoc! { "name": "Ada", "age": 36 }, &variables)?;
-    /// assert_eq!(renamed, rawdoc! { "age": 36, "full": "Ada" });
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf, Error> {
         let scope = Scope::new(document, variables);
         // All values are computed before the first field is set, so that an expression sees the document as

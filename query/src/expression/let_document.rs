@@ -16,15 +16,6 @@ impl Variables {
     /// # Errors
     /// [`Error::VariableName`] for a name that a variable cannot have, [`Error::VariableNotConstant`] for an
     /// expression that reads a field, and the errors of parsing and evaluating the expressions.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::Variables;
-    /// let variables = Variables::default().with_let(&rawdoc! { "low": 1, "high": { "$add": ["$$low", 9] } })?;
-    /// assert_eq!(variables.names().count(), 2);
-    /// assert!(variables.with_let(&rawdoc! { "field": "$price" }).is_err());
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn with_let(self, let_document: &RawDocument) -> Result<Self, Error> {
         let mut variables = self;
         let empty = bson::RawDocumentBuf::new();

@@ -44,13 +44,6 @@ pub struct Metadata {
 
 impl Metadata {
     /// The metadata as a document, in which [`restore`](Self::restore) finds them again.
-    ///
-    /// ```
-    /// use cairndb_query::expression::Metadata;
-    ///
-    /// let metadata = Metadata { rand_val: Some(0.5), ..Metadata::default() };
-    /// assert_eq!(Metadata::restore(&metadata.stored()), metadata);
-    /// ```
     pub fn stored(&self) -> RawDocumentBuf {
         let mut stored = RawDocumentBuf::new();
         if let Some(index_key) = &self.index_key {
@@ -81,14 +74,6 @@ impl Metadata {
 }
 
 /// Whether an operand, or anything in it, is `$meta`: then the documents need their metadata. It may be a text that only looks so.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::reads_metadata;
-///
-/// assert!(reads_metadata(&rawdoc! { "key": { "$meta": "indexKey" } }));
-/// assert!(!reads_metadata(&rawdoc! { "meta": 1 }));
-/// ```
 pub fn reads_metadata(operand: &RawDocument) -> bool {
     // Of bytes that are malformed something else is refused. The others were validated, which bounds how deep this goes.
     Fields::of(operand).flatten().any(|field| {
@@ -97,14 +82,6 @@ pub fn reads_metadata(operand: &RawDocument) -> bool {
 }
 
 /// Whether an operand, or anything in it, is `$meta` with `sortKey`: then the documents must have been sorted.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::reads_sort_key;
-///
-/// assert!(reads_sort_key(&rawdoc! { "key": { "$meta": "sortKey" } }));
-/// assert!(!reads_sort_key(&rawdoc! { "key": { "$meta": "indexKey" } }));
-/// ```
 pub fn reads_sort_key(operand: &RawDocument) -> bool {
     Fields::of(operand).flatten().any(|field| {
         field.value().is_ok_and(|value| {

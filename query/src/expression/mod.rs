@@ -91,13 +91,6 @@ impl Expression {
     /// # Errors
     /// What is wrong with it. A constant part that has no value, such as a division by zero, is an error only when it
     /// is evaluated.
-    ///
-    /// ```
-    /// # use bson::RawBsonRef;
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// assert!(Expression::parse(RawBsonRef::String("$address.city"), &Variables::default()).is_ok());
-    /// assert!(Expression::parse(RawBsonRef::String("$address..city"), &Variables::default()).is_err());
-    /// ```
     pub fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
         Ok(Self { root: parse::parse(expression, variables)? })
     }
@@ -118,17 +111,6 @@ impl Expression {
     ///
     /// # Errors
     /// What an operator cannot do with the values that it met, or a limit of the operation.
-    ///
-    /// ```
-    /// # use bson::{RawBson, RawBsonRef, rawdoc};
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let variables = Variables::default();
-    /// let city = Expression::parse(RawBsonRef::String("$address.city"), &variables)?;
-    /// let person = rawdoc! { "address": { "city": "Oslo" } };
-    /// assert_eq!(city.evaluate(&person, &variables)?, Some(RawBson::from("Oslo")));
-    /// assert_eq!(city.evaluate(&rawdoc! {}, &variables)?, None);
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn evaluate(&self, document: &RawDocument, variables: &Variables) -> Result<Option<RawBson>, Error> {
         Ok(self.value(document, variables)?.into_raw())
     }
@@ -137,16 +119,6 @@ impl Expression {
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate).
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let variables = Variables::default();
-    /// let over = rawdoc! { "over": { "$gt": ["$spent", "$budget"] } };
-    /// let expression = Expression::parse(over.get("over").unwrap().unwrap(), &variables)?;
-    /// assert!(expression.matches(&rawdoc! { "spent": 7, "budget": 5 }, &variables)?);
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
         Ok(self.value(document, variables)?.is_true())
     }
@@ -177,29 +149,12 @@ impl Expression {
     }
 
     /// Whether a value counts as true: every value except a missing one, null, undefined, false and zero.
-    ///
-    /// ```
-    /// # use bson::RawBsonRef;
-    /// # use cairndb_query::expression::Expression;
-    /// assert!(Expression::is_true(Some(RawBsonRef::String(""))));
-    /// assert!(!Expression::is_true(Some(RawBsonRef::Double(0.0))));
-    /// assert!(!Expression::is_true(None));
-    /// ```
     pub fn is_true(value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(crate::value::is_true)
     }
 
     /// The value of an expression that depends neither on a document nor on variables. Returns `None` if it depends on
     /// one, and `Some(None)` if the value is missing.
-    ///
-    /// ```
-    /// # use bson::{RawBsonRef, rawdoc};
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let sum = rawdoc! { "sum": { "$add": [2, 3] } };
-    /// let expression = Expression::parse(sum.get("sum").unwrap().unwrap(), &Variables::default())?;
-    /// assert_eq!(expression.constant(), Some(Some(RawBsonRef::Int32(5))));
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn constant(&self) -> Option<Option<RawBsonRef<'_>>> {
         self.root.constant().map(Value::get)
     }

@@ -12,7 +12,7 @@ use crate::expression::cases::{
 };
 use crate::expression::error::Error;
 use crate::expression::operator::OPERATORS;
-use crate::expression::{ComputedFields, Expression, Variables};
+use crate::expression::{ComputedFields, Expression, Metadata, Variables, reads_metadata, reads_sort_key};
 
 fn raw(value: Bson) -> RawBson {
     RawBson::try_from(value).unwrap()
@@ -440,4 +440,24 @@ fn plain_operators() -> Vec<&'static str> {
     const OTHERS: [&str; 7] =
         ["$const", "$getField", "$literal", "$rand", "$setField", "$sortArray", "$unsetField"];
     OPERATORS.names().filter(|name| !OTHERS.contains(name)).collect()
+}
+
+#[test]
+fn metadata_is_found_in_an_operand() {
+    let key = rawdoc! { "a": [{ "key": { "$meta": "indexKey" } }] };
+    assert!(reads_metadata(&key) && !reads_sort_key(&key));
+    let sort = rawdoc! { "key": { "$meta": "sortKey" } };
+    assert!(reads_metadata(&sort) && reads_sort_key(&sort));
+    assert!(!reads_metadata(&rawdoc! { "meta": 1 }));
+}
+
+#[test]
+fn metadata_comes_back_from_a_document() {
+    for metadata in [
+        Metadata::default(),
+        Metadata { rand_val: Some(0.5), ..Metadata::default() },
+        Metadata { record_id: Some(RawBson::Int32(7)), ..Metadata::default() },
+    ] {
+        assert_eq!(Metadata::restore(&metadata.stored()), metadata);
+    }
 }

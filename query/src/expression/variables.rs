@@ -45,16 +45,6 @@ impl Default for Variables {
 
 impl Variables {
     /// Only the system's variables, with `now` as the value of `$$NOW`.
-    ///
-    /// ```
-    /// # use bson::{DateTime, RawBson, RawBsonRef, rawdoc};
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// let variables = Variables::new(DateTime::from_millis(1_000));
-    /// let now = Expression::parse(RawBsonRef::String("$$NOW"), &variables)?;
-    /// let value = now.evaluate(&rawdoc! {}, &variables)?;
-    /// assert_eq!(value, Some(RawBson::DateTime(DateTime::from_millis(1_000))));
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn new(now: DateTime) -> Self {
         let operation = OperationContext::default();
         let (defined, room, collation) = (Arc::default(), Room::default(), Collation::simple());
@@ -62,36 +52,11 @@ impl Variables {
     }
 
     /// Puts the variables into an operation: what is evaluated with them keeps to its limits.
-    ///
-    /// ```
-    /// # use bson::{RawBsonRef, rawdoc};
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// # use cairndb_query::operation::OperationContext;
-    /// let variables = Variables::default().within(OperationContext::counting());
-    /// let field = Expression::parse(RawBsonRef::String("$a"), &variables)?;
-    /// field.evaluate(&rawdoc! { "a": 1 }, &variables)?;
-    /// assert_eq!(variables.operation().steps_taken(), 1);
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn within(self, operation: OperationContext) -> Self {
         Self { room: self.room.within(operation.clone()), operation, ..self }
     }
 
     /// Sets how texts compare, in whatever is parsed and evaluated with the variables.
-    ///
-    /// ```
-    /// # use bson::{RawBson, RawBsonRef, rawdoc};
-    /// # use cairndb_query::expression::{Expression, Variables};
-    /// # use index::collation::Collation;
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
-    /// let variables = Variables::default().with_collation(english);
-    /// let same = rawdoc! { "same": { "$eq": ["$name", "ada"] } };
-    /// let same = Expression::parse(same.get("same").unwrap().unwrap(), &variables)?;
-    /// assert_eq!(same.evaluate(&rawdoc! { "name": "ADA" }, &variables)?, Some(RawBson::Boolean(true)));
-    /// # }
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn with_collation(self, collation: Collation) -> Self {
         Self { collation, ..self }
     }
@@ -112,15 +77,6 @@ impl Variables {
     ///
     /// # Errors
     /// [`Error::VariableName`] for a name that a variable cannot have.
-    ///
-    /// ```
-    /// # use bson::RawBson;
-    /// # use cairndb_query::expression::Variables;
-    /// let variables = Variables::default().with("limit", Some(RawBson::Int32(5)))?;
-    /// assert_eq!(variables.names().collect::<Vec<_>>(), ["limit"]);
-    /// assert!(variables.with("Limit", None).is_err());
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn with(self, name: &str, value: Option<RawBson>) -> Result<Self, Error> {
         check_name(name)?;
         let mut variables = self;
@@ -129,14 +85,6 @@ impl Variables {
     }
 
     /// The names of the variables that the caller defined, in the order of their definition.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::Variables;
-    /// let variables = Variables::default().with_let(&rawdoc! { "low": 1, "high": 9 })?;
-    /// assert_eq!(variables.names().collect::<Vec<_>>(), ["low", "high"]);
-    /// # Ok::<(), cairndb_query::expression::error::Error>(())
-    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.defined.iter().map(|(name, _)| name.as_str())
     }

@@ -22,18 +22,6 @@ use crate::filter::implied::ImpliedTest;
 use crate::pattern::Watch;
 
 /// A field of an index, and where documents have arrays on its path.
-///
-/// ```
-/// use cairndb_query::filter::entries::IndexedField;
-/// use index::collation::SIMPLE;
-/// use index::multikey::ArrayComponents;
-/// use index::path::FieldPath;
-///
-/// let path = FieldPath::parse("items.price")?;
-/// let without_arrays = IndexedField { path: &path, arrays: ArrayComponents::NONE, collation: &SIMPLE };
-/// assert!(without_arrays.arrays.is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IndexedField<'a> {
     /// The dotted path of its values.
@@ -45,24 +33,6 @@ pub struct IndexedField<'a> {
 }
 
 /// Bounds on the fields of an index. Every matching document has at least one entry within them.
-///
-/// ```
-/// use bson::{RawBsonRef, rawdoc};
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::filter::entries::IndexedField;
-/// use index::collation::SIMPLE;
-/// use index::multikey::ArrayComponents;
-/// use index::path::FieldPath;
-///
-/// let filter = Filter::parse(&rawdoc! { "price": { "$lt": 10 } })?;
-/// let price = FieldPath::parse("price")?;
-/// let arrays = ArrayComponents::NONE;
-/// let bounds = filter.entry_bounds(&[IndexedField { path: &price, arrays, collation: &SIMPLE }]);
-/// assert!(bounds.sets[0].contains(RawBsonRef::Int32(9)));
-/// // A missing price is not below 10, so the entries of a sparse index are enough.
-/// assert!(bounds.has_value);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct EntryBounds {
     /// For each field of the index, the values that the entry can have.

@@ -12,16 +12,6 @@ impl Filter {
     ///
     /// These are equalities at the top level, in `$and`, in the only branch of an `$or`, as the only member
     /// of an `$in`, and as members of an `$all`.
-    ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "age": { "$gt": 30 } })?;
-    /// let [(path, value)] = filter.equalities()[..] else { panic!("one equality") };
-    /// assert_eq!((path.as_str(), value), ("city", RawBsonRef::String("Oslo")));
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn equalities(&self) -> Vec<(&FieldPath, RawBsonRef<'_>)> {
         let mut found = Vec::new();
         collect(&self.root, &mut found);

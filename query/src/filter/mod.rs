@@ -60,15 +60,6 @@ pub struct Filter {
 impl Filter {
     /// Parses a filter without expressions. For `$expr` use [`parse_with`](Self::parse_with).
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// assert!(Filter::parse(&rawdoc! { "age": { "$gte": 18 } }).is_ok());
-    /// let error = Filter::parse(&rawdoc! { "age": { "$atLeast": 18 } }).unwrap_err();
-    /// assert_eq!(error.to_string(), "unknown operator: $atLeast of 'age'");
-    /// ```
-    ///
     /// # Errors
     /// For an operator that is unknown, unsupported or malformed, and for BSON that cannot be read.
     pub fn parse(filter: &RawDocument) -> Result<Self, Error> {
@@ -76,19 +67,6 @@ impl Filter {
     }
 
     /// Parses a filter as [`parse`](Self::parse) does, with texts compared by a collation.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    /// use index::collation::{Collation, SIMPLE};
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
-    /// let filter = Filter::parse_collated(&rawdoc! { "city": "oslo" }, &english)?;
-    /// assert!(filter.matches(&rawdoc! { "city": "Oslo" }));
-    /// # }
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
@@ -123,16 +101,6 @@ impl Filter {
 
     /// Makes the filter `{field: value}`, as [`parse_with`](Self::parse_with) does of its document.
     ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let filter = Filter::equality("city", RawBsonRef::String("Oslo"), &Variables::default())?;
-    /// assert!(filter.matches(&rawdoc! { "city": ["Oslo", "Rome"] }));
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As for that document, in which a name that begins with `$` is an operator.
     pub fn equality(field: &str, value: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
@@ -153,33 +121,12 @@ impl Filter {
     ///
     /// A filter with expressions matches nothing here, and a regular expression that exceeds its limits does
     /// not match. [`try_matches`](Self::try_matches) evaluates the first and returns an error for the second.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let filter = Filter::parse(&rawdoc! { "name": { "$regex": "^Ad" }, "age": { "$ne": 30 } })?;
-    /// assert!(filter.matches(&rawdoc! { "name": "Ada", "age": 36 }));
-    /// assert!(!filter.matches(&rawdoc! { "name": "Ada", "age": 30 }));
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn matches(&self, document: &RawDocument) -> bool {
         self.matches_within(document, &OperationContext::default()).unwrap_or(false)
     }
 
     /// Whether a document matches a filter without expressions. The evaluation counts as steps of
     /// `operation`.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    /// use cairndb_query::operation::OperationContext;
-    ///
-    /// let operation = OperationContext::default();
-    /// let filter = Filter::parse(&rawdoc! { "tags": { "$all": ["a", "b"] } })?;
-    /// assert!(filter.matches_within(&rawdoc! { "tags": ["b", "c", "a"] }, &operation)?);
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::Interrupted`] if the operation is to end, [`Error::PatternFailed`] if a regular expression
@@ -200,18 +147,6 @@ impl Filter {
     ///
     /// The variables carry the operation, of which the evaluation takes steps.
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let variables = Variables::default();
-    /// let filter = Filter::parse_with(&rawdoc! { "$expr": { "$lt": ["$low", "$high"] } }, &variables)?;
-    /// assert!(filter.try_matches(&rawdoc! { "low": 1, "high": 2 }, &variables)?);
-    /// assert!(!filter.try_matches(&rawdoc! { "low": 2, "high": 2 }, &variables)?);
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Error::Expression`] if an expression fails for the document, [`Error::PatternFailed`] if a regular
     /// expression exceeds its limits, [`Error::Interrupted`] if the operation is to end.
@@ -231,15 +166,6 @@ impl Filter {
     }
 
     /// Whether the filter has no condition, so that every document matches.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// assert!(Filter::parse(&rawdoc! {})?.is_empty());
-    /// assert!(!Filter::parse(&rawdoc! { "a": { "$exists": true } })?.is_empty());
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         matches!(&self.root, Node::All(nodes) if nodes.is_empty())
     }
@@ -296,16 +222,6 @@ impl Filter {
     }
 
     /// The first `limit` different paths at which a match must meet a condition, those within `$or` and `$elemMatch` too.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "lines": { "$elemMatch": { "price": 5 } } })?;
-    /// let paths = filter.paths(8);
-    /// assert_eq!(paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(), ["city", "lines.price"]);
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn paths(&self, limit: usize) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         paths::collect(&self.root, "", limit, &mut paths);
@@ -343,31 +259,12 @@ impl Filter {
 
     /// The operator of the filter that a partial index must not have. Returns `None` if all are allowed: `$eq`,
     /// `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$type`, `{$exists: true}`, and `$and` and `$or` of these.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// assert_eq!(Filter::parse(&rawdoc! { "age": { "$gte": 18 } })?.refused_in_partial_index(), None);
-    /// let pattern = Filter::parse(&rawdoc! { "name": { "$regex": "^A" } })?;
-    /// assert_eq!(pattern.refused_in_partial_index(), Some("$regex"));
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn refused_in_partial_index(&self) -> Option<&'static str> {
         partial::refused(&self.root)
     }
 
     /// The first `count` of the `$or`s that every match must meet, each with the other conditions of the
     /// filter.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    ///
-    /// let filter = Filter::parse(&rawdoc! { "open": true, "$or": [{ "city": "Oslo" }, { "zip": 150 }] })?;
-    /// assert_eq!(filter.alternatives(8)[0].count(), 2);
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn alternatives(&self, count: usize) -> Vec<Alternatives<'_>> {
         let mut conjuncts = Vec::new();
         self.root.collect_conjuncts(&mut conjuncts);
@@ -401,22 +298,6 @@ impl Alternatives<'_> {
 
     /// For each branch, bounds on the entries of an index on `fields`. A document that matches by a branch
     /// has at least one entry within the bounds of this branch.
-    ///
-    /// ```
-    /// use bson::{RawBsonRef, rawdoc};
-    /// use cairndb_query::filter::Filter;
-    /// use cairndb_query::filter::entries::IndexedField;
-    /// use index::collation::SIMPLE;
-    /// use index::multikey::ArrayComponents;
-    /// use index::path::FieldPath;
-    ///
-    /// let filter = Filter::parse(&rawdoc! { "$or": [{ "city": "Oslo" }, { "city": "Rome", "zip": 184 }] })?;
-    /// let city = FieldPath::parse("city")?;
-    /// let fields = [IndexedField { path: &city, arrays: ArrayComponents::NONE, collation: &SIMPLE }];
-    /// let branches = filter.alternatives(1)[0].entry_bounds(&fields);
-    /// assert!(branches[1].sets[0].contains(RawBsonRef::String("Rome")));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
         // All branches share this part, so it is computed once.
         let others = entries::conjunction(self.others.iter().copied(), fields);
@@ -429,17 +310,6 @@ impl Alternatives<'_> {
 
     /// For each branch, whether it is proven that every document that matches by it matches `other`, which compares texts by
     /// `collation`.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::filter::Filter;
-    /// use index::collation::SIMPLE;
-    ///
-    /// let open = Filter::parse(&rawdoc! { "open": true })?;
-    /// let filter = Filter::parse(&rawdoc! { "$or": [{ "open": true }, { "city": "Oslo" }] })?;
-    /// assert_eq!(filter.alternatives(1)[0].imply(&open, &SIMPLE), [true, false]);
-    /// # Ok::<(), cairndb_query::error::Error>(())
-    /// ```
     pub fn imply(&self, other: &Filter, collation: &Collation) -> Vec<bool> {
         let implies = |branch: &&Node| {
             let known: Vec<&Node> = self.others.iter().copied().chain([*branch]).collect();

@@ -30,11 +30,6 @@ struct SharedBytes {
 
 impl MemoryBudget {
     /// A budget of `limit` bytes.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::MemoryBudget;
-    /// assert_eq!(MemoryBudget::new(1 << 30).taken(), 0);
-    /// ```
     pub fn new(limit: usize) -> Self {
         Self { shared: Arc::new(SharedBytes { taken: AtomicUsize::new(0), limit }) }
     }

@@ -8,14 +8,6 @@ use std::task::Waker;
 use crate::code::Code;
 
 /// Why an operation was ended before it was done.
-///
-/// ```
-/// use cairndb_query::operation::{CancellationToken, Interruption};
-///
-/// let token = CancellationToken::new();
-/// token.cancel_because(Interruption::ClientDisconnected);
-/// assert_eq!(token.reason(), Some(Interruption::ClientDisconnected));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -50,11 +42,6 @@ pub enum Interruption {
 
 impl Interruption {
     /// MongoDB's code for the reason.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::Interruption;
-    /// assert_eq!(Interruption::TimeLimit.code(), 50);
-    /// ```
     pub fn code(self) -> Code {
         match self {
             Self::Cancelled => Code::INTERRUPTED,
@@ -130,23 +117,11 @@ impl Drop for WakeOnCancel {
 
 impl CancellationToken {
     /// A token that is not cancelled.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::CancellationToken;
-    /// assert!(!CancellationToken::new().is_cancelled());
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Ends the operations that were given the token. Calling it again has no effect.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{CancellationToken, Interruption};
-    /// let token = CancellationToken::new();
-    /// token.cancel();
-    /// assert_eq!(token.reason(), Some(Interruption::Cancelled));
-    /// ```
     pub fn cancel(&self) {
         self.cancel_because(Interruption::Cancelled);
     }
@@ -214,11 +189,6 @@ impl CancellationToken {
     }
 
     /// Why the token was cancelled. Returns `None` if it was not.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::CancellationToken;
-    /// assert_eq!(CancellationToken::new().reason(), None);
-    /// ```
     pub fn reason(&self) -> Option<Interruption> {
         interruption(self.state.reason.load(Ordering::Acquire), MemoryLimits::default())
     }

@@ -42,16 +42,6 @@ const RESERVED_BYTES_MIN: usize = 256;
 const GRANT_BYTES: usize = 1 << 20;
 
 /// The limits that an operation is given when it begins. By default there are none.
-///
-/// ```
-/// use std::time::Duration;
-/// use cairndb_query::operation::{Allowance, OperationContext};
-///
-/// let allowance =
-///     Allowance { time: Some(Duration::from_secs(5)), bytes: Some(1 << 20), ..Allowance::default() };
-/// let context = OperationContext::new(allowance);
-/// assert!(context.reserve(2 << 20).is_err());
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     /// Tokens, each of which ends the operation.
@@ -111,14 +101,6 @@ struct OperationState {
 
 impl OperationContext {
     /// The context of an operation that begins now: its time counts from here.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use cairndb_query::operation::{Allowance, OperationContext};
-    /// let time = Some(Duration::from_secs(60));
-    /// let context = OperationContext::new(Allowance { time, ..Allowance::default() });
-    /// assert!(context.look().is_ok());
-    /// ```
     pub fn new(allowance: Allowance) -> Self {
         let Allowance { tokens, time, bytes, shared, stage_bytes, files } = allowance;
         // MongoDB takes a `maxTimeMS` of 0 for no limit.
@@ -144,26 +126,11 @@ impl OperationContext {
     }
 
     /// A context without limits, which counts nothing: the default.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::OperationContext;
-    /// let context = OperationContext::unlimited();
-    /// assert!(context.steps(1_000_000).is_ok());
-    /// assert_eq!(context.steps_taken(), 0);
-    /// ```
     pub const fn unlimited() -> Self {
         Self { state: None }
     }
 
     /// A context that counts and has no limits, for tests that bound the steps of an operation.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::OperationContext;
-    /// let context = OperationContext::counting();
-    /// context.step()?;
-    /// assert_eq!(context.steps_taken(), 1);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     pub fn counting() -> Self {
         Self::new(Allowance::default())
     }
@@ -175,14 +142,6 @@ impl OperationContext {
     }
 
     /// Counts reading or copying `bytes` bytes: one step, and another for each KiB.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::OperationContext;
-    /// let context = OperationContext::counting();
-    /// context.pass(10 << 10)?;
-    /// assert_eq!(context.steps_taken(), 11);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     #[inline]
     pub fn pass(&self, bytes: usize) -> Result<(), Interruption> {
         self.steps(1 + (bytes / BYTES_PER_STEP) as u64)
@@ -207,15 +166,6 @@ impl OperationContext {
     ///
     /// For functions that cannot return an error: their caller asks [`verdict`](Self::verdict) before it uses the
     /// answer.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
-    /// let token = CancellationToken::new();
-    /// let context = OperationContext::new(Allowance { tokens: vec![token.clone()], ..Allowance::default() });
-    /// token.cancel();
-    /// assert!(!context.goes_on());
-    /// assert!(context.verdict().is_err());
-    /// ```
     #[inline]
     pub fn goes_on(&self) -> bool {
         match &self.state {
@@ -272,14 +222,6 @@ impl OperationContext {
     }
 
     /// Wakes by `waker` when one of the operation's tokens is cancelled, until what is returned is dropped.
-    ///
-    /// ```
-    /// # use std::task::Waker;
-    /// # use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
-    /// let tokens = vec![CancellationToken::new()];
-    /// let context = OperationContext::new(Allowance { tokens, ..Allowance::default() });
-    /// assert_eq!(context.wake_when_cancelled(Waker::noop()).len(), 1);
-    /// ```
     pub fn wake_when_cancelled(&self, waker: &Waker) -> Vec<WakeOnCancel> {
         let tokens = self.state.iter().flat_map(|state| &state.tokens);
         tokens.map(|token| token.wake(waker.clone())).collect()
@@ -304,17 +246,6 @@ impl OperationContext {
     }
 
     /// Lets time not count until [`resume`](Self::resume), while a cursor waits for its client.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use cairndb_query::operation::{Allowance, OperationContext};
-    /// let time = Some(Duration::from_secs(60));
-    /// let context = OperationContext::new(Allowance { time, ..Allowance::default() });
-    /// context.pause();
-    /// // Between two calls of a client.
-    /// context.resume();
-    /// assert!(context.look().is_ok());
-    /// ```
     #[inline]
     pub fn pause(&self) {
         if let Some(state) = &self.state {
@@ -329,28 +260,11 @@ impl OperationContext {
 
     /// About how long the operation has worked for a long time: the time between two looks at the limits without a pause
     /// between them. An operation that pauses before its second look has 0. To know it costs no clock besides those of the looks.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use cairndb_query::operation::OperationContext;
-    /// let context = OperationContext::counting();
-    /// for _ in 0..10_000 {
-    ///     context.step()?;
-    /// }
-    /// assert!(context.time_between_looks() > Duration::ZERO);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     pub fn time_between_looks(&self) -> Duration {
         self.state.as_ref().map_or(Duration::ZERO, |state| state.looks.between())
     }
 
     /// Whether the operation has no limits at all, and counts nothing.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::OperationContext;
-    /// assert!(OperationContext::default().is_unlimited());
-    /// assert!(!OperationContext::counting().is_unlimited());
-    /// ```
     pub fn is_unlimited(&self) -> bool {
         self.state.is_none()
     }
@@ -359,16 +273,6 @@ impl OperationContext {
     ///
     /// # Errors
     /// [`Interruption::Memory`] or [`Interruption::SharedMemory`] if the limit does not allow them.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{Allowance, OperationContext};
-    /// let context = OperationContext::new(Allowance { bytes: Some(4096), ..Allowance::default() });
-    /// let held = context.reserve(3000)?;
-    /// assert_eq!(context.bytes_reserved(), 3000);
-    /// drop(held);
-    /// assert_eq!(context.bytes_reserved(), 0);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Interruption> {
         let mut reservation = Reservation::of(self);
         reservation.grow_to(bytes)?;
@@ -378,19 +282,6 @@ impl OperationContext {
     /// Keeps a reservation until the last clone of this context is dropped: what was needed before the operation could
     /// begin, such as the request that asks for it, and lives as long. Only the first is kept; a context without limits
     /// keeps none.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{Allowance, MemoryBudget, OperationContext};
-    /// let shared = MemoryBudget::new(1 << 20);
-    /// let allowance = || Allowance { shared: Some(shared.clone()), ..Allowance::default() };
-    /// let request = OperationContext::new(allowance()).reserve(100_000)?;
-    /// let operation = OperationContext::new(allowance());
-    /// operation.keep(request);
-    /// assert!(shared.taken() >= 100_000);
-    /// drop(operation);
-    /// assert_eq!(shared.taken(), 0);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     pub fn keep(&self, reservation: Reservation) {
         if let Some(state) = &self.state {
             // A second one is dropped, and given back.
@@ -399,25 +290,11 @@ impl OperationContext {
     }
 
     /// How many bytes a stage may hold that by itself may hold `limit` bytes.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{Allowance, OperationContext};
-    /// assert_eq!(OperationContext::default().stage_bytes_max(1000), 1000);
-    /// let context = OperationContext::new(Allowance { stage_bytes: Some(10), ..Allowance::default() });
-    /// assert_eq!(context.stage_bytes_max(1000), 10);
-    /// ```
     pub fn stage_bytes_max(&self, limit: usize) -> usize {
         self.state.as_ref().map_or(limit, |state| state.stage_bytes.min(limit))
     }
 
     /// Forbids the operation to use temporary files: what needs more memory than it may have fails.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::OperationContext;
-    /// let context = OperationContext::counting();
-    /// context.keep_off_disk();
-    /// assert!(context.temporary_files().is_none());
-    /// ```
     pub fn keep_off_disk(&self) {
         if let Some(state) = &self.state {
             state.is_off_disk.store(true, Ordering::Relaxed);
@@ -586,14 +463,6 @@ impl Reservation {
     ///
     /// # Errors
     /// As [`grow_to`](Self::grow_to).
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{OperationContext, Reservation};
-    /// let mut reservation = Reservation::of(&OperationContext::counting());
-    /// reservation.grow_by_doubling(1000)?;
-    /// assert_eq!(reservation.bytes(), 2000);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     #[inline]
     pub fn grow_by_doubling(&mut self, bytes: usize) -> Result<(), Interruption> {
         if bytes <= self.bytes.max(RESERVED_BYTES_MIN) {
@@ -607,16 +476,6 @@ impl Reservation {
     ///
     /// # Errors
     /// As [`OperationContext::reserve`]; what was reserved before stays reserved.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{Allowance, OperationContext, Reservation};
-    /// let context = OperationContext::new(Allowance { bytes: Some(4096), ..Allowance::default() });
-    /// let mut reservation = Reservation::of(&context);
-    /// reservation.grow_to(4000)?;
-    /// assert!(reservation.grow_to(5000).is_err());
-    /// assert_eq!(reservation.bytes(), 4000);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Interruption> {
         // What is built grows until it is dropped, or given back as a whole.
         if bytes < RESERVED_BYTES_MIN || bytes <= self.bytes {
@@ -635,14 +494,6 @@ impl Reservation {
     ///
     /// # Errors
     /// As [`grow_to`](Self::grow_to).
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{OperationContext, Reservation};
-    /// let mut reservation = Reservation::of(&OperationContext::counting());
-    /// reservation.grow_by_steps(8000)?;
-    /// assert_eq!(reservation.bytes(), 9000);
-    /// # Ok::<(), cairndb_query::operation::Interruption>(())
-    /// ```
     #[inline]
     pub fn grow_by_steps(&mut self, bytes: usize) -> Result<(), Interruption> {
         if bytes <= self.bytes { Ok(()) } else { self.grow_to(bytes.saturating_add(bytes / 8)) }
@@ -732,6 +583,70 @@ mod tests {
         let context = OperationContext::counting();
         context.pass(BYTES_PER_STEP * 5).expect("no limit");
         assert_eq!(context.steps_taken(), 6);
+    }
+
+    #[test]
+    fn a_context_without_limits_counts_nothing() {
+        let context = OperationContext::unlimited();
+        assert!(context.steps(1_000_000).is_ok());
+        assert_eq!((context.steps_taken(), context.is_unlimited()), (0, true));
+        assert!(OperationContext::default().is_unlimited() && !OperationContext::counting().is_unlimited());
+    }
+
+    #[test]
+    fn steps_without_a_pause_are_time_at_work() {
+        let context = OperationContext::counting();
+        assert_eq!(context.time_between_looks(), Duration::ZERO);
+        assert!((0..10 * LOOK).all(|_| context.step().is_ok()));
+        assert!(context.time_between_looks() > Duration::ZERO);
+    }
+
+    #[test]
+    fn every_token_of_an_operation_can_wake() {
+        let tokens = vec![CancellationToken::new(), CancellationToken::new()];
+        let context = OperationContext::new(Allowance { tokens, ..Allowance::default() });
+        assert_eq!(context.wake_when_cancelled(Waker::noop()).len(), 2);
+    }
+
+    #[test]
+    fn a_stage_has_what_it_may_have_or_what_it_was_given() {
+        assert_eq!(OperationContext::default().stage_bytes_max(1000), 1000);
+        let context = OperationContext::new(Allowance { stage_bytes: Some(10), ..Allowance::default() });
+        assert_eq!(context.stage_bytes_max(1000), 10);
+    }
+
+    #[test]
+    fn a_reservation_grows_with_room_to_spare() {
+        let context = OperationContext::new(Allowance { bytes: Some(9_000), ..Allowance::default() });
+        let mut doubled = Reservation::of(&context);
+        doubled.grow_by_doubling(1000).expect("there is room");
+        doubled.grow_by_doubling(2000).expect("it is there already");
+        assert_eq!(doubled.bytes(), 2000);
+        let mut stepped = Reservation::of(&context);
+        stepped.grow_by_steps(4000).expect("there is room");
+        assert_eq!((stepped.bytes(), context.bytes_reserved()), (4500, 6500));
+        stepped.grow_to(4501).expect("there is room");
+        assert!(stepped.grow_to(7001).is_err());
+        assert_eq!(stepped.bytes(), 4501);
+    }
+
+    #[test]
+    fn what_an_operation_keeps_goes_with_it() {
+        let shared = MemoryBudget::new(10 * GRANT_BYTES);
+        let request = with_bytes(usize::MAX, &shared).reserve(GRANT_BYTES).expect("there is room");
+        let operation = with_bytes(usize::MAX, &shared);
+        operation.keep(request);
+        assert!(shared.taken() >= GRANT_BYTES);
+        drop(operation);
+        assert_eq!(shared.taken(), 0);
+    }
+
+    #[test]
+    fn an_interruption_has_mongodbs_code() {
+        assert_eq!(Interruption::TimeLimit.code(), 50);
+        assert_eq!(Interruption::Cancelled.code(), 11_601);
+        let token = CancellationToken::new();
+        assert!(!token.is_cancelled() && token.reason().is_none());
     }
 
     #[test]

@@ -67,14 +67,6 @@ pub trait SortedSource: RunSource {
 }
 
 /// Why a temporary file could not be made, written or read. It holds the error of the caller who made the file.
-///
-/// ```
-/// use cairndb_query::operation::SpillFailure;
-///
-/// let failure = SpillFailure::new(std::io::Error::other("the disk is full"));
-/// assert_eq!(failure.to_string(), "the disk is full");
-/// assert!(failure.cause().downcast_ref::<std::io::Error>().is_some());
-/// ```
 #[derive(Clone)]
 pub struct SpillFailure {
     cause: Arc<dyn Error + Send + Sync>,

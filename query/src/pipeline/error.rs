@@ -9,17 +9,6 @@ use crate::operation::SpillFailure;
 use crate::spill::SpillError;
 
 /// What is wrong with a pipeline, or with a document that it was run over.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::error::{Error, Fault};
-///
-/// let stages = [rawdoc! { "$skip": 1 }, rawdoc! { "$documents": [] }];
-/// let error = Pipeline::parse(&stages, &Variables::default()).unwrap_err();
-/// assert_eq!(error, Error::Stage { position: 1, fault: Fault::NotFirst { stage: "$documents" } });
-/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,17 +31,6 @@ pub enum Error {
 }
 
 /// What is wrong with a stage, or with a document that it was given.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::error::{Error, Fault};
-///
-/// let error = Pipeline::parse(&[rawdoc! { "$geoNear": {} }], &Variables::default()).unwrap_err();
-/// let Error::Stage { fault, .. } = error else { panic!("another error: {error}") };
-/// assert_eq!(fault, Fault::Unsupported { stage: "$geoNear".to_owned() });
-/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -316,15 +294,6 @@ impl Error {
     }
 
     /// The failure of a temporary file, if that is what has happened: its cause is an error of the caller.
-    ///
-    /// ```
-    /// use cairndb_query::operation::SpillFailure;
-    /// use cairndb_query::pipeline::error::{Error, Fault};
-    ///
-    /// let failure = SpillFailure::new(std::io::Error::other("the disk is full"));
-    /// let error = Error::Stage { position: 0, fault: Fault::Spill(failure.clone()) };
-    /// assert_eq!(error.spill(), Some(&failure));
-    /// ```
     pub fn spill(&self) -> Option<&SpillFailure> {
         let Self::Stage { fault, .. } = self else { return None };
         if let Fault::Facet { error, .. } = fault {

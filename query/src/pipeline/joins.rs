@@ -15,18 +15,6 @@ use crate::pipeline::stream::nothing;
 const NUMBER: RawBson = RawBson::Int32(0);
 
 /// A `$lookup` of a pipeline.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-///
-/// let join = rawdoc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } };
-/// let pipeline = Pipeline::parse(&[join], &Variables::default())?;
-/// let joins = pipeline.joins();
-/// assert_eq!((joins[0].position, joins[0].collection, joins[0].is_keyed), (0, Some("pens"), true));
-/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct ForeignJoin<'p> {
     /// The position of the stage among those that were parsed, counted from 0.

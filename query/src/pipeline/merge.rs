@@ -156,20 +156,6 @@ impl Merge {
     ///
     /// # Errors
     /// If a field is an array, or null, or not there.
-    ///
-    /// ```
-    /// # use bson::{RawBson, rawdoc};
-    /// # use cairndb_query::expression::Variables;
-    /// # use cairndb_query::pipeline::Pipeline;
-    /// # use cairndb_query::pipeline::writer::WritingStage;
-    /// let merge = rawdoc! { "$merge": { "into": "totals", "on": ["day", "shop.city"] } };
-    /// let pipeline = Pipeline::parse(&[merge], &Variables::default())?;
-    /// let Some(WritingStage::Merge(merge)) = pipeline.writer() else { panic!("another stage") };
-    /// let key = merge.key(&rawdoc! { "shop": { "city": "Ulm" }, "day": 5 }).unwrap();
-    /// assert_eq!(key, [RawBson::Int32(5), RawBson::String("Ulm".to_owned())]);
-    /// assert_eq!(merge.key(&rawdoc! { "day": 5 }).unwrap_err().code(), 51132);
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn key(&self, document: &RawDocument) -> Result<Vec<RawBson>, Fault> {
         self.on.iter().map(|path| key_value(document, path)).collect()
     }

@@ -119,17 +119,6 @@ pub struct Pipeline {
 impl Pipeline {
     /// Parses stages. Expressions may use `variables`.
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let variables = Variables::default();
-    /// assert!(Pipeline::parse(&[rawdoc! { "$limit": 5 }], &variables).is_ok());
-    /// let error = Pipeline::parse(&[rawdoc! { "$limits": 5 }], &variables).unwrap_err();
-    /// assert_eq!(error.to_string(), "stage 0: Unrecognized pipeline stage name: '$limits'");
-    /// ```
-    ///
     /// # Errors
     /// If a stage does not exist, exists in MongoDB and is not supported here, or has a wrong argument. The error has
     /// the position of the stage.
@@ -138,33 +127,11 @@ impl Pipeline {
     }
 
     /// Where the documents come from.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::{Pipeline, Source};
-    ///
-    /// let pipeline = Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?;
-    /// assert_eq!(*pipeline.source(), Source::Collection);
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn source(&self) -> &Source {
         &self.source
     }
 
     /// The stage that writes what comes out of the others. Returns `None` if the pipeline only reads.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let stages = [rawdoc! { "$match": { "paid": true } }, rawdoc! { "$out": "paid" }];
-    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
-    /// assert!(pipeline.writer().is_some());
-    /// assert_eq!(pipeline.first_stage(), Some("$match"));
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn writer(&self) -> Option<&WritingStage> {
         self.writer.as_ref()
     }
@@ -175,48 +142,16 @@ impl Pipeline {
     }
 
     /// Whether stages read metadata of the documents, which their stream then has to tell.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let stages = [rawdoc! { "$set": { "key": { "$meta": "indexKey" } } }];
-    /// assert!(Pipeline::parse(&stages, &Variables::default())?.reads_metadata());
-    /// assert!(!Pipeline::parse(&[], &Variables::default())?.reads_metadata());
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn reads_metadata(&self) -> bool {
         self.variables.has_metadata()
     }
 
     /// Whether the pipeline has no stage besides its source and its writer. All documents then come out unchanged.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// assert!(Pipeline::parse(&[], &Variables::default())?.is_empty());
-    /// assert!(!Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?.is_empty());
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
     /// The name of the first stage besides the source. Returns `None` if there is none.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let stages = [rawdoc! { "$documents": [] }, rawdoc! { "$skip": 1 }];
-    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
-    /// assert_eq!((pipeline.first_stage(), pipeline.first_position()), (Some("$skip"), Some(1)));
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn first_stage(&self) -> Option<&'static str> {
         self.stages.first().map(|placed| placed.name)
     }
@@ -271,25 +206,6 @@ impl Pipeline {
     /// The stage that was given at a position, as it is executed, for an explanation: a `$lookup` has the fields `unwinding` and
     /// `matching` for the stages that became part of it, with the names that MongoDB gives them. Returns `None` for such a stage
     /// itself.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let stages = [
-    ///     rawdoc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } },
-    ///     rawdoc! { "$unwind": "$pen" },
-    ///     rawdoc! { "$match": { "pen.color": "blue" } },
-    /// ];
-    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
-    /// let lookup = pipeline.executed_stage(0, &stages[0]).unwrap();
-    /// let lookup = lookup.get_document("$lookup").unwrap();
-    /// assert_eq!(lookup.get_document("matching").unwrap(), &*rawdoc! { "color": "blue" });
-    /// assert_eq!(pipeline.executed_stage(1, &stages[1]), None);
-    /// assert_eq!(pipeline.executed_stage(2, &stages[2]), None);
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn executed_stage(&self, position: usize, given: &RawDocument) -> Option<RawDocumentBuf> {
         executed::stage(&self.stages, position, given)
     }
@@ -301,19 +217,6 @@ impl Pipeline {
 
     /// Runs the stages over a stream of documents. The stream is not read before the first result is requested. Other
     /// collections that stages name are empty: [`run_with`](Self::run_with) gives their documents.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    /// use cairndb_query::pipeline::error::Error;
-    /// use cairndb_query::pipeline::stream::Given;
-    ///
-    /// let pipeline = Pipeline::parse(&[rawdoc! { "$count": "n" }], &Variables::default())?;
-    /// let input = Given::new([rawdoc! {}, rawdoc! {}].into_iter().map(Ok::<_, Error>));
-    /// assert_eq!(pipeline.run(input).next(), Some(Ok(rawdoc! { "n": 2 })));
-    /// # Ok::<(), Error>(())
-    /// ```
     pub fn run<'i, E>(self, input: impl Stream<E> + Send + Sync + 'i) -> Running<'i, E>
     where
         E: From<Error> + Send + 'static,
@@ -335,17 +238,6 @@ impl Pipeline {
     }
 
     /// The collections that the stages read besides their own, each once.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::pipeline::Pipeline;
-    ///
-    /// let join = rawdoc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } };
-    /// let pipeline = Pipeline::parse(&[join.clone(), join], &Variables::default())?;
-    /// assert_eq!(pipeline.foreign_collections(), ["pens"]);
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn foreign_collections(&self) -> Vec<&str> {
         let mut names = Vec::new();
         stage::collect_foreign(&self.stages, &mut names);

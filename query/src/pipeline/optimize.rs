@@ -12,25 +12,6 @@ use crate::pipeline::descend::{Parts, divide};
 use crate::pipeline::stage::{Join, PlacedStage, Selection, Stage, Unwound};
 
 /// The search that the first stages of a pipeline amount to.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-///
-/// let stages = [rawdoc! { "$sort": { "n": 1 } }, rawdoc! { "$skip": 2 }, rawdoc! { "$limit": 3 }];
-/// let leading = Pipeline::parse(&stages, &Variables::default())?.take_leading();
-/// assert_eq!(leading.sort, Some(rawdoc! { "n": 1 }));
-/// assert_eq!((leading.skip, leading.limit), (2, Some(3)));
-///
-/// let newest = [
-///     rawdoc! { "$sort": { "city": 1, "time": -1 } },
-///     rawdoc! { "$group": { "_id": "$city", "degrees": { "$first": "$degrees" } } },
-/// ];
-/// let leading = Pipeline::parse(&newest, &Variables::default())?.take_leading();
-/// assert_eq!(leading.one_of_each.unwrap().as_str(), "city");
-/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Leading {

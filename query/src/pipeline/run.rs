@@ -34,21 +34,6 @@ use crate::pipeline::unwind::Unwinding;
 use crate::pipeline::window::Windowing;
 
 /// The results of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::error::Error;
-/// use cairndb_query::pipeline::stream::{Given, Step, Stream};
-///
-/// let pipeline = Pipeline::parse(&[rawdoc! { "$unset": "b" }], &Variables::default())?;
-/// let input = Given::new([rawdoc! { "a": 1, "b": 2 }].into_iter().map(Ok::<_, Error>));
-/// let mut running = pipeline.run(input);
-/// assert_eq!(running.advance()?, Step::Document);
-/// assert_eq!(running.current(), &*rawdoc! { "a": 1 });
-/// # Ok::<(), Error>(())
-/// ```
 pub struct Running<'i, E> {
     /// The last stage. Absent at the end.
     last: Option<StageInput<'i, E>>,

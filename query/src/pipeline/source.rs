@@ -3,17 +3,6 @@
 use bson::RawDocumentBuf;
 
 /// Where the documents of a pipeline come from: the collection, or a first stage that replaces it.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::{Pipeline, Source};
-///
-/// let stages = [rawdoc! { "$documents": [{ "n": 1 }] }, rawdoc! { "$match": { "n": 1 } }];
-/// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
-/// assert_eq!(*pipeline.source(), Source::Documents(vec![rawdoc! { "n": 1 }]));
-/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// The collection that the pipeline is run on.
@@ -34,13 +23,6 @@ pub enum Source {
 
 impl Source {
     /// The name of the stage that gives the documents. Returns `None` for a collection.
-    ///
-    /// ```
-    /// use cairndb_query::pipeline::Source;
-    ///
-    /// assert_eq!(Source::IndexStats.stage(), Some("$indexStats"));
-    /// assert_eq!(Source::Collection.stage(), None);
-    /// ```
     pub fn stage(&self) -> Option<&'static str> {
         match self {
             Self::Collection => None,

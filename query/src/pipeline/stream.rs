@@ -68,19 +68,6 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
 pub(super) type StageInput<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
 
 /// A stream of the documents of an iterator.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::error::Error;
-/// use cairndb_query::pipeline::stream::Given;
-///
-/// let input = Given::new([rawdoc! { "n": 1 }, rawdoc! { "n": 2 }].into_iter().map(Ok::<_, Error>));
-/// let pipeline = Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?;
-/// assert_eq!(pipeline.run(input).collect::<Result<Vec<_>, _>>()?, [rawdoc! { "n": 2 }]);
-/// # Ok::<(), Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Given<I> {
     documents: I,

@@ -7,18 +7,6 @@ use crate::pipeline::error::Fault;
 use crate::value::describe;
 
 /// The collection that a stage writes to. Its name was not checked.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::write_target::WriteTarget;
-///
-/// let pipeline = Pipeline::parse(&[rawdoc! { "$merge": "totals" }], &Variables::default())?;
-/// let expected = WriteTarget { db: None, coll: "totals".to_owned() };
-/// assert_eq!(pipeline.writer().map(|writer| writer.target()), Some(&expected));
-/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteTarget {
     /// The database. `None` is that of the pipeline.

@@ -14,18 +14,6 @@ use crate::pipeline::write_target::{WriteTarget, name};
 const OUT: &str = "$out";
 
 /// The stage that writes what comes out of a pipeline.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::pipeline::Pipeline;
-/// use cairndb_query::pipeline::writer::WritingStage;
-///
-/// let pipeline = Pipeline::parse(&[rawdoc! { "$out": "totals" }], &Variables::default())?;
-/// let Some(WritingStage::Out(target)) = pipeline.writer() else { panic!("another stage") };
-/// assert_eq!((target.db.as_deref(), target.coll.as_str()), (None, "totals"));
-/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub enum WritingStage {
     /// `$out`: the documents take the place of those of a collection.
@@ -36,15 +24,6 @@ pub enum WritingStage {
 
 impl WritingStage {
     /// The name of the stage.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::Variables;
-    /// # use cairndb_query::pipeline::Pipeline;
-    /// let pipeline = Pipeline::parse(&[rawdoc! { "$merge": "totals" }], &Variables::default())?;
-    /// assert_eq!(pipeline.writer().map(|writer| writer.stage()), Some("$merge"));
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn stage(&self) -> &'static str {
         match self {
             Self::Out(_) => OUT,
@@ -53,17 +32,6 @@ impl WritingStage {
     }
 
     /// The collection that is written to.
-    ///
-    /// ```
-    /// # use bson::rawdoc;
-    /// # use cairndb_query::expression::Variables;
-    /// # use cairndb_query::pipeline::Pipeline;
-    /// let merge = rawdoc! { "$merge": { "into": { "db": "reports", "coll": "totals" } } };
-    /// let pipeline = Pipeline::parse(&[merge], &Variables::default())?;
-    /// let target = pipeline.writer().unwrap().target();
-    /// assert_eq!(target.db.as_deref(), Some("reports"));
-    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
-    /// ```
     pub fn target(&self) -> &WriteTarget {
         match self {
             Self::Out(target) => target,

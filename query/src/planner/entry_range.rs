@@ -37,19 +37,6 @@ pub struct EntryRange {
 impl EntryRange {
     /// How `min` compares with `max` in an index whose fields have these directions. A range whose `min` is not less has no
     /// entry. One without both bounds is never empty, so it is `Less`.
-    ///
-    /// ```
-    /// use std::cmp::Ordering;
-    ///
-    /// use bson::RawBson;
-    /// use cairndb_query::planner::EntryRange;
-    /// use index::key::Direction;
-    ///
-    /// let key = |number| Some(vec![RawBson::Int32(number)]);
-    /// let range = EntryRange { min: key(1), max: key(5) };
-    /// assert_eq!(range.order(&[Direction::Ascending]), Ordering::Less);
-    /// assert_eq!(range.order(&[Direction::Descending]), Ordering::Greater);
-    /// ```
     pub fn order(&self, directions: &[Direction]) -> Ordering {
         let (Some(min), Some(max)) = (&self.min, &self.max) else { return Ordering::Less };
         let fields = directions.iter().zip(min.iter().zip(max));
@@ -204,5 +191,14 @@ mod tests {
         // Nothing comes after the last value.
         let above = EntryRange { min: Some(vec![RawBson::MaxKey, RawBson::Int32(1)]), max: None };
         assert_eq!(above.pieces(&[UP, UP]).len(), 1);
+    }
+
+    #[test]
+    fn a_range_without_entries_does_not_ascend() {
+        let key = |number| Some(vec![RawBson::Int32(number)]);
+        let range = EntryRange { min: key(1), max: key(5) };
+        assert_eq!((range.order(&[UP]), range.order(&[DOWN])), (Ordering::Less, Ordering::Greater));
+        assert_eq!(EntryRange { min: key(1), max: key(1) }.order(&[UP]), Ordering::Equal);
+        assert_eq!(EntryRange { min: key(9), max: None }.order(&[DOWN]), Ordering::Less);
     }
 }

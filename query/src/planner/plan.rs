@@ -7,17 +7,6 @@ use crate::planner::cover::EntryAnswer;
 use crate::planner::merge::MergeOrder;
 
 /// What a plan reads.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::planner::{Access, Request, plans};
-///
-/// let filter = Filter::parse(&rawdoc! { "_id": { "$gt": 9, "$lt": 1 } })?;
-/// let found = plans(&Request { filter: Some(&filter), ..Request::default() });
-/// assert!(matches!(found[0].access, Access::Nothing));
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub enum Access {
     /// Nothing: no document can match.
@@ -54,12 +43,6 @@ pub struct Merge {
 
 impl Access {
     /// Whether entries alone answer, as far as they can tell. Such a plan reads only documents that they cannot tell.
-    ///
-    /// ```
-    /// use cairndb_query::planner::Access;
-    ///
-    /// assert!(!Access::Nothing.is_covered());
-    /// ```
     pub fn is_covered(&self) -> bool {
         match self {
             Self::Nothing | Self::Records(_) => false,
@@ -71,18 +54,6 @@ impl Access {
 }
 
 /// A scan of records.
-///
-/// ```
-/// use bson::{RawBsonRef, rawdoc};
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::planner::{Access, Request, plans};
-///
-/// let filter = Filter::parse(&rawdoc! { "_id": { "$lt": 5 } })?;
-/// let plan = plans(&Request { filter: Some(&filter), ..Request::default() }).swap_remove(0);
-/// let Access::Records(scan) = plan.access else { panic!("a scan of records") };
-/// assert!(scan.ids.contains(RawBsonRef::Int32(4)) && !scan.ids.contains(RawBsonRef::Int32(5)));
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct RecordScan {
     /// The `_id`s of documents that can match.

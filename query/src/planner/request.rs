@@ -33,17 +33,6 @@ impl<'a> IndexView<'a> {
 }
 
 /// What to plan: the filter, the sort, the indexes and the hint.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::planner::{Access, Request, plans};
-/// use cairndb_query::sort::Sort;
-///
-/// let sort = Sort::parse(&rawdoc! { "_id": -1 })?;
-/// let best = plans(&Request { sort: Some(&sort), ..Request::default() }).swap_remove(0);
-/// assert!(best.is_sorted && matches!(best.access, Access::Records(_)));
-/// # Ok::<(), cairndb_query::sort::error::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// Which documents are wanted, or `None` for all.
@@ -67,15 +56,6 @@ pub struct Request<'a> {
 }
 
 /// What a caller requires a plan to use.
-///
-/// ```
-/// use cairndb_query::planner::{Access, Hint, Request, plans};
-/// use index::key::Direction;
-///
-/// let hint = Some(Hint::Records(Direction::Descending));
-/// let plan = plans(&Request { hint, ..Request::default() }).swap_remove(0);
-/// assert!(matches!(plan.access, Access::Records(scan) if scan.direction == Direction::Descending));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The records, in this direction if there is no sort.

@@ -5,17 +5,6 @@ use crate::path::PathRefusal;
 use crate::raw::Malformed;
 
 /// What is wrong with a projection, or with the document that it is applied to.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::projection::Projection;
-/// use cairndb_query::projection::error::{Error, Fault};
-///
-/// let mixed = Projection::parse(&rawdoc! { "a": 1, "b": 0 }, None, &Variables::default());
-/// let fault = Fault::ExclusionInInclusion;
-/// assert_eq!(mixed.unwrap_err(), Error::Malformed { path: "b".to_owned(), fault });
-/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

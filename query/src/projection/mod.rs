@@ -69,19 +69,6 @@ impl Projection {
 
     /// Parses the argument of the stage `$project`.
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::projection::Projection;
-    ///
-    /// let variables = Variables::default();
-    /// let total = rawdoc! { "_id": 0, "total": { "$add": ["$price", "$fee"] } };
-    /// let projection = Projection::parse_stage(&total, &variables)?;
-    /// let shown = projection.apply(&rawdoc! { "_id": 1, "price": 10, "fee": 2 }, &variables)?;
-    /// assert_eq!(shown, rawdoc! { "total": 12 });
-    /// # Ok::<(), cairndb_query::projection::error::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// Those of [`parse`](Self::parse), and for an empty projection or one with what only find commands
     /// allow.
@@ -93,15 +80,6 @@ impl Projection {
     }
 
     /// Whether the projection returns every document unchanged.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::projection::Projection;
-    ///
-    /// assert!(Projection::parse(&rawdoc! {}, None, &Variables::default())?.is_empty());
-    /// # Ok::<(), cairndb_query::projection::error::Error>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.tree.mode == Mode::Exclusion && self.tree.root.is_empty()
     }
@@ -114,23 +92,6 @@ impl Projection {
 
     /// The paths of the fields that the projection returns, if it returns them as they are and nothing else. Returns
     /// `None` if it computes something, takes parts of arrays, or returns all fields but some.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::projection::Projection;
-    ///
-    /// let fields = |projection: bson::RawDocumentBuf| {
-    ///     let projection = Projection::parse(&projection, None, &Variables::default())?;
-    ///     let paths = projection.included_fields();
-    ///     let names = paths.map(|paths| paths.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>());
-    ///     Ok::<_, cairndb_query::projection::error::Error>(names)
-    /// };
-    /// assert_eq!(fields(rawdoc! { "_id": 0, "a.b": 1 })?, Some(vec!["a.b".to_owned()]));
-    /// assert_eq!(fields(rawdoc! { "c": 1 })?, Some(vec!["_id".to_owned(), "c".to_owned()]));
-    /// assert_eq!(fields(rawdoc! { "c": 0 })?, None);
-    /// # Ok::<(), cairndb_query::projection::error::Error>(())
-    /// ```
     pub fn included_fields(&self) -> Option<Vec<FieldPath>> {
         if self.tree.mode == Mode::Exclusion {
             return None;
@@ -149,19 +110,6 @@ impl Projection {
     ///
     /// `variables` must define the same names as those that the projection was parsed with. The values may
     /// differ.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::projection::Projection;
-    ///
-    /// let variables = Variables::default();
-    /// let last = rawdoc! { "log": { "$slice": -1 }, "secret": 0 };
-    /// let projection = Projection::parse(&last, None, &variables)?;
-    /// let shown = projection.apply(&rawdoc! { "_id": 1, "log": ["a", "b"], "secret": "x" }, &variables)?;
-    /// assert_eq!(shown, rawdoc! { "_id": 1, "log": ["b"] });
-    /// # Ok::<(), cairndb_query::projection::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// If an expression fails, if the filter gives no element for `.$`, or if the document is malformed.

@@ -322,3 +322,17 @@ fn nesting_is_bounded_and_broken_documents_are_errors() {
     let projection = Projection::parse(&raw(&doc! { "a": 1 }), None, &Variables::default()).unwrap();
     assert_eq!(projection.apply(&broken, &Variables::default()).unwrap_err().code(), 22);
 }
+
+#[test]
+fn fields_that_are_only_included_are_told() {
+    let fields = |projection: Document| {
+        let projection = Projection::parse(&raw(&projection), None, &Variables::default()).unwrap();
+        let paths = projection.included_fields();
+        paths.map(|paths| paths.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(fields(doc! { "_id": 0, "a.b": 1 }), Some(vec!["a.b".to_owned()]));
+    assert_eq!(fields(doc! { "c": 1 }), Some(vec!["_id".to_owned(), "c".to_owned()]));
+    assert_eq!(fields(doc! { "c": 0 }), None);
+    assert_eq!(fields(doc! { "c": { "$slice": 1 } }), None);
+    assert_eq!(fields(doc! { "c": "$d" }), None);
+}

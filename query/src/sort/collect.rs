@@ -18,19 +18,6 @@ use crate::sort::key::KeyEncoder;
 const SPILLED_BYTES_MIN: usize = 1 << 20;
 
 /// What a sorter keeps of a document.
-///
-/// ```
-/// use cairndb_query::sort::collect::Payload;
-///
-/// struct Name(String);
-///
-/// impl Payload for Name {
-///     fn heap_bytes(&self) -> usize {
-///         self.0.capacity()
-///     }
-/// }
-/// assert!(Name("Ada".to_owned()).heap_bytes() >= 3);
-/// ```
 pub trait Payload {
     /// The bytes that the payload takes on the heap, which count for the sorter's limit of memory.
     fn heap_bytes(&self) -> usize;
@@ -103,17 +90,6 @@ pub(super) struct Entry<P> {
 
 impl<P: Payload> Sorter<P> {
     /// A sorter that keeps all documents, or the first `limit` of them, in at most `memory_bytes_max` bytes.
-    ///
-    /// ```
-    /// use bson::{RawDocumentBuf, rawdoc};
-    /// use cairndb_query::sort::Sort;
-    /// use cairndb_query::sort::collect::Sorter;
-    ///
-    /// let mut sorter = Sorter::<RawDocumentBuf>::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1_000);
-    /// let large = rawdoc! { "a": "x".repeat(1_000) };
-    /// assert!(sorter.push(&large, || large.clone()).is_err());
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn new(sort: Sort, limit: Option<usize>, memory_bytes_max: usize) -> Self {
         let buffer = match limit {
             None => Buffer::All(Vec::new()),
@@ -124,18 +100,6 @@ impl<P: Payload> Sorter<P> {
     }
 
     /// Makes the sorter a part of an operation: documents count as its steps, and what is kept as its memory.
-    ///
-    /// ```
-    /// use bson::{RawDocumentBuf, rawdoc};
-    /// use cairndb_query::operation::OperationContext;
-    /// use cairndb_query::sort::Sort;
-    /// use cairndb_query::sort::collect::Sorter;
-    ///
-    /// let operation = OperationContext::default();
-    /// let sorter = Sorter::<RawDocumentBuf>::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1_000);
-    /// assert!(sorter.within(&operation).is_empty());
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn within(self, operation: &OperationContext) -> Self {
         Self { room: Reservation::of(operation), ..self }
     }
@@ -173,19 +137,6 @@ impl<P: Payload> Sorter<P> {
     }
 
     /// The number of documents that are kept.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    /// use cairndb_query::sort::collect::Sorter;
-    ///
-    /// let mut sorter = Sorter::new(Sort::parse(&rawdoc! { "a": 1 })?, Some(1), 1 << 20);
-    /// for document in [rawdoc! { "a": 2 }, rawdoc! { "a": 1 }] {
-    ///     sorter.push(&document, || document.clone())?;
-    /// }
-    /// assert_eq!(sorter.len(), 1);
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn len(&self) -> usize {
         match &self.buffer {
             Buffer::All(entries) => entries.len(),
@@ -204,19 +155,6 @@ impl<P: Payload> Sorter<P> {
     }
 
     /// The payloads that were kept, in order.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    /// use cairndb_query::sort::collect::Sorter;
-    ///
-    /// let mut sorter = Sorter::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1 << 20);
-    /// for (document, name) in [(rawdoc! { "a": 2 }, "two"), (rawdoc! { "a": 1 }, "one")] {
-    ///     sorter.push(&document, || name.as_bytes().to_vec())?;
-    /// }
-    /// assert!(sorter.into_sorted_iter().eq([b"one", b"two"]));
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn into_sorted_iter(self) -> Sorted<P> {
         let payloads: Vec<P> = self.buffer.into_sorted().into_iter().map(|entry| entry.payload).collect();
         Sorted { rest: payloads.into_iter(), _room: self.room }

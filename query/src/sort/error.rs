@@ -9,15 +9,6 @@ use crate::path::PathRefusal;
 use crate::spill::SpillError;
 
 /// What is wrong with a sort, or with a document that it is applied to.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::sort::Sort;
-/// use cairndb_query::sort::error::Error;
-///
-/// let error = Sort::parse(&rawdoc! { "age": 2 }).unwrap_err();
-/// assert!(matches!(error, Error::Direction { field, .. } if field == "age"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -73,15 +73,6 @@ impl SortKey {
 impl Sort {
     /// Parses a sort: paths with 1 or -1, or `$natural` alone.
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    ///
-    /// assert_eq!(Sort::parse(&rawdoc! { "age": -1, "name": 1 })?.fields().len(), 2);
-    /// assert!(Sort::parse(&rawdoc! { "age": "down" }).is_err());
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// For a path or a direction that is refused, a field given twice, and too many fields.
     pub fn parse(sort: &RawDocument) -> Result<Self, Error> {
@@ -118,16 +109,6 @@ impl Sort {
     /// The direction of `$natural`, or `None` for a sort by fields.
     ///
     /// The keys of such a sort are all equal, so the documents must be read in this direction.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    /// use index::key::Direction;
-    ///
-    /// assert_eq!(Sort::parse(&rawdoc! { "$natural": -1 })?.natural(), Some(Direction::Descending));
-    /// assert_eq!(Sort::parse(&rawdoc! { "age": -1 })?.natural(), None);
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn natural(&self) -> Option<Direction> {
         match &self.order {
             Order::Natural(direction) => Some(*direction),
@@ -136,15 +117,6 @@ impl Sort {
     }
 
     /// The fields with their directions, the most important one first. `$natural` has none.
-    ///
-    /// ```
-    /// use cairndb_query::sort::Sort;
-    ///
-    /// let sort = Sort::parse(&bson::rawdoc! { "age": -1, "name": 1 })?;
-    /// let paths: Vec<&str> = sort.fields().map(|(path, _)| path.as_str()).collect();
-    /// assert_eq!(paths, ["age", "name"]);
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (&FieldPath, Direction)> {
         let fields = match &self.order {
             Order::Natural(_) => &[],
@@ -154,31 +126,11 @@ impl Sort {
     }
 
     /// Whether the sort has no field, so that documents in any order are sorted. `$natural` has none either.
-    ///
-    /// ```
-    /// use cairndb_query::sort::Sort;
-    ///
-    /// assert!(Sort::parse(&bson::rawdoc! {})?.is_empty());
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.fields().len() == 0
     }
 
     /// The same order, with texts by a collation.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    /// use index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en" }).unwrap();
-    /// let sort = Sort::parse(&rawdoc! { "name": 1 })?.with_collation(&english);
-    /// assert!(sort.key(&rawdoc! { "name": "ada" })? < sort.key(&rawdoc! { "name": "Bob" })?);
-    /// # }
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     pub fn with_collation(mut self, collation: &Collation) -> Self {
         // Both ways to a key: the direct one, and that of documents with several arrays.
         if let Order::Fields { fields, spec } = &mut self.order
@@ -203,16 +155,6 @@ impl Sort {
     ///
     /// Asking for it all the same would refuse documents whose later fields lie in different arrays, but only where a
     /// plan sorts; where the documents come in order they would be found.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    ///
-    /// let sort = Sort::parse(&rawdoc! { "_id": 1, "tags": 1, "scores": 1 })?.up_to("_id")?;
-    /// assert_eq!(sort.fields().len(), 1);
-    /// assert!(sort.key(&rawdoc! { "_id": 7, "tags": [1], "scores": [2] }).is_ok());
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// None that [`Sort::parse`] has not reported.
@@ -239,16 +181,6 @@ impl Sort {
 
     /// The values that a document is sorted by, in the order of the fields: of an array its lowest or highest element, null for
     /// a field that is missing. Texts are their sort keys if the sort has a collation. Returns `None` for a sort without fields.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::sort::Sort;
-    ///
-    /// let sort = Sort::parse(&rawdoc! { "a": -1, "b": 1 })?;
-    /// let values = sort.values(&rawdoc! { "a": [1, 3.5] })?.expect("it has fields");
-    /// assert_eq!(rawdoc! { "key": values }, rawdoc! { "key": [3.5, null] });
-    /// # Ok::<(), cairndb_query::sort::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// If two fields of the sort go through different arrays of the document.

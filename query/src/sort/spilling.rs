@@ -19,14 +19,6 @@ use crate::spill::merge::Merge;
 use crate::spill::runs::Runs;
 
 /// A payload that can be moved to a file and back.
-///
-/// ```
-/// use bson::{RawDocumentBuf, rawdoc};
-/// use cairndb_query::sort::spilling::StoredPayload;
-///
-/// let document = rawdoc! { "a": 1 };
-/// assert_eq!(RawDocumentBuf::restore(document.stored()), Some(document));
-/// ```
 pub trait StoredPayload: Payload + Sized {
     /// The payload as bytes.
     fn stored(&self) -> &[u8];

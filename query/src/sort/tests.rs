@@ -3,6 +3,7 @@
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 
 use super::collect::Sorter;
+use super::spilling::StoredPayload;
 use super::*;
 
 fn raw(document: &Document) -> RawDocumentBuf {
@@ -206,4 +207,28 @@ fn payloads_of_documents_that_come_too_late_are_never_made() {
             .unwrap();
     }
     assert_eq!(made, 2);
+}
+
+#[test]
+fn fields_after_a_unique_one_are_left_out() {
+    let sort = parse(&doc! { "_id": 1, "tags": 1, "scores": 1 });
+    let parallel = raw(&doc! { "_id": 7, "tags": [1], "scores": [2] });
+    assert!(sort.key(&parallel).is_err());
+    let shorter = sort.up_to("_id").unwrap();
+    assert_eq!(shorter.fields().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["_id"]);
+    assert!(shorter.key(&parallel).is_ok());
+}
+
+#[test]
+fn the_values_of_a_sort_are_told_in_its_order() {
+    let sort = parse(&doc! { "a": -1, "b": 1 });
+    let values = sort.values(&raw(&doc! { "a": [1, 3.5] })).unwrap().expect("it has fields");
+    assert_eq!(bson::rawdoc! { "key": values }, raw(&doc! { "key": [3.5, Bson::Null] }));
+    assert!(parse(&doc! { "$natural": 1 }).values(&raw(&doc! { "a": 1 })).unwrap().is_none());
+}
+
+#[test]
+fn a_document_comes_back_from_a_file() {
+    let document = raw(&doc! { "a": 1 });
+    assert_eq!(RawDocumentBuf::restore(document.stored()), Some(document));
 }

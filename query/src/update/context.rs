@@ -32,18 +32,6 @@ pub enum Phase {
 }
 
 /// What an update needs to know besides the document.
-///
-/// ```
-/// use bson::{DateTime, Timestamp, rawdoc};
-/// use cairndb_query::update::{Context, Phase, Update};
-///
-/// let update = Update::parse(&rawdoc! { "$currentDate": { "seen": true } }, &[])?;
-/// let now = DateTime::from_millis(1_000);
-/// let context = Context::new(Phase::Modify, now, Timestamp { time: 1, increment: 1 });
-/// let changed = update.apply(&rawdoc! { "_id": 1 }, &context)?;
-/// assert_eq!(changed, Some(rawdoc! { "_id": 1, "seen": now }));
-/// # Ok::<(), cairndb_query::update::error::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) phase: Phase,
@@ -55,35 +43,12 @@ pub struct Context {
 
 impl Context {
     /// Creates a context. `$currentDate` writes `now` or `timestamp`.
-    ///
-    /// ```
-    /// use bson::{DateTime, Timestamp, rawdoc};
-    /// use cairndb_query::update::{Context, Phase, Update};
-    ///
-    /// let update = Update::parse(&rawdoc! { "$currentDate": { "at": { "$type": "timestamp" } } }, &[])?;
-    /// let timestamp = Timestamp { time: 7, increment: 2 };
-    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), timestamp);
-    /// assert_eq!(update.apply(&rawdoc! {}, &context)?, Some(rawdoc! { "at": timestamp }));
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     pub fn new(phase: Phase, now: DateTime, timestamp: Timestamp) -> Self {
         Self { phase, now, timestamp, position: None, operation: OperationContext::default() }
     }
 
     /// Sets the position of the array element that the positional operator `$` stands for. It is what
     /// [`array_position`](crate::filter::Filter::array_position) of the filter returns for this document.
-    ///
-    /// ```
-    /// use bson::{DateTime, Timestamp, rawdoc};
-    /// use cairndb_query::update::{Context, Phase, Update};
-    ///
-    /// let update = Update::parse(&rawdoc! { "$set": { "scores.$": 10 } }, &[])?;
-    /// let timestamp = Timestamp { time: 0, increment: 1 };
-    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), timestamp);
-    /// let changed = update.apply(&rawdoc! { "scores": [1, 2] }, &context.with_position(Some(1)))?;
-    /// assert_eq!(changed, Some(rawdoc! { "scores": [1, 10] }));
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     pub fn with_position(self, position: Option<usize>) -> Self {
         Self { position, ..self }
     }

@@ -8,15 +8,6 @@ use crate::raw::Malformed;
 use crate::update::context::Phase;
 
 /// What is wrong with an update, or with applying it to a document.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::update::Update;
-/// use cairndb_query::update::error::Error;
-///
-/// let error = Update::parse(&rawdoc! { "$set": { "a": 1, "a.b": 2 } }, &[]).unwrap_err();
-/// assert_eq!(error, Error::Conflict { path: "a.b".to_owned(), at: "a".to_owned() });
-/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

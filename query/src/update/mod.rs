@@ -67,16 +67,6 @@ enum UpdateBody {
 impl Update {
     /// Parses an update of operators, and the array filters that its paths refer to by `$[name]`.
     ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::update::Update;
-    ///
-    /// let filters = [rawdoc! { "low": { "$lt": 5 } }];
-    /// assert!(Update::parse(&rawdoc! { "$set": { "scores.$[low]": 5 } }, &filters).is_ok());
-    /// let error = Update::parse(&rawdoc! { "$set": { "scores.$[high]": 5 } }, &filters).unwrap_err();
-    /// assert!(error.to_string().starts_with("No array filter found for identifier 'high'"));
-    /// ```
-    ///
     /// # Errors
     /// If an operator, a path, an argument or an array filter is malformed; [`Error::Replacement`] if the document has
     /// no operators.
@@ -89,21 +79,6 @@ impl Update {
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
-    ///
-    /// ```
-    /// use bson::{DateTime, Timestamp, rawdoc};
-    /// use cairndb_query::update::{Context, Phase, Update};
-    /// use index::collation::Collation;
-    ///
-    /// # #[cfg(feature = "collation")] {
-    /// let english = Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
-    /// let update = Update::parse_collated(&rawdoc! { "$pull": { "tags": "RED" } }, &[], &english)?;
-    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), Timestamp { time: 0, increment: 1 });
-    /// let changed = update.apply(&rawdoc! { "tags": ["red", "blue"] }, &context)?;
-    /// assert_eq!(changed, Some(rawdoc! { "tags": ["blue"] }));
-    /// # }
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     pub fn parse_collated(
         update: &RawDocument,
         array_filters: &[RawDocumentBuf],
@@ -144,23 +119,6 @@ impl Update {
 
     /// The same update with other values of its variables, which only a pipeline has. The variables must have the names that
     /// it was parsed with. Nothing is parsed again, and the stages are shared.
-    ///
-    /// ```
-    /// use bson::{RawBson, rawdoc};
-    /// use cairndb_query::expression::Variables;
-    /// use cairndb_query::update::{Context, Phase, Update};
-    ///
-    /// let names = Variables::default().with("tax", None).unwrap();
-    /// let update = Update::parse_pipeline(&[rawdoc! { "$set": { "tax": "$$tax" } }], &[], &names)?;
-    /// let timestamp = bson::Timestamp { time: 0, increment: 1 };
-    /// let context = Context::new(Phase::Modify, bson::DateTime::from_millis(0), timestamp);
-    /// for tax in [7, 19] {
-    ///     let values = Variables::default().with("tax", Some(RawBson::Int32(tax))).unwrap();
-    ///     let changed = update.with_variables(&values).apply(&rawdoc! { "_id": 1 }, &context)?;
-    ///     assert_eq!(changed, Some(rawdoc! { "_id": 1, "tax": tax }));
-    /// }
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     #[must_use]
     pub fn with_variables(&self, variables: &Variables) -> Self {
         let body = match &self.body {
@@ -171,15 +129,6 @@ impl Update {
     }
 
     /// Whether a path has the positional operator `$`. If so, the context must have a position.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::update::Update;
-    ///
-    /// assert!(Update::parse(&rawdoc! { "$inc": { "scores.$": 1 } }, &[])?.is_positional());
-    /// assert!(!Update::parse(&rawdoc! { "$inc": { "scores.0": 1 } }, &[])?.is_positional());
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     pub fn is_positional(&self) -> bool {
         match &self.body {
             UpdateBody::Operators(operators) => operators.is_positional,
@@ -189,18 +138,6 @@ impl Update {
 
     /// Applies the update to a copy of the document. Returns `None` if the result has the same bytes, so the caller
     /// need not write it.
-    ///
-    /// ```
-    /// use bson::rawdoc;
-    /// use cairndb_query::update::{Context, Phase, Update};
-    ///
-    /// let update = Update::parse(&rawdoc! { "$max": { "best": 7 } }, &[])?;
-    /// let timestamp = bson::Timestamp { time: 0, increment: 1 };
-    /// let context = Context::new(Phase::Modify, bson::DateTime::from_millis(0), timestamp);
-    /// assert_eq!(update.apply(&rawdoc! { "best": 5 }, &context)?, Some(rawdoc! { "best": 7 }));
-    /// assert_eq!(update.apply(&rawdoc! { "best": 9 }, &context)?, None);
-    /// # Ok::<(), cairndb_query::update::error::Error>(())
-    /// ```
     ///
     /// # Errors
     /// If the update cannot be applied to this document, for example [`Error::Mismatch`] for an `$inc` of a text, or

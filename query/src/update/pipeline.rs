@@ -65,13 +65,6 @@ impl UpdatePipeline {
 
 /// The first name that is no stage of MongoDB at all. Returns `None` if all are stages, whether updates may have them or
 /// not.
-///
-/// ```
-/// use cairndb_query::update::unknown_stage;
-///
-/// let stages = [bson::doc! { "$set": { "a": 1 } }, bson::doc! { "$sett": { "a": 1 } }];
-/// assert_eq!(unknown_stage(stages.iter().flat_map(bson::Document::keys).map(String::as_str)), Some("$sett"));
-/// ```
 pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     stages.into_iter().find(|stage| named(stage).is_none())
 }

@@ -7,15 +7,6 @@ use crate::update::error::Error;
 
 /// Whether a document given as an update is a replacement: its first field name is no operator.
 ///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::update::is_replacement;
-///
-/// assert_eq!(is_replacement(&rawdoc! { "name": "Ada" }), Ok(true));
-/// assert_eq!(is_replacement(&rawdoc! { "$set": { "name": "Ada" } }), Ok(false));
-/// assert!(is_replacement(&rawdoc! { "$set": { "name": "Ada" }, "age": 36 }).is_err());
-/// ```
-///
 /// # Errors
 /// [`Error::DollarField`] if an operator follows a plain field, [`Error::UnknownOperator`] if a plain field follows an
 /// operator.

@@ -18,17 +18,6 @@ use crate::update::tree::UpdateBranch;
 use crate::update::walk::UpdateWalk;
 
 /// What an upsert does with the document that it starts from.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::update::{UpsertStart, upsert_base};
-///
-/// let filter = Filter::parse(&rawdoc! { "_id": 7, "kind": "a" })?;
-/// let base = upsert_base(&filter, UpsertStart::Replacement).unwrap();
-/// assert_eq!(base, rawdoc! { "_id": 7 });
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpsertStart {
     /// Operators or a pipeline change it, so it has all fields that the filter fixes.

@@ -38,13 +38,6 @@ impl ChecksumKind {
     }
 
     /// What follows a block: the type of its compression, and the checksum.
-    ///
-    /// ```
-    /// use cairndb_rocksfile::table::ChecksumKind;
-    ///
-    /// let [compression, checksum @ ..] = ChecksumKind::Crc32c.trailer(b"cairn", 0);
-    /// assert_eq!((compression, u32::from_le_bytes(checksum)), (0, 0xf9b2_7826));
-    /// ```
     pub fn trailer(self, block: &[u8], compression: u8) -> [u8; TRAILER_BYTES] {
         let [a, b, c, d] = self.of_block(block, compression).to_le_bytes();
         [compression, a, b, c, d]

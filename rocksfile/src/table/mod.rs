@@ -144,17 +144,6 @@ pub enum TableFault {
 }
 
 /// A table that was opened: what its index and its meta blocks say, as far as they can be read.
-///
-/// ```
-/// use std::io::Cursor;
-/// use cairndb_rocksfile::table::{Table, TableFault};
-///
-/// // These bytes are no table. That is damage like any other, and no error.
-/// let table = Table::open(Cursor::new(vec![7; 100]))?;
-/// assert!(table.blocks().is_empty());
-/// assert_eq!(table.damages()[0].fault, TableFault::Footer);
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct Table<R> {
     source: R,

@@ -319,3 +319,16 @@ fn a_frame_says_how_long_its_content_is() {
         assert_eq!(decompress(shorter, 7), Err(TableFault::Compressed(7)));
     }
 }
+
+#[test]
+fn bytes_that_are_no_table_are_damage_and_no_error() {
+    let table = Table::open(Cursor::new(vec![7; 100])).expect("memory is read");
+    assert!(table.blocks().is_empty());
+    assert_eq!(table.damages()[0].fault, TableFault::Footer);
+}
+
+#[test]
+fn a_block_is_followed_by_its_compression_and_its_checksum() {
+    let [compression, checksum @ ..] = ChecksumKind::Crc32c.trailer(b"cairn", 0);
+    assert_eq!((compression, u32::from_le_bytes(checksum)), (0, 0xf9b2_7826));
+}

@@ -50,18 +50,6 @@ impl Sequence {
     ///
     /// # Errors
     /// The error of `step`, [`SequenceError::Retired`], and [`SequenceError::InDoubt`].
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Cause;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let changing = sequence.change(Cause::Restart, |state| Ok(Some(state.truncated())))?;
-    /// drop(changing);
-    /// assert_eq!(sequence.snapshot().version, 0, "a change that is not published is undone");
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn change(
         &self,
         cause: Cause,
@@ -108,19 +96,6 @@ impl Sequence {
     /// # Errors
     /// The first rule that is broken, [`SequenceError::Retired`], and the store's errors. Nothing changes
     /// then.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let store = Volatile::default();
-    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1);
-    /// sequence.alter(&Options { current_value: Some(70), ..Options::default() }, &store)?;
-    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 71);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn alter<S: Store>(&self, options: &Options, store: &S) -> Result<(), S::Error> {
         self.apply(Cause::Alter, |state| state.altered(options), store)
     }
@@ -129,18 +104,6 @@ impl Sequence {
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] outside of `MinValue` and `MaxValue`, else as [`alter`](Self::alter).
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let store = Volatile::default();
-    /// sequence.restart(100, &store)?;
-    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 100);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn restart<S: Store>(&self, value: i64, store: &S) -> Result<(), S::Error> {
         self.apply(Cause::Restart, |state| state.restarted(value).map(Some), store)
     }
@@ -150,19 +113,6 @@ impl Sequence {
     ///
     /// # Errors
     /// [`SequenceError::ValueUsed`] if the sequence has passed `value`, else as [`alter`](Self::alter).
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let (slot, store) = (sequence.shared(), Volatile::default());
-    /// sequence.set_current_value(slot, 5000, &store)?;
-    /// assert_eq!(sequence.take_one(slot, &store)?, 5001);
-    /// assert!(sequence.set_current_value(slot, 10, &store).is_err());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn set_current_value<S: Store>(&self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
         // A write of its own, so that the reserve stays even if the move below is refused.
         let pretend = |state: &State| Ok(state.is_initial().then(|| state.pretend_first_reserve()));
@@ -227,18 +177,6 @@ impl Changing<'_> {
     }
 
     /// Puts the change into force, after it was written, as a new sequence. The old sequence is retired.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Cause;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let renaming = sequence.change(Cause::Alter, |state| Ok(Some(state.renamed())))?.expect("a change");
-    /// let renamed = renaming.succeed(1);
-    /// assert!(sequence.is_retired() && !renamed.is_retired());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[must_use]
     pub fn succeed(self, receipt: u64) -> Sequence {
         let mark = self.mark;

@@ -11,19 +11,6 @@ use crate::state::{Acquired, Mark, State};
 use crate::store::{Cause, Change, Store};
 
 /// Values that were taken.
-///
-/// ```
-/// use cairndb_sequence::allocator::{Sequence, Taken};
-/// use cairndb_sequence::attributes::{Attributes, Options};
-/// use cairndb_sequence::store::{Store, Volatile};
-///
-/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-/// let store = Volatile::default();
-/// let Taken { run, receipt } = sequence.take(sequence.shared(), 10, &store)?;
-/// assert_eq!((run.first(), run.last()), (1, 10));
-/// assert!(store.is_durable(receipt));
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The values.

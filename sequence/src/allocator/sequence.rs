@@ -50,16 +50,6 @@ pub struct Sequence {
 }
 
 /// The state of a sequence at one moment.
-///
-/// ```
-/// use cairndb_sequence::allocator::{Sequence, Snapshot};
-/// use cairndb_sequence::attributes::{Attributes, Options};
-///
-/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-/// let snapshot: Snapshot = sequence.snapshot();
-/// assert!(snapshot.initial && snapshot.last_used.is_none());
-/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The attributes that the sequence was declared with.
@@ -92,36 +82,11 @@ impl Sequence {
     }
 
     /// A sequence that continues from a state.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(500)?;
-    /// let sequence = Sequence::of_state(state);
-    /// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 501);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn of_state(state: State) -> Self {
         Self::with_state(state, 0, 0, 0)
     }
 
     /// A stored sequence. Values that were reserved and not given back count as used and are listed as lost.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::state::State;
-    /// use cairndb_sequence::store::{Record, Volatile};
-    ///
-    /// let attributes = Attributes::create(&Options::default())?;
-    /// let mark = State::new(attributes.clone()).used_up_to(1000)?.mark();
-    /// let sequence = Sequence::restore(Record { attributes, version: 0, mark });
-    /// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 1001);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn restore(record: Record) -> Self {
         let mark = record.mark;
         let state = State::restore(record.attributes, record.version, &mark);
@@ -162,15 +127,6 @@ impl Sequence {
     }
 
     /// The slot of the acquirer that all threads share.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert_eq!(sequence.shared().take_one(), None, "no block was reserved yet");
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn shared(&self) -> &Arc<Slot> {
         &self.shared
     }
@@ -188,19 +144,6 @@ impl Sequence {
     }
 
     /// Whether the sequence was dropped or renamed. The caller must then look its name up again.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::error::SequenceError;
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// sequence.retire();
-    /// let refused = sequence.take_one(sequence.shared(), &Volatile::default());
-    /// assert_eq!((sequence.is_retired(), refused), (true, Err(SequenceError::Retired)));
-    /// # Ok::<(), SequenceError>(())
-    /// ```
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -210,21 +153,6 @@ impl Sequence {
     /// # Errors
     /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and the store's errors. No value is taken
     /// then.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::error::SequenceError;
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let one = Some(1);
-    /// let two = Options { max_value: Some(2), cache_size: one, acquire_size: one, ..Options::default() };
-    /// let sequence = Sequence::new(Attributes::create(&two)?);
-    /// let take = || sequence.take_one(sequence.shared(), &Volatile::default());
-    /// assert_eq!((take(), take()), (Ok(1), Ok(2)));
-    /// assert_eq!(take(), Err(SequenceError::Exceeded { limit: 2 }));
-    /// # Ok::<(), SequenceError>(())
-    /// ```
     pub fn take_one<S: Store>(&self, slot: &Slot, store: &S) -> Result<i64, S::Error> {
         match slot.take_one() {
             Some(value) => Ok(value),
@@ -239,17 +167,6 @@ impl Sequence {
     ///
     /// # Panics
     /// If `count` is 0.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let taken = sequence.take(sequence.shared(), 3, &Volatile::default())?;
-    /// assert_eq!(taken.run.values().collect::<Vec<_>>(), [1, 2, 3]);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         assert!(count > 0, "at least one value is taken");
         if let Some((run, receipt)) = slot.take(count) {
@@ -292,19 +209,6 @@ impl Sequence {
 
     /// Registers a writer and takes its first value, if the block has one left. Reads the block once for
     /// both, which makes it faster than [`enter`](Self::enter) followed by a take.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert_eq!(sequence.enter_taking(sequence.shared()).1, None, "no block yet");
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// let (_pass, value) = sequence.enter_taking(sequence.shared());
-    /// assert_eq!(value, Some(2));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     #[inline]
     pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
         slot.position_then_take(|position| self.in_flight.enter(position))
@@ -361,19 +265,6 @@ impl Sequence {
 
     /// Gives up the rest of an acquirer's block, because one of its values is already in the collection. The
     /// next values are probably there too, and a new block passes them at once.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let store = Volatile::default();
-    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1);
-    /// sequence.give_up(sequence.shared());
-    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1001);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn give_up(&self, slot: &Slot) {
         let mut held = self.held.lock();
         if let Some(block) = slot.block() {
@@ -386,18 +277,6 @@ impl Sequence {
     ///
     /// # Errors
     /// [`SequenceError::NeverUsed`], [`SequenceError::Retired`].
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert!(sequence.current_value(sequence.shared()).is_err(), "never used");
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// assert_eq!(sequence.current_value(sequence.shared())?, 1);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn current_value(&self, slot: &Slot) -> Result<i64, SequenceError> {
         let held = self.held.lock();
         self.refuse_retired()?;
@@ -436,18 +315,6 @@ impl Sequence {
     }
 
     /// The state at this moment.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// let snapshot = sequence.snapshot();
-    /// assert_eq!((snapshot.last_used, snapshot.current_value), (Some(1), 1000));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let held = self.held.lock();
         let state = &held.state;
@@ -496,16 +363,6 @@ impl Sequence {
     ///
     /// # Errors
     /// The error of `commit`.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert_eq!(sequence.end(|| Err("the disk is full")), Err("the disk is full"));
-    /// assert!(!sequence.is_retired());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn end<E>(&self, commit: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _turn = self.turns.lock();
         let held = self.held.lock();
@@ -522,18 +379,6 @@ impl Sequence {
     /// Ends all use at a clean close. Returns what to write so that the next open continues without a gap:
     /// the mark and the gaps to list. Returns `None` if the store holds both already, and if the outcome of
     /// its last write is unknown: then the next open reads what the store has.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// let (mark, gaps) = sequence.close().expect("a value was taken");
-    /// assert_eq!((mark.clean, mark.current_value, gaps.len()), (true, 1, 0));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn close(&self) -> Option<(Mark, Vec<Gap>)> {
         let _turn = self.turns.lock();
         let mut held = self.held.lock();
@@ -613,8 +458,11 @@ pub(super) fn number_of(contract: Contract) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::attributes::Options;
+    use crate::store::Volatile;
 
     /// Each was looked at by every write, so they must not pile up.
     #[test]
@@ -627,5 +475,41 @@ mod tests {
         let kept = sequence.open_slot();
         assert_eq!(sequence.held.lock().slots.len(), 3, "the shared one, the ordered one, and the last");
         drop(kept);
+    }
+
+    fn sequence() -> Sequence {
+        Sequence::new(Attributes::create(&Options::default()).unwrap())
+    }
+
+    #[test]
+    fn a_sequence_goes_on_from_a_state() {
+        let state = State::create(&Options { used_up_to: Some(500), ..Options::default() }).unwrap();
+        let sequence = Sequence::of_state(state);
+        assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default()), Ok(501));
+    }
+
+    #[test]
+    fn patience_for_a_turn_ends() {
+        let sequence = sequence();
+        let turn = sequence.turn();
+        assert!(sequence.turn_within(Duration::from_millis(1)).is_none());
+        drop(turn);
+        assert!(sequence.turn_within(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_sequence_whose_end_is_not_written_goes_on() {
+        let sequence = sequence();
+        assert_eq!(sequence.end(|| Err("the disk is full")), Err("the disk is full"));
+        assert!(!sequence.is_retired());
+        assert_eq!(sequence.end(|| Ok::<(), &str>(())), Ok(()));
+        assert!(sequence.is_retired());
+    }
+
+    #[test]
+    fn a_store_without_a_disk_has_everything_durable() {
+        let (sequence, store) = (sequence(), Volatile::default());
+        let Taken { run, receipt } = sequence.take(sequence.shared(), 10, &store).unwrap();
+        assert_eq!((run.first(), run.last(), store.is_durable(receipt)), (1, 10, true));
     }
 }

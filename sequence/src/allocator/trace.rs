@@ -6,19 +6,6 @@ use crate::trace::{Reach, Trace};
 
 impl Sequence {
     /// What became of a value.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    /// use cairndb_sequence::store::Volatile;
-    /// use cairndb_sequence::trace::Reach;
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
-    /// assert_eq!(sequence.trace(1).reach, Reach::Passed { round: 0 });
-    /// assert_eq!(sequence.trace(2).reach, Reach::NotYet, "the shared acquirer holds it");
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn trace(&self, value: i64) -> Trace {
         // Writers of ordered and gapless sequences do not register: with the turn in hand there is none of them.
         let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());

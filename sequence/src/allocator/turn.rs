@@ -67,36 +67,11 @@ pub struct Numbering {
 
 impl Sequence {
     /// Waits for the turn.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let turn = sequence.turn();
-    /// // Take values and write the documents here.
-    /// drop(turn);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn turn(&self) -> Turn<'_> {
         Turn { sequence: self, _turn: lock_brief(&self.turns) }
     }
 
     /// Waits for the turn no longer than `patience`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
-    /// let turn = sequence.turn();
-    /// assert!(sequence.turn_within(Duration::from_millis(1)).is_none());
-    /// drop(turn);
-    /// assert!(sequence.turn_within(Duration::ZERO).is_some());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn turn_within(&self, patience: Duration) -> Option<Turn<'_>> {
         Some(Turn { sequence: self, _turn: try_lock_brief_for(&self.turns, patience)? })
     }
@@ -109,18 +84,6 @@ impl Turn<'_> {
     /// # Errors
     /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], [`SequenceError::InDoubt`], and the store's
     /// errors. No value is taken then.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
-    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
-    /// let taken = sequence.turn().take(sequence.shared(), 3, &Volatile::default())?;
-    /// assert_eq!((taken.run.last(), sequence.snapshot().current_value), (3, 3));
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
@@ -138,19 +101,6 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// [`SequenceError::Retired`], [`SequenceError::InDoubt`], and the store's errors. Nothing changes then.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
-    /// use cairndb_sequence::store::Volatile;
-    ///
-    /// let ordered = Options { contract: Some(Contract::Ordered), ..Options::default() };
-    /// let sequence = Sequence::new(Attributes::create(&ordered)?);
-    /// let (turn, store) = (sequence.turn(), Volatile::default());
-    /// turn.announce(41, &store)?;
-    /// assert_eq!(turn.take(sequence.shared(), 1, &store)?.run.first(), 42);
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn announce<S: Store>(&self, value: i64, store: &S) -> Result<(), S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
@@ -173,15 +123,6 @@ impl Turn<'_> {
     /// # Errors
     /// [`SequenceError::Retired`], also if the sequence was changed and is no longer gapless; and
     /// [`SequenceError::InDoubt`].
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Options};
-    ///
-    /// let fast = Sequence::new(Attributes::create(&Options::default())?);
-    /// assert!(fast.turn().number().is_err());
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn number(&self) -> Result<Numbering, SequenceError> {
         let held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
@@ -197,18 +138,6 @@ impl Turn<'_> {
     /// Marks the start of the write that holds a numbering and its documents. Without a
     /// [`publish`](Self::publish) afterwards the write failed and may have left its values on disk. Then
     /// every use of the sequence is refused, because the same values would be handed out twice.
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
-    /// use cairndb_sequence::error::SequenceError;
-    ///
-    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
-    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
-    /// sequence.turn().stage();
-    /// assert_eq!(sequence.turn().number().err(), Some(SequenceError::InDoubt));
-    /// # Ok::<(), SequenceError>(())
-    /// ```
     pub fn stage(&self) {
         // Before the write starts: a panic or an error after it must leave the flag set.
         self.sequence.in_doubt.store(true, Ordering::Release);
@@ -229,17 +158,6 @@ impl Numbering {
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`].
-    ///
-    /// ```
-    /// use cairndb_sequence::allocator::Sequence;
-    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
-    ///
-    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
-    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
-    /// assert_eq!(sequence.turn().number()?.take()?, 1);
-    /// assert_eq!(sequence.turn().number()?.take()?, 1, "the first numbering was not published");
-    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
-    /// ```
     pub fn take(&mut self) -> Result<i64, SequenceError> {
         let acquired = self.state.acquire(Sizes { acquire: 1, cache: 1 })?;
         self.state = acquired.state;

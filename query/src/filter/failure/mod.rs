@@ -59,18 +59,6 @@ pub fn describe_failure(
 /// Tells in short why `document` does not match `validator`, for a log: the `_id` of the document and the rules, without what
 /// they say and without other values.
 ///
-/// ```
-/// use bson::{doc, rawdoc};
-/// use cairndb_query::expression::Variables;
-/// use cairndb_query::filter::failure::describe_briefly;
-///
-/// let validator = rawdoc! { "age": { "$gte": 18 } };
-/// let told = describe_briefly(&validator, &rawdoc! { "_id": 1, "age": 7 }, &Variables::default())?;
-/// let details = doc! { "operatorName": "$gte", "reason": "comparison failed" };
-/// assert_eq!(told, doc! { "failingDocumentId": 1, "details": details });
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
-///
 /// # Errors
 /// [`Error::Interrupted`] if the operation is to end. Whatever else goes wrong is told in the document.
 pub fn describe_briefly(

@@ -4,6 +4,7 @@ use bson::{Bson, Document, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::entries::{EntryBounds, IndexedField};
 use cairndb_query::filter::{Alternatives, Filter};
+use index::collation::SIMPLE;
 use index::extract::{ExtractedKeys, extract};
 use index::key;
 use index::multikey::ArrayComponents;
@@ -367,4 +368,20 @@ fn alternatives_keep_the_other_conditions() {
     assert_eq!(alternatives.iter().map(Alternatives::count).collect::<Vec<_>>(), [3]);
     let bounds = alternatives[0].entry_bounds(&indexed(&spec, &[]));
     assert!(!bounds[0].sets[0].is_all() && !bounds[0].sets[0].is_points() && bounds[1].sets[0].is_points());
+}
+
+#[test]
+fn each_alternative_is_proven_by_itself() {
+    let open = parse(&doc! { "open": true });
+    let filter = parse(&doc! { "$or": [{ "open": true }, { "city": "Oslo" }] });
+    assert_eq!(filter.alternatives(1)[0].imply(&open, &SIMPLE), [true, false]);
+}
+
+#[test]
+fn the_paths_of_a_filter_are_those_of_its_conditions() {
+    let filter =
+        parse(&doc! { "city": "Oslo", "lines": { "$elemMatch": { "price": 5 } }, "$or": [{ "a": 1 }] });
+    let paths = |limit| filter.paths(limit).iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>();
+    assert_eq!(paths(8), ["city", "lines.price", "a"]);
+    assert_eq!(paths(1), ["city"]);
 }

@@ -95,3 +95,20 @@ fn expressions_give_bounds_beside_those_of_other_clauses() {
     assert!(!filter.intervals("a", Arrays::Absent).contains(RawBsonRef::Int32(10)));
     assert!(!filter.intervals("b", Arrays::Absent).contains(RawBsonRef::Int32(3)));
 }
+
+#[test]
+fn an_equality_is_made_without_a_document() {
+    let filter = Filter::equality("city", RawBsonRef::String("Oslo"), &variables()).expect("a filter");
+    assert!(filter.matches(&raw(&doc! { "city": ["Oslo", "Rome"] })));
+    assert!(!filter.matches(&raw(&doc! { "city": "Rome" })));
+}
+
+#[cfg(feature = "collation")]
+#[test]
+fn a_collation_compares_the_texts_of_a_filter() {
+    let english = rawdoc! { "locale": "en", "strength": 2 };
+    let english = index::collation::Collation::parse(&english).expect("a collation");
+    let filter = Filter::parse_collated(&rawdoc! { "city": "oslo" }, &english).expect("a filter");
+    assert!(filter.matches(&rawdoc! { "city": "Oslo" }));
+    assert!(!filter.matches(&rawdoc! { "city": "Rome" }));
+}

@@ -3,7 +3,7 @@
 use bson::{Bson, DateTime, Document, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::Filter;
-use cairndb_query::filter::failure::describe_failure;
+use cairndb_query::filter::failure::{describe_briefly, describe_failure};
 use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
 
 use proptest::prelude::*;
@@ -53,6 +53,14 @@ fn check_operator(operators: &Document, value: Option<Bson>, rest: &Document) {
     let mut details = doc! { "operatorName": operators.keys().next().expect("an operator"), "specifiedAs": validator.clone() };
     details.extend(rest.clone());
     check(&validator, &document, &details);
+}
+
+#[test]
+fn a_short_description_has_no_values() {
+    let (validator, document) = (raw(&doc! { "age": { "$gte": 18 } }), raw(&doc! { "_id": 1, "age": 7 }));
+    let told = describe_briefly(&validator, &document, &Variables::default()).expect("described");
+    let details = doc! { "operatorName": "$gte", "reason": "comparison failed" };
+    assert_eq!(told, doc! { "failingDocumentId": 1, "details": details });
 }
 
 #[test]

@@ -339,3 +339,13 @@ fn broken_bytes_are_named_by_their_field() {
     assert!(matches!(&error, Error::InvalidBson { path, .. } if path == "a"), "{error}");
     assert_eq!((error.code().number(), error.operator()), (22, None));
 }
+
+#[test]
+fn a_partial_index_has_no_other_operators() {
+    let refused = |filter: Document| Filter::parse(&raw(&filter)).unwrap().refused_in_partial_index();
+    assert_eq!(
+        refused(doc! { "age": { "$gte": 18 }, "$or": [{ "a": { "$exists": true } }, { "b": 1 }] }),
+        None
+    );
+    assert_eq!(refused(doc! { "age": 5, "name": { "$regex": "^A" } }), Some("$regex"));
+}

@@ -1,7 +1,10 @@
 //! What stages give, where one works upon another.
 
-use bson::{Bson, doc};
+use bson::{Bson, RawBson, doc};
+use cairndb_query::operation::SpillFailure;
 use cairndb_query::pipeline::Source;
+use cairndb_query::pipeline::error::{Error, Fault};
+use cairndb_query::pipeline::writer::WritingStage;
 
 use crate::pipeline::{check, check_error, decimal, parse, raw, run};
 
@@ -143,4 +146,48 @@ fn an_error_ends_the_stream_and_names_its_stage() {
     let facet = [doc! { "$facet": { "x": [stages[1].clone()] } }];
     let text = "stage 0: in 'x', stage 0: $divide: can't divide by zero";
     check_error(&facet, &[doc! { "a": 0 }], 2, text);
+}
+
+#[test]
+fn a_pipeline_tells_where_it_writes() {
+    let stages =
+        [doc! { "$merge": { "into": { "db": "reports", "coll": "totals" }, "on": ["day", "shop.city"] } }];
+    let merging = parse(&stages).expect("a pipeline");
+    let writer = merging.writer().expect("it writes");
+    let target = writer.target();
+    assert_eq!((target.db.as_deref(), target.coll.as_str()), (Some("reports"), "totals"));
+    assert_eq!(writer.stage(), "$merge");
+    let WritingStage::Merge(merge) = writer else { panic!("another stage") };
+    let key = merge.key(&raw(&doc! { "shop": { "city": "Ulm" }, "day": 5 })).expect("both fields");
+    assert_eq!(key, [RawBson::Int32(5), RawBson::String("Ulm".to_owned())]);
+    assert_eq!(merge.key(&raw(&doc! { "day": 5 })).expect_err("a field is missing").code(), 51_132);
+
+    let writing = parse(&[doc! { "$out": "totals" }]).expect("a pipeline");
+    assert!(matches!(writing.writer(), Some(WritingStage::Out(target)) if target.db.is_none()));
+    assert_eq!(writing.writer().map(WritingStage::stage), Some("$out"));
+}
+
+#[test]
+fn a_pipeline_tells_what_it_reads() {
+    let join =
+        doc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } };
+    let joining = parse(&[join.clone(), join]).expect("a pipeline");
+    assert_eq!(joining.foreign_collections(), ["pens"]);
+    assert!(joining.writer().is_none() && !joining.reads_metadata());
+    let joins = joining.joins();
+    assert_eq!((joins[1].position, joins[1].collection, joins[1].is_keyed), (1, Some("pens"), true));
+    let keyed = parse(&[doc! { "$set": { "key": { "$meta": "indexKey" } } }]).expect("a pipeline");
+    assert!(keyed.reads_metadata());
+    let given = parse(&[doc! { "$documents": [] }, doc! { "$skip": 1 }]).expect("a pipeline");
+    assert_eq!((given.first_stage(), given.first_position()), (Some("$skip"), Some(1)));
+    assert_eq!((Source::IndexStats.stage(), Source::Collection.stage()), (Some("$indexStats"), None));
+}
+
+#[test]
+fn a_failure_of_a_temporary_file_keeps_its_cause() {
+    let failure = SpillFailure::new(std::io::Error::other("the disk is full"));
+    assert_eq!(failure.to_string(), "the disk is full");
+    assert!(failure.cause().downcast_ref::<std::io::Error>().is_some());
+    let error = Error::Stage { position: 0, fault: Fault::Spill(failure.clone()) };
+    assert_eq!(error.spill(), Some(&failure));
 }

@@ -2,6 +2,8 @@
 
 use bson::{Bson, bson, doc};
 
+#[cfg(feature = "collation")]
+use crate::update::{Phase, context, raw};
 use crate::update::{check, check_error, check_unchanged};
 
 // $push.
@@ -259,4 +261,15 @@ fn pulling_needs_an_array_or_nothing() {
     );
     check_unchanged(&doc! { "$pullAll": { "a": [1] } }, &doc! {});
     check_error(&doc! { "$pull": { "a": { "$foo": 1 } } }, &doc! {}, 2, "malformed $pull of 'a'");
+}
+
+#[cfg(feature = "collation")]
+#[test]
+fn a_collation_says_which_elements_are_pulled() {
+    let english = raw(&doc! { "locale": "en", "strength": 2 });
+    let english = index::collation::Collation::parse(&english).expect("a collation");
+    let pull = raw(&doc! { "$pull": { "tags": "RED" } });
+    let update = cairndb_query::update::Update::parse_collated(&pull, &[], &english).expect("an update");
+    let changed = update.apply(&raw(&doc! { "tags": ["red", "blue"] }), &context(Phase::Modify));
+    assert_eq!(changed.expect("applied"), Some(raw(&doc! { "tags": ["blue"] })));
 }

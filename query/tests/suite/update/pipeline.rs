@@ -1,9 +1,9 @@
 //! Updates by a pipeline.
 
-use bson::{Document, RawDocumentBuf, bson, doc};
+use bson::{Document, RawBson, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::update::error::Error;
-use cairndb_query::update::{Phase, Update};
+use cairndb_query::update::{Phase, Update, unknown_stage};
 
 use crate::update::{NOW, context, raw};
 
@@ -137,4 +137,21 @@ fn results_have_limits() {
         apply(&deeper, &doc! { "_id": 1, "a": nested }).map_err(|error| error.code().number()),
         Err(15)
     );
+}
+
+#[test]
+fn a_parsed_update_takes_other_values_of_its_variables() {
+    let names = Variables::default().with("tax", None).expect("a variable");
+    let update = Update::parse_pipeline(&[raw(&doc! { "$set": { "tax": "$$tax" } })], &[], &names).unwrap();
+    for tax in [7, 19] {
+        let values = Variables::default().with("tax", Some(RawBson::Int32(tax))).expect("a variable");
+        let changed = update.with_variables(&values).apply(&raw(&doc! { "_id": 1 }), &context(Phase::Modify));
+        assert_eq!(changed.unwrap(), Some(raw(&doc! { "_id": 1, "tax": tax })));
+    }
+}
+
+#[test]
+fn a_name_that_is_no_stage_is_found() {
+    assert_eq!(unknown_stage(["$set", "$sett", "$other"]), Some("$sett"));
+    assert_eq!(unknown_stage(["$set", "$group"]), None);
 }
