@@ -10,11 +10,11 @@ use query::pipeline::writer::WritingStage;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::views::{Resolved, is_a_view};
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::others::{Others, refuse_override};
 use crate::collection::sources::{foreign_views, on_collection, on_database};
 use crate::collection::write_results::Written;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, RawCursor};
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::foreign::ForeignViews;
@@ -96,7 +96,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
-        Aggregate::new(Target::Collection(self.clone_with_type()), pipeline.into_iter().collect())
+        Aggregate::on_collection(&self.handle, pipeline.into_iter().collect())
     }
 }
 
@@ -126,7 +126,7 @@ pub struct Aggregate<'a, T = Document> {
 
 /// What a pipeline runs on.
 enum Target<'a> {
-    Collection(Collection<RawDocumentBuf>),
+    Collection(&'a Handle),
     Database { shared: &'a Arc<Shared>, caller: Caller, name: &'a str },
 }
 
@@ -187,6 +187,11 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
 });
 
 impl<'a> Aggregate<'a> {
+    /// A pipeline that runs on a collection.
+    pub(super) fn on_collection(collection: &'a Handle, pipeline: Vec<Document>) -> Self {
+        Self::new(Target::Collection(collection), pipeline)
+    }
+
     /// A pipeline that runs on a database.
     pub(crate) fn on_database(
         shared: &'a Arc<Shared>,
@@ -245,6 +250,14 @@ impl<'a, T> Aggregate<'a, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<Cursor<T>> {
+        // Only the cursor knows `T`: what opens it is compiled once.
+        self.with_type::<Document>().open_watched().map(Cursor::of)
+    }
+}
+
+impl Aggregate<'_> {
+    /// Opens a cursor that is measured.
+    fn open_watched(self) -> Result<RawCursor> {
         let (recorder, namespace) = match &self.target {
             Target::Collection(collection) => collection.measured(),
             Target::Database { shared, name, .. } => {
@@ -265,12 +278,12 @@ impl<'a, T> Aggregate<'a, T> {
     }
 
     /// Opens the cursor, without measuring it.
-    pub(super) fn open(&self) -> Result<Cursor<T>> {
+    pub(super) fn open(&self) -> Result<RawCursor> {
         let own = self.parse(&self.pipeline)?;
         if let Some(stage) = own.writer().cloned() {
             let variables = own.variables().clone();
             self.written(&stage, &variables)?.run(|| self.results(own))?;
-            return Ok(Cursor::empty());
+            return Ok(RawCursor::empty());
         }
         match &self.target {
             Target::Collection(collection) => self.on_base(collection, own, |base, pipeline, _| {
@@ -278,9 +291,9 @@ impl<'a, T> Aggregate<'a, T> {
                 if *pipeline.source() == Source::Collection {
                     return search(base, pipeline, &self.options);
                 }
-                on_collection(base, pipeline).map(Cursor::piped)
+                on_collection(base, pipeline).map(RawCursor::piped)
             }),
-            Target::Database { shared, name, .. } => Ok(Cursor::piped(on_database(shared, name, own)?)),
+            Target::Database { shared, name, .. } => Ok(RawCursor::piped(on_database(shared, name, own)?)),
         }
     }
 
@@ -305,7 +318,7 @@ impl<'a, T> Aggregate<'a, T> {
                     return explain_search(base, pipeline, given, &self.options, depth);
                 }
                 let (shared, db) = (base.shared(), base.valid_namespace()?.db.as_str());
-                let (parsed, namespace) = (pipeline.clone(), Some(base.namespace()));
+                let (parsed, namespace) = (pipeline.clone(), Some(Namespace::clone(&base.given)));
                 piped(shared, db, &parsed, on_collection(base, pipeline)?, given.stages, namespace)
             }),
             Target::Database { shared, name, .. } => {
@@ -350,18 +363,18 @@ impl<'a, T> Aggregate<'a, T> {
     /// to, and the stages of the view come before `own`.
     fn on_base<R>(
         &self,
-        collection: &Collection<RawDocumentBuf>,
+        collection: &Handle,
         own: Pipeline,
-        read: impl Fn(&Collection<RawDocumentBuf>, Pipeline, Given<'_>) -> Result<R>,
+        read: impl Fn(&Handle, Pipeline, Given<'_>) -> Result<R>,
     ) -> Result<R> {
         let plain = Given { stages: &self.pipeline, views: &[] };
         let Some(mut views) = collection.views()? else { return read(collection, own, plain) };
         // A source describes a collection, or takes its place, and a view is none.
         if *own.source() != Source::Collection {
-            return Err(is_a_view(&collection.namespace()));
+            return Err(is_a_view(&collection.given));
         }
         loop {
-            let Some(resolved) = views.resolve(collection.name())? else {
+            let Some(resolved) = views.resolve(&collection.given.coll)? else {
                 return read(collection, own, plain);
             };
             let Resolved { base, views: names, mut stages, collation } = resolved;
@@ -430,18 +443,14 @@ pub(crate) struct PipelineWork {
 }
 
 /// Opens the search at the start of the pipeline, with the other stages after it.
-fn search<T>(
-    collection: &Collection<RawDocumentBuf>,
-    mut pipeline: Pipeline,
-    options: &AggregateOptions,
-) -> Result<Cursor<T>> {
+fn search(collection: &Handle, mut pipeline: Pipeline, options: &AggregateOptions) -> Result<RawCursor> {
     let (selector, open) = leading_rows(&mut pipeline, options)?;
     // Without further stages the cursor reads the rows directly.
     if pipeline.is_empty() {
-        return Ok(collection.search(&selector, open)?.map_or_else(Cursor::empty, Cursor::new));
+        return Ok(collection.search(&selector, open)?.map_or_else(RawCursor::empty, RawCursor::new));
     }
     // The stages run without a collection too: a `$facet` over nothing gives one document.
-    Ok(Cursor::piped(piped(collection, pipeline, &selector, open)?))
+    Ok(RawCursor::piped(piped(collection, pipeline, &selector, open)?))
 }
 
 /// Takes the search from the start of the pipeline: what it looks for, and what opens its rows.
@@ -461,7 +470,7 @@ fn leading_rows<'o>(
 
 /// Opens the rows of a search with the stages after it.
 fn piped(
-    collection: &Collection<RawDocumentBuf>,
+    collection: &Handle,
     pipeline: Pipeline,
     selector: &Selector,
     open: impl FnOnce(ReadView) -> Result<Rows>,
@@ -477,19 +486,19 @@ fn piped(
 }
 
 fn explain_search(
-    collection: &Collection<RawDocumentBuf>,
+    collection: &Handle,
     mut pipeline: Pipeline,
     given: Given<'_>,
     options: &AggregateOptions,
     depth: Depth,
 ) -> Result<ExplainedPipeline> {
     let stages = given.stages;
-    let views = given.views.iter().map(|name| collection.beside(name).namespace()).collect();
+    let views = given.views.iter().map(|name| Namespace::new(&*collection.given.db, name)).collect();
     let (search, filter) = leading(&mut pipeline, options.hint.as_ref())?;
     let hint = options.hint.as_ref();
     // The stage that writes is the last one, and not among those that give documents.
     let writer = pipeline.writer().map(|_| stages.len().saturating_sub(1));
-    let namespace = Some(collection.namespace());
+    let namespace = Some(Namespace::clone(&collection.given));
     // A pipeline that is only a search is explained as a `find` is.
     let Some(first) = pipeline.first_position().or(writer) else {
         let explained = collection.explain_search(&filter, hint, search, depth)?;

@@ -12,7 +12,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::fields::check_fields;
 use crate::catalog::sequence_change::alter_fields;
 use crate::catalog::sequences::AutoField;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 use crate::results::{AutoIncrementSpecification, SequenceGap, SequenceSnapshot};
 use crate::sequences::{ValueTrace, gaps_of, snapshot_of, trace_of};
@@ -45,7 +45,7 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_auto_increment(&self, field: AutoIncrement) -> CreateAutoIncrement<'_, T> {
+    pub fn create_auto_increment(&self, field: AutoIncrement) -> CreateAutoIncrement<'_> {
         self.create_auto_increments([field])
     }
 
@@ -66,8 +66,8 @@ impl<T> Collection<T> {
     pub fn create_auto_increments(
         &self,
         fields: impl IntoIterator<Item = AutoIncrement>,
-    ) -> CreateAutoIncrement<'_, T> {
-        CreateAutoIncrement { collection: self, fields: options_of(fields) }
+    ) -> CreateAutoIncrement<'_> {
+        CreateAutoIncrement { collection: &self.handle, fields: options_of(fields) }
     }
 
     /// Changes the options of an auto-increment field and of its sequence. Options that are not given stay. Once the call
@@ -89,7 +89,7 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn alter_auto_increment(&self, field: AutoIncrement) -> AlterAutoIncrement<'_, T> {
+    pub fn alter_auto_increment(&self, field: AutoIncrement) -> AlterAutoIncrement<'_> {
         self.alter_auto_increments([field])
     }
 
@@ -113,8 +113,8 @@ impl<T> Collection<T> {
     pub fn alter_auto_increments(
         &self,
         fields: impl IntoIterator<Item = AutoIncrement>,
-    ) -> AlterAutoIncrement<'_, T> {
-        AlterAutoIncrement { collection: self, fields: options_of(fields) }
+    ) -> AlterAutoIncrement<'_> {
+        AlterAutoIncrement { collection: &self.handle, fields: options_of(fields) }
     }
 
     /// Makes an auto-increment field a plain one and removes its sequence. Stored values stay. If the field is created
@@ -135,7 +135,7 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn drop_auto_increment(&self, field: impl Into<String>) -> DropAutoIncrement<'_, T> {
+    pub fn drop_auto_increment(&self, field: impl Into<String>) -> DropAutoIncrement<'_> {
         self.drop_auto_increments([field.into()])
     }
 
@@ -155,8 +155,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn drop_auto_increments(&self, fields: impl IntoIterator<Item = String>) -> DropAutoIncrement<'_, T> {
-        DropAutoIncrement { collection: self, fields: fields.into_iter().collect() }
+    pub fn drop_auto_increments(&self, fields: impl IntoIterator<Item = String>) -> DropAutoIncrement<'_> {
+        DropAutoIncrement { collection: &self.handle, fields: fields.into_iter().collect() }
     }
 
     /// Lists the auto-increment fields, ascending by path.
@@ -173,18 +173,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn auto_increments(&self) -> ListAutoIncrements<'_, T> {
-        ListAutoIncrements { collection: self }
-    }
-
-    /// Returns the options that create the same fields in an empty collection. The list is empty if the collection
-    /// does not exist.
-    pub(crate) fn auto_increment_options(&self) -> Result<Vec<Document>> {
-        let options = self.read(|_, state| {
-            let definition = state.definition();
-            Ok(definition.fields.iter().map(options_as_made).collect())
-        })?;
-        Ok(options.unwrap_or_default())
+    pub fn auto_increments(&self) -> ListAutoIncrements<'_> {
+        ListAutoIncrements { collection: &self.handle }
     }
 
     /// Returns a handle to an auto-increment field, to read the state of its sequence.
@@ -202,39 +192,51 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn auto_increment(&self, field: impl Into<String>) -> AutoIncrementField<'_, T> {
-        AutoIncrementField { collection: self, field: field.into() }
+    pub fn auto_increment(&self, field: impl Into<String>) -> AutoIncrementField<'_> {
+        AutoIncrementField { collection: &self.handle, field: field.into() }
+    }
+}
+
+impl Handle {
+    /// Returns the options that create the same fields in an empty collection. The list is empty if the collection
+    /// does not exist.
+    pub(crate) fn auto_increment_options(&self) -> Result<Vec<Document>> {
+        let options = self.read(|_, state| {
+            let definition = state.definition();
+            Ok(definition.fields.iter().map(options_as_made).collect())
+        })?;
+        Ok(options.unwrap_or_default())
     }
 }
 
 /// The action that [`Collection::create_auto_increment`] and [`Collection::create_auto_increments`] return.
 /// [`run`](Self::run) executes it.
 #[must_use = "the fields are created by run()"]
-pub struct CreateAutoIncrement<'a, T> {
-    collection: &'a Collection<T>,
+pub struct CreateAutoIncrement<'a> {
+    collection: &'a Handle,
     fields: Vec<FieldOptions>,
 }
 
 /// The action that [`Collection::alter_auto_increment`] and [`Collection::alter_auto_increments`] return.
 /// [`run`](Self::run) executes it.
 #[must_use = "the fields are changed by run()"]
-pub struct AlterAutoIncrement<'a, T> {
-    collection: &'a Collection<T>,
+pub struct AlterAutoIncrement<'a> {
+    collection: &'a Handle,
     fields: Vec<FieldOptions>,
 }
 
 /// The action that [`Collection::drop_auto_increment`] and [`Collection::drop_auto_increments`] return.
 /// [`run`](Self::run) executes it.
 #[must_use = "the fields are dropped by run()"]
-pub struct DropAutoIncrement<'a, T> {
-    collection: &'a Collection<T>,
+pub struct DropAutoIncrement<'a> {
+    collection: &'a Handle,
     fields: Vec<String>,
 }
 
 /// The action that [`Collection::auto_increments`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
-pub struct ListAutoIncrements<'a, T> {
-    collection: &'a Collection<T>,
+pub struct ListAutoIncrements<'a> {
+    collection: &'a Handle,
 }
 
 /// A handle to an auto-increment field, which [`Collection::auto_increment`] returns.
@@ -258,12 +260,12 @@ pub struct ListAutoIncrements<'a, T> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct AutoIncrementField<'a, T> {
-    collection: &'a Collection<T>,
+pub struct AutoIncrementField<'a> {
+    collection: &'a Handle,
     field: String,
 }
 
-impl<T> CreateAutoIncrement<'_, T> {
+impl CreateAutoIncrement<'_> {
     /// Creates the fields.
     pub fn run(self) -> Result<()> {
         // Fields that no collection can have must not leave an empty collection.
@@ -291,14 +293,14 @@ impl<T> CreateAutoIncrement<'_, T> {
     }
 }
 
-impl<T> AlterAutoIncrement<'_, T> {
+impl AlterAutoIncrement<'_> {
     /// Changes the fields.
     pub fn run(self) -> Result<()> {
         self.collection.change_existing(|state, storage| alter_fields(storage, state, &self.fields))
     }
 }
 
-impl<T> DropAutoIncrement<'_, T> {
+impl DropAutoIncrement<'_> {
     /// Drops the fields.
     pub fn run(self) -> Result<()> {
         let catalog = &self.collection.shared().catalog;
@@ -306,7 +308,7 @@ impl<T> DropAutoIncrement<'_, T> {
     }
 }
 
-impl<T> ListAutoIncrements<'_, T> {
+impl ListAutoIncrements<'_> {
     /// Reads the list. It is empty if the collection does not exist.
     pub fn run(self) -> Result<Vec<AutoIncrementSpecification>> {
         let listed = self.collection.read(|_, state| {
@@ -317,7 +319,7 @@ impl<T> ListAutoIncrements<'_, T> {
     }
 }
 
-impl<T> AutoIncrementField<'_, T> {
+impl AutoIncrementField<'_> {
     /// Reads attributes and state of the sequence.
     ///
     /// ```

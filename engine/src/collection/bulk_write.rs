@@ -52,7 +52,7 @@ impl<T> Collection<T> {
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
     ) -> BulkWrite<'_, SummaryBulkWriteResult> {
         let handle = &self.handle;
-        BulkWrite::new(&handle.shared, handle.caller.clone(), models, Some(&handle.given))
+        BulkWrite::new(handle.shared(), handle.caller().clone(), models, Some(&handle.given))
     }
 }
 
@@ -225,7 +225,7 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     /// # }
     /// ```
     pub fn run(self) -> Result<SummaryBulkWriteResult> {
-        let outcome = self.write_all()?;
+        let outcome = self.verbose_results().write_all()?;
         outcome.into_result(|done| PartialBulkWriteResult::Summary(done.summary)).map(|done| done.summary)
     }
 }
@@ -256,7 +256,7 @@ enum Single {
     Delete(DeleteResult),
 }
 
-impl<R> BulkWrite<'_, R> {
+impl BulkWrite<'_, VerboseBulkWriteResult> {
     fn write_all(self) -> Result<Outcome> {
         let recorder = Arc::clone(&self.shared.recorder);
         // Its writes may be in any collection. The name is MongoDB's.

@@ -1,17 +1,20 @@
 //! `convert_to_capped` and `clone_as_capped`.
 
+use bson::Document;
 use query::code::Code;
 
 use crate::catalog::capped::{CappedLimits, SIZE, checked_size};
 use crate::catalog::change::modify_limits;
 use crate::codes::refused;
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::find::open_watched;
+use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::indexes::DropIndex;
 use crate::collection::out::Aside;
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::namespace::Namespace;
+use crate::options::FindOptions;
 use crate::write::capped::trim;
 use crate::write::convert::{Converted, convert};
 
@@ -39,8 +42,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn convert_to_capped(&self, size: u64) -> ConvertToCapped<'_, T> {
-        ConvertToCapped { collection: self, size: i64::try_from(size).unwrap_or(i64::MAX) }
+    pub fn convert_to_capped(&self, size: u64) -> ConvertToCapped<'_> {
+        ConvertToCapped { collection: &self.handle, size: i64::try_from(size).unwrap_or(i64::MAX) }
     }
 
     /// Copies the documents into a new capped collection `name` of the same database, of at most `size` bytes, in the order in
@@ -62,10 +65,16 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn clone_as_capped(&self, name: impl Into<String>, size: u64) -> CloneAsCapped<'_, T> {
-        CloneAsCapped { collection: self, name: name.into(), size: i64::try_from(size).unwrap_or(i64::MAX) }
+    pub fn clone_as_capped(&self, name: impl Into<String>, size: u64) -> CloneAsCapped<'_> {
+        CloneAsCapped {
+            collection: &self.handle,
+            name: name.into(),
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+        }
     }
+}
 
+impl Handle {
     /// The limits of the collection. Returns `None` if it is not capped, or does not exist.
     pub(crate) fn capped_limits(&self) -> Result<Option<CappedLimits>> {
         let limits = self.read(|_, state| Ok(state.definition().capped.map(|capped| capped.limits)))?;
@@ -75,12 +84,12 @@ impl<T> Collection<T> {
 
 /// The action that [`Collection::convert_to_capped`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is converted by run()"]
-pub struct ConvertToCapped<'a, T> {
-    collection: &'a Collection<T>,
+pub struct ConvertToCapped<'a> {
+    collection: &'a Handle,
     size: i64,
 }
 
-impl<T> ConvertToCapped<'_, T> {
+impl ConvertToCapped<'_> {
     /// The action with a size that a command has, which may be one that no collection can have.
     pub(crate) fn of_size(self, size: i64) -> Self {
         Self { size, ..self }
@@ -118,7 +127,7 @@ impl<T> ConvertToCapped<'_, T> {
             Ok(CappedLimits { size, ..before.ok_or_else(refuse)? })
         };
         collection.change_existing(|state, storage| modify_limits(storage, state, resize))?;
-        collection.drop_indexes().run()?;
+        DropIndex::all(collection).run()?;
         collection.write_existing(Terms { concern: None, operation: &operation }, trim)?;
         Ok(())
     }
@@ -126,13 +135,13 @@ impl<T> ConvertToCapped<'_, T> {
 
 /// The action that [`Collection::clone_as_capped`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is copied by run()"]
-pub struct CloneAsCapped<'a, T> {
-    collection: &'a Collection<T>,
+pub struct CloneAsCapped<'a> {
+    collection: &'a Handle,
     name: String,
     size: i64,
 }
 
-impl<T> CloneAsCapped<'_, T> {
+impl CloneAsCapped<'_> {
     /// The action with a size that a command has, which may be one that no collection can have.
     pub(crate) fn of_size(self, size: i64) -> Self {
         Self { size, ..self }
@@ -158,8 +167,7 @@ impl<T> CloneAsCapped<'_, T> {
         let like = state.definition();
         let documents_max = like.capped.and_then(|capped| capped.limits.documents_max);
         let limits = CappedLimits { size, documents_max };
-        let mut documents: Cursor<bson::RawDocumentBuf> =
-            collection.clone_with_type().find(bson::Document::new()).run()?;
+        let mut documents = open_watched(collection, Document::new(), FindOptions::default())?;
         // After the snapshot of the search, so that what is copied is of one moment.
         let aside = Aside::begin_capped(shared, &target, &like, limits)?;
         aside.fill(&mut documents, &collection.begin(None))

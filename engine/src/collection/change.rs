@@ -4,7 +4,7 @@ use bson::Document;
 use index::collation::Collation;
 use query::operation::OperationContext;
 
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Handle, Terms};
 use crate::error::Result;
 use crate::options::{Hint, WriteConcern};
 use crate::plan::order::{Order, check_hint};
@@ -70,7 +70,7 @@ impl ParsedChange<'_> {
     }
 }
 
-impl<T> Collection<T> {
+impl Handle {
     /// Changes what matches by calling `change_matches`. If it returns `None` and the caller asked for an upsert, a
     /// document is inserted. Returns `None` if nothing was changed or inserted.
     pub(super) fn write_change<R>(

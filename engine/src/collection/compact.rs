@@ -23,6 +23,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn compact(&self) -> Compaction<'_> {
-        Compaction::of_collection(self.shared(), self.caller(), self.valid_namespace().cloned())
+        let handle = &self.handle;
+        Compaction::of_collection(handle.shared(), handle.caller(), handle.valid_namespace().cloned())
     }
 }

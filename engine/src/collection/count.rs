@@ -9,7 +9,7 @@ use query::operation::OperationContext;
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -45,8 +45,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn count_documents(&self, filter: Document) -> CountDocuments<'_, T> {
-        CountDocuments { collection: self, filter, options: CountOptions::default() }
+    pub fn count_documents(&self, filter: Document) -> CountDocuments<'_> {
+        CountDocuments { collection: &self.handle, filter, options: CountOptions::default() }
     }
 
     /// Returns the number of documents, from a counter.
@@ -65,8 +65,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_, T> {
-        EstimatedDocumentCount { collection: self, max_time: None }
+    pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_> {
+        EstimatedDocumentCount { collection: &self.handle, max_time: None }
     }
 }
 
@@ -84,20 +84,20 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the count is done by run()"]
-pub struct CountDocuments<'a, T> {
-    collection: &'a Collection<T>,
+pub struct CountDocuments<'a> {
+    collection: &'a Handle,
     filter: Document,
     options: CountOptions,
 }
 
 /// The action that [`Collection::estimated_document_count`] returns. [`run`](Self::run) executes it.
 #[must_use = "the count is done by run()"]
-pub struct EstimatedDocumentCount<'a, T> {
-    collection: &'a Collection<T>,
+pub struct EstimatedDocumentCount<'a> {
+    collection: &'a Handle,
     max_time: Option<Duration>,
 }
 
-setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
+setters!(CountDocuments<'a>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         "assert_eq!(people.count_documents(doc! {}).collation(Collation::simple()).run()?, 2);",
@@ -122,7 +122,7 @@ setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "
     skip: u64 = ["assert_eq!(people.count_documents(doc! {}).skip(1).run()?, 1);"],
 });
 
-impl<T> CountDocuments<'_, T> {
+impl CountDocuments<'_> {
     /// Counts the documents.
     pub fn run(self) -> Result<u64> {
         let watch = self.collection.watch(Verb::CountDocuments);
@@ -182,7 +182,7 @@ impl<T> CountDocuments<'_, T> {
     }
 }
 
-impl<T> EstimatedDocumentCount<'_, T> {
+impl EstimatedDocumentCount<'_> {
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Only a count of all documents, as after
     /// a crash, takes any time.
     ///
@@ -233,7 +233,7 @@ impl<T> EstimatedDocumentCount<'_, T> {
     }
 }
 
-impl<T> Collection<T> {
+impl Handle {
     /// Returns the counter's number of documents, or `None` if the collection does not exist.
     ///
     /// If the counter does not know it, the documents are counted. Writes go on meanwhile, and the counter adds what they
@@ -340,9 +340,9 @@ mod tests {
     fn an_insert_returns_while_all_documents_are_counted() {
         let folder = tempfile::tempdir().expect("a folder");
         let (_client, things) = uncounted(&folder);
-        let shared = things.shared();
+        let shared = things.handle.shared();
         let database = shared.store.enter().expect("open");
-        let state = things.find_state().expect("a name").expect("there");
+        let state = things.handle.find_state().expect("a name").expect("there");
         assert_eq!(state.count.known(), None);
         // As `known_count` does it, with a write in the middle.
         let counting = state.count.begin_counting(Duration::ZERO).expect("no other count runs");
@@ -368,7 +368,7 @@ mod tests {
         // Its own count ends as well, and leaves the number unknown.
         let code = |outcome: Result<u64>| outcome.expect_err("the limit is over").code();
         assert_eq!(code(things.estimated_document_count().max_time(limit).run()), Some(50));
-        let state = things.find_state().expect("a name").expect("there");
+        let state = things.handle.find_state().expect("a name").expect("there");
         assert_eq!(state.count.known(), None);
         let counting = state.count.begin_counting(Duration::ZERO).expect("no other count runs");
         assert_eq!(code(things.estimated_document_count().max_time(limit).run()), Some(50));

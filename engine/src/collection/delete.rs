@@ -6,7 +6,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Collection, Handle, Terms};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
@@ -33,7 +33,7 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn delete_one(&self, filter: Document) -> Delete<'_, T> {
+    pub fn delete_one(&self, filter: Document) -> Delete<'_> {
         self.delete(filter, Extent::One)
     }
 
@@ -53,12 +53,12 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn delete_many(&self, filter: Document) -> Delete<'_, T> {
+    pub fn delete_many(&self, filter: Document) -> Delete<'_> {
         self.delete(filter, Extent::Many)
     }
 
-    fn delete(&self, filter: Document, extent: Extent) -> Delete<'_, T> {
-        Delete { collection: self, filter, extent, options: DeleteOptions::default(), now: None }
+    fn delete(&self, filter: Document, extent: Extent) -> Delete<'_> {
+        Delete { collection: &self.handle, filter, extent, options: DeleteOptions::default(), now: None }
     }
 }
 
@@ -79,8 +79,8 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the delete is done by run()"]
-pub struct Delete<'a, T> {
-    collection: &'a Collection<T>,
+pub struct Delete<'a> {
+    collection: &'a Handle,
     filter: Document,
     extent: Extent,
     options: DeleteOptions,
@@ -94,7 +94,7 @@ enum Extent {
     Many,
 }
 
-setters!(Delete<'a, T>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
+setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
@@ -130,7 +130,7 @@ setters!(Delete<'a, T>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada"
     ],
 });
 
-impl<T> Delete<'_, T> {
+impl Delete<'_> {
     /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);

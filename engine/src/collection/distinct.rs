@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawDocument};
 use index::path::FieldPath;
 use query::distinct::Distinct as Values;
 
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -35,9 +35,9 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn distinct(&self, field_name: impl AsRef<str>, filter: Document) -> Distinct<'_, T> {
+    pub fn distinct(&self, field_name: impl AsRef<str>, filter: Document) -> Distinct<'_> {
         let field = field_name.as_ref().to_owned();
-        Distinct { collection: self, field, filter, options: DistinctOptions::default() }
+        Distinct { collection: &self.handle, field, filter, options: DistinctOptions::default() }
     }
 }
 
@@ -57,14 +57,14 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the values are read by run()"]
-pub struct Distinct<'a, T> {
-    collection: &'a Collection<T>,
+pub struct Distinct<'a> {
+    collection: &'a Handle,
     field: String,
     filter: Document,
     options: DistinctOptions,
 }
 
-setters!(Distinct<'a, T>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
+setters!(Distinct<'a>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
     /// The rules by which strings are compared. By default their bytes are compared.
     collation: Collation = [
         r#"let names = people.distinct("name", doc! {}).collation(Collation::simple()).run()?;"#,
@@ -88,7 +88,7 @@ setters!(Distinct<'a, T>, DistinctOptions, r#"people.distinct("name", doc! {})"#
     ],
 });
 
-impl<T> Distinct<'_, T> {
+impl Distinct<'_> {
     /// Reads the values.
     pub fn run(self) -> Result<Vec<Bson>> {
         let watch = self.collection.watch(Verb::Distinct);

@@ -1,6 +1,6 @@
 //! `drop`.
 
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -25,18 +25,18 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn drop(&self) -> DropCollection<'_, T> {
-        DropCollection { collection: self }
+    pub fn drop(&self) -> DropCollection<'_> {
+        DropCollection { collection: &self.handle }
     }
 }
 
 /// The action that [`Collection::drop`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is dropped by run()"]
-pub struct DropCollection<'a, T> {
-    collection: &'a Collection<T>,
+pub struct DropCollection<'a> {
+    collection: &'a Handle,
 }
 
-impl<T> DropCollection<'_, T> {
+impl DropCollection<'_> {
     /// Drops the collection.
     pub fn run(self) -> Result<()> {
         let watch = self.collection.watch(Verb::Drop);

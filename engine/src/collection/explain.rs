@@ -4,7 +4,7 @@
 use bson::{Document, RawDocument, doc};
 
 use crate::collection::change::ChangeOptions;
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Handle, Terms};
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::Search;
@@ -61,7 +61,7 @@ impl<'a> ExplainedWrite<'a> {
     }
 }
 
-impl<T> Collection<T> {
+impl Handle {
     /// Explains a read.
     pub(super) fn explain_search(
         &self,

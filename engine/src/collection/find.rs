@@ -1,5 +1,6 @@
 //! `find` and `find_one`.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
@@ -9,10 +10,10 @@ use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
 use crate::codes::refused;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
-use crate::cursor::Cursor;
-use crate::document::decode::decode_owned;
+use crate::cursor::{Cursor, RawCursor};
+use crate::document::decode::{decode, decode_owned};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView};
@@ -57,7 +58,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn find(&self, filter: Document) -> Find<'_, T> {
-        Find { collection: self, filter, options: FindOptions::default() }
+        Find { collection: &self.handle, filter, options: FindOptions::default(), row: PhantomData }
     }
 
     /// Finds one document that matches the filter: the first in the sort order, or any if there is no sort.
@@ -76,7 +77,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
-        FindOne { collection: self, filter, options: FindOptions::default() }
+        FindOne { collection: &self.handle, filter, options: FindOptions::default(), row: PhantomData }
     }
 }
 
@@ -97,9 +98,10 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the search is done by run()"]
 pub struct Find<'a, T> {
-    collection: &'a Collection<T>,
+    collection: &'a Handle,
     filter: Document,
     options: FindOptions,
+    row: PhantomData<fn() -> T>,
 }
 
 /// The action that [`Collection::find_one`] returns. [`run`](Self::run) executes it.
@@ -118,9 +120,10 @@ pub struct Find<'a, T> {
 /// ```
 #[must_use = "the search is done by run()"]
 pub struct FindOne<'a, T> {
-    collection: &'a Collection<T>,
+    collection: &'a Handle,
     filter: Document,
     options: FindOptions,
+    row: PhantomData<fn() -> T>,
 }
 
 setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
@@ -309,17 +312,12 @@ impl<T> Find<'_, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<Cursor<T>> {
-        let watch = self.collection.watch(Verb::Find);
-        match open(self.collection, &self.filter, &self.options, limit(&self.options)) {
-            // The call is counted with its cursor.
-            Ok(cursor) => {
-                let (filter, sort) = (Some(self.filter), self.options.sort);
-                Ok(cursor.watched(watch, CursorRequest { filter, sort, pipeline: None }))
-            }
-            refused => watch.end(refused, || Requested::search(&self.filter, self.options.sort.as_ref())),
-        }
+        open_watched(self.collection, self.filter, self.options).map(Cursor::of)
     }
+}
 
+// Commands explain, and read raw documents alone.
+impl Find<'_, RawDocumentBuf> {
     /// The pipeline that finds the same on a view.
     pub(crate) fn as_pipeline(&self) -> Result<AsPipeline> {
         AsPipeline::of_find(&self.filter, &self.options, limit(&self.options))
@@ -341,37 +339,59 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
 
     #[inline]
     fn find(&self) -> Result<Option<T>> {
-        // A filter that is just an `_id`, or a field with a unique index, needs neither a parsed filter nor a plan nor a
-        // snapshot.
-        if is_plain(&self.options)
-            && let Some((field, value)) = only_equality(&self.filter)
-        {
-            let found = if field == ID_FIELD {
-                // Without a collection it may be a view, which is for the search to say.
-                self.collection.look_up(value)?.map_or(FoundByIndex::Unknown, FoundByIndex::Record)
-            } else {
-                self.collection.look_up_by_index(field, value)?
-            };
-            // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
-            match found {
-                FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
-                    notes::returned(1, bytes.len() as u64);
-                    return deserialize(&key, bytes).map(Some);
-                }
-                FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => {
-                    return Ok(None);
-                }
-                FoundByIndex::Unknown => {}
-            }
+        let (collection, filter, options) = (self.collection, &self.filter, &self.options);
+        // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
+        match look_up(collection, filter, options)? {
+            LookedUp::Document(document) => return decode_owned(document).map(Some),
+            LookedUp::Nothing => return Ok(None),
+            LookedUp::Unknown => {}
         }
         // The limit is 1 whatever the options say. It also lets a sort keep a single document.
-        let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;
-        let found = cursor.next().transpose()?;
-        // This cursor is measured as a part of the call.
-        if found.is_some() {
-            notes::returned(1, cursor.current().as_bytes().len() as u64);
+        let mut cursor = open(collection, filter, options, Some(1))?;
+        if !cursor.advance()? {
+            return Ok(None);
         }
-        Ok(found)
+        // This cursor is measured as a part of the call.
+        notes::returned(1, cursor.current().as_bytes().len() as u64);
+        decode(cursor.current()).map(Some)
+    }
+}
+
+/// What was found without a search.
+enum LookedUp {
+    Document(RawDocumentBuf),
+    Nothing,
+    /// Only a search can tell.
+    Unknown,
+}
+
+/// Looks a document up for `find_one`, if its filter is just an `_id`, or a field with a unique index: such a one needs neither a
+/// parsed filter nor a plan nor a snapshot.
+fn look_up(collection: &Handle, filter: &Document, options: &FindOptions) -> Result<LookedUp> {
+    if !is_plain(options) {
+        return Ok(LookedUp::Unknown);
+    }
+    let Some((field, value)) = only_equality(filter) else { return Ok(LookedUp::Unknown) };
+    let found = if field == ID_FIELD {
+        // Without a collection it may be a view, which is for the search to say.
+        collection.look_up(value)?.map_or(FoundByIndex::Unknown, FoundByIndex::Record)
+    } else {
+        collection.look_up_by_index(field, value)?
+    };
+    match found {
+        FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
+            notes::returned(1, bytes.len() as u64);
+            // An insert validates what it stores. So bytes that are no document are damage, not the caller's mistake.
+            let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
+                let message = format!("the record is not a document: {error}");
+                Error::corruption(Family::Records.name(), &key, message)
+            })?;
+            Ok(LookedUp::Document(document))
+        }
+        FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => {
+            Ok(LookedUp::Nothing)
+        }
+        FoundByIndex::Unknown => Ok(LookedUp::Unknown),
     }
 }
 
@@ -409,8 +429,8 @@ fn limit(options: &FindOptions) -> Option<u64> {
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
-fn search<T>(
-    collection: &Collection<T>,
+fn search(
+    collection: &Handle,
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
@@ -457,12 +477,25 @@ fn search<T>(
     })
 }
 
-fn open<T>(
-    collection: &Collection<T>,
+/// Opens a cursor that is measured, as `find` does.
+pub(super) fn open_watched(collection: &Handle, filter: Document, options: FindOptions) -> Result<RawCursor> {
+    let watch = collection.watch(Verb::Find);
+    match open(collection, &filter, &options, limit(&options)) {
+        // The call is counted with its cursor.
+        Ok(cursor) => {
+            let (filter, sort) = (Some(filter), options.sort);
+            Ok(cursor.watched(watch, CursorRequest { filter, sort, pipeline: None }))
+        }
+        refused => watch.end(refused, || Requested::search(&filter, options.sort.as_ref())),
+    }
+}
+
+fn open(
+    collection: &Handle,
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
-) -> Result<Cursor<T>> {
+) -> Result<RawCursor> {
     // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
     let search = search(collection, filter, options, limit)?;
     if is_tailable(options) {
@@ -472,13 +505,13 @@ fn open<T>(
     let opened = collection.search(&selector, |view| {
         // The view's own indexes: the plan can use these and no others.
         check_hint(options.hint.as_ref(), view.indexes())?;
-        Rows::open(view, search).map(Cursor::new)
+        Rows::open(view, search).map(RawCursor::new)
     })?;
     match opened {
         Some(cursor) => Ok(cursor),
         None if collection.is_view()? => AsPipeline::of_find(filter, options, limit)?.open(collection),
         // As in MongoDB, a collection that does not exist is an empty one.
-        None => Ok(Cursor::empty()),
+        None => Ok(RawCursor::empty()),
     }
 }
 
@@ -487,7 +520,7 @@ fn is_tailable(options: &FindOptions) -> bool {
 }
 
 /// Opens a cursor that goes on after the last document.
-fn open_tailable<T>(collection: &Collection<T>, options: &FindOptions, search: Search) -> Result<Cursor<T>> {
+fn open_tailable(collection: &Handle, options: &FindOptions, search: Search) -> Result<RawCursor> {
     // Before the store is entered, as for every search.
     tail::check(&search, options)?;
     let await_time = match options.cursor_type {
@@ -501,14 +534,14 @@ fn open_tailable<T>(collection: &Collection<T>, options: &FindOptions, search: S
         taken.map(|(state, view)| Tail::open(engine, &state, view, search, await_time)).transpose()?
     };
     match opened {
-        Some(Some(tail)) => Ok(Cursor::tailing(tail)),
+        Some(Some(tail)) => Ok(RawCursor::tailing(tail)),
         None if collection.is_view()? => {
             let namespace = collection.valid_namespace()?;
             let message = format!("a view has no documents of its own, so it cannot be tailed: {namespace}");
             Err(refused(Code::INVALID_PIPELINE_OPERATOR, message).in_namespace(namespace))
         }
         // As in MongoDB, a cursor that finds nothing to follow is at its end.
-        Some(None) | None => Ok(Cursor::empty()),
+        Some(None) | None => Ok(RawCursor::empty()),
     }
 }
 
@@ -521,12 +554,4 @@ pub(super) fn parse_projection(
     let raw = RawDocumentBuf::try_from(projection)?;
     // A positional `$` needs the filter, and computed fields need the variables and the clock of the search.
     Ok(Some(Projection::parse(&raw, selector.filter(), selector.variables())?))
-}
-
-fn deserialize<T: DeserializeOwned + 'static>(key: &[u8], bytes: Vec<u8>) -> Result<T> {
-    // An insert validates what it stores. So bytes that are no document are damage, not the caller's mistake.
-    let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
-        Error::corruption(Family::Records.name(), key, format!("the record is not a document: {error}"))
-    })?;
-    decode_owned(document)
 }

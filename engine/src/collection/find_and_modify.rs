@@ -2,20 +2,19 @@
 //! step.
 
 use std::borrow::Borrow;
-use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use query::code::Code;
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::projection::Projection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codes::refused;
-use crate::collection::change::{ChangeOptions, ChangeRequest};
+use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::modify::{Modified, ModifyOptions, ModifyRequest, projected, under_projection};
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
@@ -31,9 +30,6 @@ use crate::results::number;
 use crate::write::change::Change;
 use crate::write::delete;
 use crate::write::find::DocumentSearch;
-use crate::write::update::{self, Image, Shown};
-use crate::write::upsert::Upserted;
-use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
     /// Changes one document that matches the filter and returns it. The state before the change is returned, or with
@@ -68,7 +64,13 @@ impl<T> Collection<T> {
         update: impl Into<UpdateModifications>,
     ) -> FindOneAndUpdate<'_, T> {
         let options = FindOneAndUpdateOptions::default();
-        FindOneAndUpdate { collection: self, filter, update: update.into(), options }
+        FindOneAndUpdate {
+            collection: &self.handle,
+            filter,
+            update: update.into(),
+            options,
+            row: PhantomData,
+        }
     }
 
     /// Replaces one document that matches the filter and returns it. The state before the replacement is returned, or with
@@ -92,9 +94,14 @@ impl<T> Collection<T> {
         &self,
         filter: Document,
         replacement: D,
-    ) -> FindOneAndReplace<'_, T, D> {
+    ) -> FindOneAndReplace<'_, T>
+    where
+        T: Serialize,
+    {
+        // Serialized here, so that what replaces need not know its type. `run` reports the error.
+        let replacement = bson::serialize_to_vec(replacement.borrow()).map_err(Error::from);
         let options = FindOneAndReplaceOptions::default();
-        FindOneAndReplace { collection: self, filter, replacement, options }
+        FindOneAndReplace { collection: &self.handle, filter, replacement, options, row: PhantomData }
     }
 
     /// Removes one document that matches the filter and returns it. Of many threads that take documents in this way, no two
@@ -113,7 +120,8 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
-        FindOneAndDelete { collection: self, filter, options: FindOneAndDeleteOptions::default() }
+        let options = FindOneAndDeleteOptions::default();
+        FindOneAndDelete { collection: &self.handle, filter, options, row: PhantomData }
     }
 }
 
@@ -133,10 +141,11 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the update is done by run()"]
 pub struct FindOneAndUpdate<'a, T> {
-    collection: &'a Collection<T>,
+    collection: &'a Handle,
     filter: Document,
     update: UpdateModifications,
     options: FindOneAndUpdateOptions,
+    row: PhantomData<fn() -> T>,
 }
 
 /// The action that [`Collection::find_one_and_replace`] returns. [`run`](Self::run) executes it.
@@ -154,11 +163,12 @@ pub struct FindOneAndUpdate<'a, T> {
 /// # }
 /// ```
 #[must_use = "the replacement is done by run()"]
-pub struct FindOneAndReplace<'a, T, D> {
-    collection: &'a Collection<T>,
+pub struct FindOneAndReplace<'a, T> {
+    collection: &'a Handle,
     filter: Document,
-    replacement: D,
+    replacement: Result<Vec<u8>>,
     options: FindOneAndReplaceOptions,
+    row: PhantomData<fn() -> T>,
 }
 
 /// The action that [`Collection::find_one_and_delete`] returns. [`run`](Self::run) executes it.
@@ -177,9 +187,10 @@ pub struct FindOneAndReplace<'a, T, D> {
 /// ```
 #[must_use = "the delete is done by run()"]
 pub struct FindOneAndDelete<'a, T> {
-    collection: &'a Collection<T>,
+    collection: &'a Handle,
     filter: Document,
     options: FindOneAndDeleteOptions,
+    row: PhantomData<fn() -> T>,
 }
 
 setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
@@ -262,7 +273,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
     ],
 });
 
-setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
+setters!(FindOneAndReplace<'a, T>, FindOneAndReplaceOptions, r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
     /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
@@ -376,18 +387,24 @@ setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_an
     ],
 });
 
-impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
+impl<'a, T: DeserializeOwned + 'static> FindOneAndUpdate<'a, T> {
     /// Changes the document. Returns `None` if no document matched, also after an upsert unless the state after the change
     /// was asked for.
     pub fn run(self) -> Result<Option<T>> {
-        let found = self.modify()?;
+        let found = self.raw().modify()?;
         // Decoded after the store was left, because decoding runs code of the caller. The change is committed
         // by then: a document that is no `T` is an error of the call, and is changed all the same.
         found.document.map(decode_owned).transpose()
     }
+
+    /// The action that returns the bytes. Only to decode them `T` is needed, so the rest is compiled once.
+    fn raw(self) -> FindOneAndUpdate<'a, RawDocumentBuf> {
+        let Self { collection, filter, update, options, row: _ } = self;
+        FindOneAndUpdate { collection, filter, update, options, row: PhantomData }
+    }
 }
 
-impl<T> FindOneAndUpdate<'_, T> {
+impl FindOneAndUpdate<'_, RawDocumentBuf> {
     /// Changes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndUpdate);
@@ -422,16 +439,22 @@ impl<T> FindOneAndUpdate<'_, T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
+impl<'a, T: DeserializeOwned + 'static> FindOneAndReplace<'a, T> {
     /// Replaces the document. Returns `None` if no document matched, also after an upsert unless the state after the
     /// replacement was asked for.
     pub fn run(self) -> Result<Option<T>> {
-        let found = self.modify()?;
+        let found = self.raw().modify()?;
         found.document.map(decode_owned).transpose()
+    }
+
+    /// The action that returns the bytes. Only to decode them `T` is needed, so the rest is compiled once.
+    fn raw(self) -> FindOneAndReplace<'a, RawDocumentBuf> {
+        let Self { collection, filter, replacement, options, row: _ } = self;
+        FindOneAndReplace { collection, filter, replacement, options, row: PhantomData }
     }
 }
 
-impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
+impl FindOneAndReplace<'_, RawDocumentBuf> {
     /// Replaces the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndReplace);
@@ -441,9 +464,7 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
     }
 
     fn find_and_modify(&self) -> Result<Modified> {
-        // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
-        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let change = Change::of_replacement(&bytes)?;
+        let change = Change::of_replacement(self.replacement.as_ref().map_err(Clone::clone)?)?;
         let selector = self.parse_filter()?;
         let options = ModifyOptions::of_replacement(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
@@ -453,8 +474,7 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         // The replacement is checked here as well: an explanation refuses what the write would refuse.
-        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let change = Change::of_replacement(&bytes)?;
+        let change = Change::of_replacement(self.replacement.as_ref().map_err(Clone::clone)?)?;
         let selector = self.parse_filter()?;
         let options = ModifyOptions::of_replacement(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
@@ -468,16 +488,22 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
     }
 }
 
-impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
+impl<'a, T: DeserializeOwned + 'static> FindOneAndDelete<'a, T> {
     /// Removes the document. Returns `None` if no document matched.
     pub fn run(self) -> Result<Option<T>> {
-        let found = self.modify()?;
+        let found = self.raw().modify()?;
         // The document is removed by now. One that is no `T` makes the call fail, and does not come back.
         found.document.map(decode_owned).transpose()
     }
+
+    /// The action that returns the bytes. Only to decode them `T` is needed, so the rest is compiled once.
+    fn raw(self) -> FindOneAndDelete<'a, RawDocumentBuf> {
+        let Self { collection, filter, options, row: _ } = self;
+        FindOneAndDelete { collection, filter, options, row: PhantomData }
+    }
 }
 
-impl<T> FindOneAndDelete<'_, T> {
+impl FindOneAndDelete<'_, RawDocumentBuf> {
     /// Removes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndDelete);
@@ -536,157 +562,4 @@ struct ParsedDelete {
     selector: Selector,
     order: Order,
     projection: Option<Projection>,
-}
-
-/// What a find-and-modify did.
-pub(crate) struct Modified {
-    /// A document matched.
-    pub(crate) is_found: bool,
-    /// The state of the document that was asked for, projected.
-    pub(crate) document: Option<RawDocumentBuf>,
-    /// The `_id` of the document that was inserted.
-    pub(crate) upserted_id: Option<Bson>,
-}
-
-/// A find-and-modify whose filter and change are parsed.
-struct ModifyRequest<'a> {
-    filter: &'a Document,
-    selector: &'a Selector,
-    change: &'a Change<'a>,
-    options: ModifyOptions<'a>,
-}
-
-/// The options that updates and replacements have in common.
-struct ModifyOptions<'a> {
-    upsert: Option<bool>,
-    projection: Option<&'a Document>,
-    image: Image,
-    sort: Option<&'a Document>,
-    hint: Option<&'a Hint>,
-    write_concern: Option<&'a WriteConcern>,
-    bypass: Option<bool>,
-}
-
-impl<'a> ModifyOptions<'a> {
-    fn change_options(&self) -> ChangeOptions<'a> {
-        let Self { upsert, hint, write_concern: concern, bypass, .. } = *self;
-        ChangeOptions { upsert, hint, concern, bypass, preview: None }
-    }
-
-    /// Parses the projection. A positional one cannot be applied to the changed document: the array element that matched
-    /// the filter may be gone.
-    fn projection(&self, selector: &Selector) -> Result<Option<Projection>> {
-        let projection = parse_projection(self.projection, selector)?;
-        // As in MongoDB: `$` is an element that matched in the old document, and the new one may not have it.
-        if self.image == Image::After && projection.as_ref().is_some_and(Projection::is_positional) {
-            return Err(refused(
-                Code::BAD_VALUE,
-                "cannot use a positional projection and return the new document",
-            ));
-        }
-        Ok(projection)
-    }
-
-    fn of_update(options: &'a FindOneAndUpdateOptions) -> Self {
-        Self {
-            upsert: options.upsert,
-            projection: options.projection.as_ref(),
-            image: image(options.return_document),
-            sort: options.sort.as_ref(),
-            hint: options.hint.as_ref(),
-            write_concern: options.write_concern.as_ref(),
-            bypass: options.bypass_document_validation,
-        }
-    }
-
-    fn of_replacement(options: &'a FindOneAndReplaceOptions) -> Self {
-        Self {
-            upsert: options.upsert,
-            projection: options.projection.as_ref(),
-            image: image(options.return_document),
-            sort: options.sort.as_ref(),
-            hint: options.hint.as_ref(),
-            write_concern: options.write_concern.as_ref(),
-            bypass: options.bypass_document_validation,
-        }
-    }
-}
-
-impl<T> Collection<T> {
-    fn find_and_change(&self, request: &ModifyRequest<'_>) -> Result<Modified> {
-        let ModifyRequest { filter, selector, change, options } = request;
-        let projection = options.projection(selector)?;
-        let order = Order::collated(options.sort, options.hint, selector.variables().collation())?;
-        let search = DocumentSearch { selector, order: &order };
-        // The projection runs before the commit: if it fails, nothing is written.
-        let show = |bytes: &[u8]| projected(bytes, projection.as_ref(), selector);
-        let shown = Shown { image: options.image, show: &show };
-        // An upserted document is returned as it will be stored, with its generated values. Only the insert knows these.
-        let upserted = RefCell::new(None);
-        let preview = |bytes: &[u8]| {
-            *upserted.borrow_mut() = Some(show(bytes)?);
-            Ok(())
-        };
-        // Before an upsert there is no document to show, so only `After` needs the bytes of the insert.
-        let preview = (options.image == Image::After).then_some(&preview as Preview<'_>);
-        let request = ChangeRequest {
-            filter,
-            change,
-            options: ChangeOptions { preview, ..options.change_options() },
-            operation: search.operation(),
-            collation: selector.variables().collation(),
-        };
-        let done = self
-            .write_change(request, |target: Target<'_>| update::update_one(target, search, change, shown))?;
-        // MongoDB's `updatedExisting` is false for an upsert, even if it returns a document.
-        let is_found = matches!(done, Some(Upserted::Changed(_)));
-        let (document, upserted_id) = match done {
-            None => (None, None),
-            Some(Upserted::Changed(matched)) => (matched.shown, None),
-            // With `Before` the cell is empty, which is right: there was no document.
-            Some(Upserted::Inserted(inserted)) => (upserted.take(), Some(inserted.id)),
-        };
-        Ok(Modified { is_found, document, upserted_id })
-    }
-
-    fn explain_find_and_change(&self, request: &ModifyRequest<'_>, depth: Depth) -> Result<Explained> {
-        let ModifyRequest { filter, selector, change, options } = request;
-        let projection = options.projection(selector)?;
-        let order = Order::collated(options.sort, options.hint, selector.variables().collation())?;
-        let search = DocumentSearch { selector, order: &order };
-        // One document at most is changed, so the search may end at its first match.
-        let write = ExplainedWrite { filter, search, options: options.change_options(), limit: Some(1) };
-        let (explained, effect) = self.explain_change(write, change, depth)?;
-        // The rows are the documents that the caller would get: an upsert returns one only after the change.
-        let inserted = if options.image == Image::After { effect.upserted } else { 0 };
-        let explained = explained.under("UPDATE", effect.matched + inserted, effect.to_document());
-        Ok(under_projection(explained, projection.as_ref()))
-    }
-}
-
-/// Adds the stage of the projection, if there is one.
-fn under_projection(explained: Explained, projection: Option<&Projection>) -> Explained {
-    // An empty projection returns whole documents, so it is no stage of the plan.
-    if projection.is_none_or(Projection::is_empty) {
-        return explained;
-    }
-    let rows = explained.rows();
-    explained.under("PROJECTION_DEFAULT", rows, doc! {})
-}
-
-fn image(return_document: Option<ReturnDocument>) -> Image {
-    match return_document {
-        // The default of MongoDB's option `new` is false.
-        None | Some(ReturnDocument::Before) => Image::Before,
-        Some(ReturnDocument::After) => Image::After,
-    }
-}
-
-/// The document that the caller gets.
-fn projected(bytes: &[u8], projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
-    match projection {
-        Some(projection) => Ok(projection.apply(RawDocument::from_bytes(bytes)?, selector.variables())?),
-        // A copy: the bytes are the storage's, and are lent only until the write ends.
-        None => Ok(RawDocumentBuf::from_bytes(bytes.to_vec())?),
-    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use index::collation::{Collation as Rules, has_text};
 use query::operation::{CancellationToken, OperationContext};
 
-use bson::{RawBsonRef, RawDocumentBuf};
+use bson::RawBsonRef;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::views::ViewSet;
@@ -65,15 +65,17 @@ use crate::write::validation::Checks;
 /// # }
 /// ```
 pub struct Collection<T> {
-    pub(super) handle: Arc<Handle>,
+    /// What reaches the store. `T` is only what documents are turned into and made from.
+    pub(crate) handle: Arc<Handle>,
     // A function type, so that the handle is `Send` and `Sync` whatever `T` is.
     row: PhantomData<fn() -> T>,
 }
 
-/// What the clones of a handle share.
-pub(super) struct Handle {
-    pub(super) shared: Arc<Shared>,
-    pub(super) caller: Caller,
+/// A collection without the type of its documents. The clones of a [`Collection`] share it, and the actions borrow it: so the verbs
+/// are compiled once, and not again in each program for each type.
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+    caller: Caller,
     /// The checked name, or the error that every verb returns because the name is not allowed.
     namespace: std::result::Result<Namespace, Error>,
     /// The name as the caller gave it, for messages.
@@ -109,29 +111,14 @@ pub(super) struct Terms<'a> {
 
 impl<T> Collection<T> {
     pub(crate) fn new(shared: Arc<Shared>, caller: Caller, db: &str, coll: &str) -> Self {
-        let handle = Handle {
-            shared,
-            caller,
-            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
-            namespace: Namespace::parse(db, coll),
-            given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
-            resolved: OnceLock::new(),
-            is_by_bytes: false,
-        };
-        Self { handle: Arc::new(handle), row: PhantomData }
+        Self::of(Handle::new(shared, caller, db, coll))
     }
 
     pub(crate) fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
-        let given = system.namespace();
-        let handle = Handle {
-            shared,
-            caller: Caller::default(),
-            // Not parsed: `Namespace::parse` refuses system collections, so that no other handle reaches them.
-            namespace: Ok(given.clone()),
-            given: Arc::new(given),
-            resolved: OnceLock::new(),
-            is_by_bytes: false,
-        };
+        Self::of(Handle::of_system(shared, system))
+    }
+
+    fn of(handle: Handle) -> Self {
         Self { handle: Arc::new(handle), row: PhantomData }
     }
 
@@ -210,74 +197,110 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
-        self.for_caller(self.handle.caller.with_cancellation(token))
-    }
-
-    /// A handle to another collection of the same database, for the same caller.
-    pub(super) fn beside(&self, name: &str) -> Collection<RawDocumentBuf> {
-        let Handle { shared, caller, given, .. } = &*self.handle;
-        Collection::new(Arc::clone(shared), caller.clone(), &given.db, name)
-    }
-
-    fn for_caller(&self, caller: Caller) -> Self {
+        let caller = self.handle.caller.with_cancellation(token);
         // What is resolved already is handed on, so that the new handle needs no look-up.
-        Self { handle: Arc::new(Handle { caller, ..self.handle.again() }), row: PhantomData }
+        Self::of(Handle { caller, ..self.handle.again() })
     }
 
     /// The same handle, whose operations compare texts by their bytes unless they say otherwise, whatever the collection does.
     pub(crate) fn by_bytes(&self) -> Self {
-        Self { handle: Arc::new(Handle { is_by_bytes: true, ..self.handle.again() }), row: PhantomData }
+        Self::of(Handle { is_by_bytes: true, ..self.handle.again() })
+    }
+}
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Shared>, caller: Caller, db: &str, coll: &str) -> Self {
+        Self {
+            shared,
+            caller,
+            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
+            namespace: Namespace::parse(db, coll),
+            given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
+            resolved: OnceLock::new(),
+            is_by_bytes: false,
+        }
+    }
+
+    fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
+        let given = system.namespace();
+        Self {
+            shared,
+            caller: Caller::default(),
+            // Not parsed: `Namespace::parse` refuses system collections, so that no other handle reaches them.
+            namespace: Ok(given.clone()),
+            given: Arc::new(given),
+            resolved: OnceLock::new(),
+            is_by_bytes: false,
+        }
+    }
+
+    /// The same handle anew. What is resolved already is handed on, so that it needs no look-up.
+    fn again(&self) -> Self {
+        let Self { shared, caller, namespace, given, resolved, is_by_bytes } = self;
+        Self {
+            shared: Arc::clone(shared),
+            caller: caller.clone(),
+            namespace: namespace.clone(),
+            given: Arc::clone(given),
+            resolved: resolved.clone(),
+            is_by_bytes: *is_by_bytes,
+        }
+    }
+
+    /// A handle to another collection of the same database, for the same caller.
+    pub(super) fn beside(&self, name: &str) -> Self {
+        Self::new(Arc::clone(&self.shared), self.caller.clone(), &self.given.db, name)
     }
 
     /// What all handles of the client share.
     pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.handle.shared
+        &self.shared
     }
 
     /// Whose calls the handle makes.
     pub(super) fn caller(&self) -> &Caller {
-        &self.handle.caller
+        &self.caller
     }
 
     /// Begins to measure a call of a verb.
     #[inline]
     pub(super) fn watch(&self, verb: Verb) -> Watch<'_> {
-        Watch::start(&self.handle.shared.recorder, &self.handle.given, verb)
+        Watch::start(&self.shared.recorder, &self.given, verb)
     }
 
     /// What calls are measured by, and the name that they are logged with.
     pub(super) fn measured(&self) -> (Arc<Recorder>, Arc<Namespace>) {
-        (Arc::clone(&self.handle.shared.recorder), Arc::clone(&self.handle.given))
+        (Arc::clone(&self.shared.recorder), Arc::clone(&self.given))
     }
 
     /// Starts an operation of this handle. Its time counts from now.
     pub(super) fn begin(&self, max_time: Option<Duration>) -> OperationContext {
-        self.shared().operation(&self.handle.caller, max_time)
+        self.shared.operation(&self.caller, max_time)
     }
 
     /// Starts an operation that evaluates no expressions, such as an insert.
     pub(super) fn begin_plain(&self, max_time: Option<Duration>) -> OperationContext {
-        self.shared().plain_operation(&self.handle.caller, max_time)
+        self.shared.plain_operation(&self.caller, max_time)
     }
 
     /// Returns the checked name, or the error that says why it is not allowed.
     pub(super) fn valid_namespace(&self) -> Result<&Namespace> {
-        self.handle.namespace.as_ref().map_err(Clone::clone)
+        self.namespace.as_ref().map_err(Clone::clone)
     }
 
     /// Resolves the collection. Returns `None` if it does not exist.
     #[inline]
     pub(super) fn find_state(&self) -> Result<Option<Cow<'_, Arc<CollectionState>>>> {
-        if let Some(state) = self.handle.resolved.get()
+        if let Some(state) = self.resolved.get()
             && !state.is_retired()
         {
             // Borrowed, because a clone would make all threads of this handle write to one reference count.
             return Ok(Some(Cow::Borrowed(state)));
         }
-        let found = self.shared().catalog.find(self.valid_namespace()?);
+        let found = self.shared.catalog.find(self.valid_namespace()?);
         if let Some(state) = &found {
             // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
-            let _ = self.handle.resolved.set(Arc::clone(state));
+            let _ = self.resolved.set(Arc::clone(state));
         }
         Ok(found.map(Cow::Owned))
     }
@@ -286,16 +309,16 @@ impl<T> Collection<T> {
     #[inline]
     pub(super) fn views(&self) -> Result<Option<ViewSet>> {
         // Nearly always a collection, and then its state is known already.
-        if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) {
+        if self.resolved.get().is_some_and(|state| !state.is_retired()) {
             return Ok(None);
         }
         // Before the catalog is asked: a forked child would wait for its lock for ever.
-        let _in_use = self.shared().store.enter()?;
+        let _in_use = self.shared.store.enter()?;
         if self.find_state()?.is_some() {
             return Ok(None);
         }
         let Namespace { db, coll } = self.valid_namespace()?;
-        let views = self.shared().catalog.views_among(db, [coll.as_str()]);
+        let views = self.shared.catalog.views_among(db, [coll.as_str()]);
         Ok((!views.is_empty()).then_some(views))
     }
 
@@ -306,8 +329,8 @@ impl<T> Collection<T> {
             return Collation::rules(given);
         }
         // Nearly always a collection that is known already.
-        match self.handle.resolved.get().filter(|state| !state.is_retired()) {
-            Some(state) if !self.handle.is_by_bytes => Ok(state.collation.clone().as_default()),
+        match self.resolved.get().filter(|state| !state.is_retired()) {
+            Some(state) if !self.is_by_bytes => Ok(state.collation.clone().as_default()),
             Some(_) => Ok(Rules::simple()),
             None => self.default_rules(),
         }
@@ -318,15 +341,15 @@ impl<T> Collection<T> {
         // Before the catalog is asked: a forked child would wait for its lock for ever. The store is not entered: the
         // caller may have entered it, and would wait for itself if it is being closed.
         refuse_child()?;
-        self.shared().store.refuse_closing()?;
+        self.shared.store.refuse_closing()?;
         let state = self.find_state()?;
-        if self.handle.is_by_bytes {
+        if self.is_by_bytes {
             return Ok(Rules::simple());
         }
         if let Some(state) = state {
             return Ok(state.collation.clone().as_default());
         }
-        let view = self.shared().catalog.find_view(self.valid_namespace()?);
+        let view = self.shared.catalog.find_view(self.valid_namespace()?);
         Ok(view.map(|view| view.definition.collation.clone()).unwrap_or_default())
     }
 
@@ -343,11 +366,10 @@ impl<T> Collection<T> {
     pub(super) fn check_before_creation(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
         // First of all, because in a forked child even a look-up could wait for a lock of a thread that is not there.
         refuse_child()?;
-        if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) || self.find_state()?.is_some()
-        {
+        if self.resolved.get().is_some_and(|state| !state.is_retired()) || self.find_state()?.is_some() {
             return Ok(());
         }
-        check().map_err(|error| error.in_namespace(&self.handle.given))
+        check().map_err(|error| error.in_namespace(&self.given))
     }
 
     /// Runs a write on the collection. A collection that does not exist is created first.
@@ -376,7 +398,7 @@ impl<T> Collection<T> {
         terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        let shared = self.shared();
+        let shared = &self.shared;
         // An invalid write concern is the caller's mistake, and is reported whatever the state of the store is.
         let level = shared.commit_level(terms.concern)?;
         // Once before anything is made: a small write may end without another look.
@@ -411,7 +433,7 @@ impl<T> Collection<T> {
                 definition: &definition,
                 indexes: &definition.indexes,
                 fields: &definition.fields,
-                acquirer: self.handle.caller.acquirer.as_deref(),
+                acquirer: self.caller.acquirer.as_deref(),
                 generator: &shared.generator,
                 level,
                 preview: None,
@@ -434,7 +456,7 @@ impl<T> Collection<T> {
         &self,
         change: impl Fn(&CollectionState, Storage<'_>) -> Result<R>,
     ) -> Result<R> {
-        let shared = self.shared();
+        let shared = &self.shared;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.valid_namespace()?;
@@ -456,7 +478,7 @@ impl<T> Collection<T> {
         selector: &Selector,
         operation: impl FnOnce(ReadView) -> Result<R>,
     ) -> Result<Option<R>> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         // A closure, because the view looks up again if a drop or a rename was announced meanwhile.
         let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
         let Some((state, view)) = taken else { return Ok(None) };
@@ -470,10 +492,10 @@ impl<T> Collection<T> {
         others: &Others<'_>,
         operation: impl FnOnce(ReadView) -> Result<R>,
     ) -> Result<(Option<R>, ForeignViews)> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         let db = &self.valid_namespace()?.db;
         let find = || self.find_state();
-        let (first, views) = others.take(&self.shared().catalog, &database, db, &find)?;
+        let (first, views) = others.take(&self.shared.catalog, &database, db, &find)?;
         let Some((state, view)) = first else { return Ok((None, views)) };
         check_default(others.collation(), &state)?;
         let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
@@ -483,9 +505,9 @@ impl<T> Collection<T> {
     /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist. Fails with
     /// code 166 if a view has the name.
     pub(super) fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         let Some((state, view)) = ReadView::take(&database, || self.find_state())? else {
-            self.shared().catalog.refuse_view(self.valid_namespace()?)?;
+            self.shared.catalog.refuse_view(self.valid_namespace()?)?;
             return Ok(None);
         };
         let viewed = Viewed { database: &database, state: &state, view };
@@ -496,10 +518,10 @@ impl<T> Collection<T> {
     /// compares the `_id` by the rules of a language.
     #[inline]
     pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         // The given name: after an error there is no state that could tell it.
-        let found = found.map_err(|error| error.in_namespace(&self.handle.given))?;
+        let found = found.map_err(|error| error.in_namespace(&self.given))?;
         // To a language several `_id`s may be equal to a text, and records are found by bytes.
         let is_by_bytes = |state: &CollectionState| state.collation.is_simple() || !has_text(id);
         Ok(found.filter(|(state, _)| is_by_bytes(state)).map(|(_, record)| record))
@@ -508,9 +530,9 @@ impl<T> Collection<T> {
     /// Reads the record whose field has this value by a unique index, without planning a search.
     #[inline]
     pub(super) fn look_up_by_index(&self, field: &str, value: RawBsonRef<'_>) -> Result<FoundByIndex> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         let found = look_up_by_index(&database, || self.find_state(), field, value);
-        found.map_err(|error| error.in_namespace(&self.handle.given))
+        found.map_err(|error| error.in_namespace(&self.given))
     }
 
     /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist. Fails with code 166 if
@@ -521,27 +543,12 @@ impl<T> Collection<T> {
         &self,
         operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,
     ) -> Result<Option<R>> {
-        let database = self.shared().store.enter()?;
+        let database = self.shared.store.enter()?;
         let Some(state) = self.find_state()? else {
-            self.shared().catalog.refuse_view(self.valid_namespace()?)?;
+            self.shared.catalog.refuse_view(self.valid_namespace()?)?;
             return Ok(None);
         };
         operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
-    }
-}
-
-impl Handle {
-    /// The same handle anew. What is resolved already is handed on, so that it needs no look-up.
-    fn again(&self) -> Self {
-        let Self { shared, caller, namespace, given, resolved, is_by_bytes } = self;
-        Self {
-            shared: Arc::clone(shared),
-            caller: caller.clone(),
-            namespace: namespace.clone(),
-            given: Arc::clone(given),
-            resolved: resolved.clone(),
-            is_by_bytes: *is_by_bytes,
-        }
     }
 }
 

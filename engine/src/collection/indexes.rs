@@ -12,8 +12,8 @@ use crate::catalog::change;
 use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
-use crate::collection::handle::Collection;
-use crate::cursor::Cursor;
+use crate::collection::handle::{Collection, Handle};
+use crate::cursor::{Cursor, RawCursor};
 use crate::error::{Error, Result};
 use crate::expiry;
 use crate::metrics::shape::Requested;
@@ -55,8 +55,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_, T> {
-        CreateIndex { collection: self, model: index, max_time: None, progress: None }
+    pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_> {
+        CreateIndex { collection: &self.handle, model: index, max_time: None, progress: None }
     }
 
     /// Creates several indexes, one after the other. All definitions are checked before the first index is built.
@@ -73,8 +73,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_, T> {
-        CreateIndexes { collection: self, models: indexes.into_iter().collect(), max_time: None }
+    pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_> {
+        CreateIndexes { collection: &self.handle, models: indexes.into_iter().collect(), max_time: None }
     }
 
     /// Removes the index with this name.
@@ -94,8 +94,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_, T> {
-        DropIndex { collection: self, name: Some(name.as_ref().to_owned()), max_time: None }
+    pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_> {
+        DropIndex { collection: &self.handle, name: Some(name.as_ref().to_owned()), max_time: None }
     }
 
     /// Removes every index except the one on `_id`.
@@ -112,8 +112,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn drop_indexes(&self) -> DropIndex<'_, T> {
-        DropIndex { collection: self, name: None, max_time: None }
+    pub fn drop_indexes(&self) -> DropIndex<'_> {
+        DropIndex::all(&self.handle)
     }
 
     /// Lists the definitions of all indexes, as a cursor. The index on `_id` comes first. The cursor is empty if the
@@ -131,8 +131,8 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list_indexes(&self) -> ListIndexes<'_, T> {
-        ListIndexes { collection: self }
+    pub fn list_indexes(&self) -> ListIndexes<'_> {
+        ListIndexes { collection: &self.handle }
     }
 
     /// Lists the names of all indexes. The index on `_id` comes first. The list is empty if the collection does not exist.
@@ -148,10 +148,12 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list_index_names(&self) -> ListIndexNames<'_, T> {
-        ListIndexNames { collection: self }
+    pub fn list_index_names(&self) -> ListIndexNames<'_> {
+        ListIndexNames { collection: &self.handle }
     }
+}
 
+impl Handle {
     /// Returns all indexes, the one on `_id` first. Returns `None` if the collection does not exist.
     pub(crate) fn indexes(&self) -> Result<Option<Vec<Listed>>> {
         self.read(|_, state| {
@@ -242,8 +244,8 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the index is created by run()"]
-pub struct CreateIndex<'a, T> {
-    collection: &'a Collection<T>,
+pub struct CreateIndex<'a> {
+    collection: &'a Handle,
     model: IndexModel,
     max_time: Option<Duration>,
     progress: Option<Box<Callback<'a>>>,
@@ -265,33 +267,33 @@ pub struct CreateIndex<'a, T> {
 /// # }
 /// ```
 #[must_use = "the indexes are created by run()"]
-pub struct CreateIndexes<'a, T> {
-    collection: &'a Collection<T>,
+pub struct CreateIndexes<'a> {
+    collection: &'a Handle,
     models: Vec<IndexModel>,
     max_time: Option<Duration>,
 }
 
 /// The action that [`Collection::drop_index`] and [`Collection::drop_indexes`] return. [`run`](Self::run) executes it.
 #[must_use = "the index is removed by run()"]
-pub struct DropIndex<'a, T> {
-    collection: &'a Collection<T>,
+pub struct DropIndex<'a> {
+    collection: &'a Handle,
     name: Option<String>,
     max_time: Option<Duration>,
 }
 
 /// The action that [`Collection::list_indexes`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
-pub struct ListIndexes<'a, T> {
-    collection: &'a Collection<T>,
+pub struct ListIndexes<'a> {
+    collection: &'a Handle,
 }
 
 /// The action that [`Collection::list_index_names`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
-pub struct ListIndexNames<'a, T> {
-    collection: &'a Collection<T>,
+pub struct ListIndexNames<'a> {
+    collection: &'a Handle,
 }
 
-impl<'a, T> CreateIndex<'a, T> {
+impl<'a> CreateIndex<'a> {
     /// The time limit of the build. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and there is no index.
     ///
     /// ```
@@ -353,7 +355,7 @@ impl<'a, T> CreateIndex<'a, T> {
     }
 }
 
-impl<T> CreateIndexes<'_, T> {
+impl CreateIndexes<'_> {
     /// The time limit of all builds together. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Indexes that
     /// were built by then stay.
     ///
@@ -394,7 +396,12 @@ impl<T> CreateIndexes<'_, T> {
     }
 }
 
-impl<T> DropIndex<'_, T> {
+impl<'a> DropIndex<'a> {
+    /// Removes all indexes but the one on `_id`.
+    pub(super) fn all(collection: &'a Handle) -> Self {
+        Self { collection, name: None, max_time: None }
+    }
+
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and no index is removed. Builds of the
     /// indexes are ended before the removal, and stay ended; waiting for them is what can take time.
     ///
@@ -472,7 +479,7 @@ impl<T> DropIndex<'_, T> {
     }
 }
 
-impl<T> ListIndexes<'_, T> {
+impl ListIndexes<'_> {
     /// Reads the definitions. All of them are read now, so a later change does not show.
     ///
     /// [`Cursor::with_type`] gives them as documents like those of MongoDB, which also have the version `v`.
@@ -481,11 +488,11 @@ impl<T> ListIndexes<'_, T> {
         // A missing collection has an empty list here. The command refuses it, as MongoDB's does.
         let indexes = watch.end(self.collection.indexes(), Requested::default)?.unwrap_or_default();
         let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
-        Ok(Cursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?))
+        Ok(Cursor::of(RawCursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?)))
     }
 }
 
-impl<T> ListIndexNames<'_, T> {
+impl ListIndexNames<'_> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
         let watch = self.collection.watch(Verb::ListIndexes);

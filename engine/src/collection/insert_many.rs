@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Collection, Handle, Terms};
 use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::insert_error::InsertManyError;
@@ -41,19 +41,19 @@ impl<T: Serialize> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn insert_many<D: Borrow<T>>(&self, documents: impl IntoIterator<Item = D>) -> InsertMany<'_, T> {
+    pub fn insert_many<D: Borrow<T>>(&self, documents: impl IntoIterator<Item = D>) -> InsertMany<'_> {
         // Serialized here, so that the action does not borrow the documents. `run` reports the error.
         let mut drafts = Drafts::default();
         // The first document that cannot be serialized fails the whole call: nothing is stored yet.
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
-        InsertMany { collection: self, documents, options: InsertManyOptions::default() }
+        InsertMany { collection: &self.handle, documents, options: InsertManyOptions::default() }
     }
 }
 
-impl<T> Collection<T> {
+impl Handle {
     /// Stores documents that are serialized into drafts already.
-    pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_, T> {
+    pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_> {
         InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
     }
 }
@@ -73,13 +73,13 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the insert is done by run()"]
-pub struct InsertMany<'a, T> {
-    collection: &'a Collection<T>,
+pub struct InsertMany<'a> {
+    collection: &'a Handle,
     documents: Result<Drafts>,
     options: InsertManyOptions,
 }
 
-setters!(InsertMany<'a, T>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
+setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
     /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
     /// a dump.
@@ -116,7 +116,7 @@ setters!(InsertMany<'a, T>, InsertManyOptions, r#"people.insert_many([doc! { "na
     ],
 });
 
-impl<T> InsertMany<'_, T> {
+impl InsertMany<'_> {
     /// Stores the documents.
     ///
     /// ```
@@ -145,7 +145,7 @@ impl<T> InsertMany<'_, T> {
         }
         // The error has the ids as well, because the documents that were not refused stay.
         let refused = InsertManyError { write_errors: Some(refused), inserted_ids: inserted, generated };
-        Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.namespace()))
+        Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.given))
     }
 
     /// Stores the documents. Refused documents are part of the outcome; the call fails only if no collection could store

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Collection, Handle, Terms};
 use crate::document::draft::Drafts;
 use crate::error::Result;
 use crate::metrics::shape::Requested;
@@ -36,8 +36,10 @@ impl<T: Serialize> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn insert_one<D: Borrow<T>>(&self, document: D) -> InsertOne<'_, T, D> {
-        InsertOne { collection: self, document, options: InsertOneOptions::default() }
+    pub fn insert_one<D: Borrow<T>>(&self, document: D) -> InsertOne<'_> {
+        // Serialized here, so that what inserts it need not know its type. `run` reports the error.
+        let draft = Drafts::of_one(document.borrow());
+        InsertOne { collection: &self.handle, draft, options: InsertOneOptions::default() }
     }
 }
 
@@ -56,13 +58,13 @@ impl<T: Serialize> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the insert is done by run()"]
-pub struct InsertOne<'a, T, D> {
-    collection: &'a Collection<T>,
-    document: D,
+pub struct InsertOne<'a> {
+    collection: &'a Handle,
+    draft: Result<Drafts>,
     options: InsertOneOptions,
 }
 
-setters!(InsertOne<'a, T, D>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
+setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
     /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
     /// a dump.
@@ -90,7 +92,7 @@ setters!(InsertOne<'a, T, D>, InsertOneOptions, r#"people.insert_one(doc! { "nam
     ],
 });
 
-impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
+impl InsertOne<'_> {
     /// Stores the document.
     ///
     /// ```
@@ -105,7 +107,7 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(self) -> Result<InsertOneResult> {
+    pub fn run(mut self) -> Result<InsertOneResult> {
         let watch = self.collection.watch(Verb::InsertOne);
         let inserted = self.insert();
         // By reference: to hand the result through would copy it.
@@ -114,18 +116,17 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
     }
 
     #[inline]
-    fn insert(&self) -> Result<InsertOneResult> {
-        // Serialized before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
-        let mut draft = Drafts::of_one(self.document.borrow())?;
+    fn insert(&mut self) -> Result<InsertOneResult> {
+        let draft = self.draft.as_mut().map_err(|error| error.clone())?;
         let collection = self.collection;
         // This finds only what no collection could store. Duplicates are found under the latches.
-        collection.check_before_creation(|| insert::check_one(&draft))?;
+        collection.check_before_creation(|| insert::check_one(draft))?;
         // An insert evaluates no expressions. So without limits its operation allocates nothing.
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         let inserted = collection.write(terms, |target| {
             let target = target.bypassing(self.options.bypass_document_validation);
-            insert::insert_one(target, &mut draft)
+            insert::insert_one(target, draft)
         })?;
         let last_generate_id = inserted.generated.first();
         Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })

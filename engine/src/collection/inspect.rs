@@ -12,7 +12,7 @@ use index::validate::validate;
 use query::operation::OperationContext;
 
 use crate::catalog::indexes::Index;
-use crate::collection::handle::{Collection, Viewed};
+use crate::collection::handle::{Collection, Handle, Viewed};
 use crate::document::print::with_sort_keys_shown;
 use crate::error::Result;
 use crate::storage::Family;
@@ -138,20 +138,20 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn inspect_document(&self, id: impl Into<Bson>) -> InspectDocument<'_, T> {
-        InspectDocument { collection: self, id: id.into(), max_time: None }
+    pub fn inspect_document(&self, id: impl Into<Bson>) -> InspectDocument<'_> {
+        InspectDocument { collection: &self.handle, id: id.into(), max_time: None }
     }
 }
 
 /// The action that [`Collection::inspect_document`] returns. [`run`](Self::run) executes it.
 #[must_use = "the document is looked at by run()"]
-pub struct InspectDocument<'a, T> {
-    collection: &'a Collection<T>,
+pub struct InspectDocument<'a> {
+    collection: &'a Handle,
     id: Bson,
     max_time: Option<Duration>,
 }
 
-impl<T> InspectDocument<'_, T> {
+impl InspectDocument<'_> {
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
     ///
     /// ```

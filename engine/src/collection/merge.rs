@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use bson::oid::ObjectId;
 use bson::raw::cstr;
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBson, RawDocument, doc};
 use index::collation::{Collation, SIMPLE};
 use query::code::Code;
 use query::expression::Variables;
@@ -17,7 +17,7 @@ use query::update::Update;
 use crate::catalog::indexes::Index;
 use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ChangeRequest};
-use crate::collection::handle::{Collection, Terms};
+use crate::collection::handle::{Handle, Terms};
 use crate::document::draft::Drafts;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::options::{UpdateModifications, WriteConcern};
@@ -40,7 +40,7 @@ pub(super) struct MergeTerms<'a> {
 /// A `$merge` at work.
 pub(super) struct Merging<'a> {
     merge: &'a Merge,
-    target: Collection<RawDocumentBuf>,
+    target: Handle,
     /// The position of the stage, for errors.
     position: usize,
     /// The variables of the command.
@@ -56,7 +56,7 @@ impl<'a> Merging<'a> {
     /// fields of `on` identify a document.
     pub(super) fn begin(
         merge: &'a Merge,
-        target: Collection<RawDocumentBuf>,
+        target: Handle,
         position: usize,
         variables: &'a Variables,
         terms: MergeTerms<'a>,
@@ -74,7 +74,7 @@ impl<'a> Merging<'a> {
                 indexes.iter().any(|index| identifies(index, merge, variables.collation()))
             }) {
                 let message = "Cannot find index to verify that join fields will be unique";
-                return Err(refused(Code::MERGE_ON_NOT_UNIQUE, message).in_namespace(&target.namespace()));
+                return Err(refused(Code::MERGE_ON_NOT_UNIQUE, message).in_namespace(&target.given));
             }
         }
         Ok(Self { merge, target, position, variables, terms, stages, order: Order::default() })
@@ -105,7 +105,7 @@ impl<'a> Merging<'a> {
         }
         let message = "$merge could not find a matching document in the target collection for at least one document \
             in the source collection";
-        Err(refused(Code::MERGE_STAGE_NO_MATCHING_DOCUMENT, message).in_namespace(&self.target.namespace()))
+        Err(refused(Code::MERGE_STAGE_NO_MATCHING_DOCUMENT, message).in_namespace(&self.target.given))
     }
 
     /// The document with an `_id`, if it is found by one.

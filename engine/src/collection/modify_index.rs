@@ -9,7 +9,7 @@ use crate::catalog::change;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index, are_same_keys};
 use crate::catalog::settings::IndexSettings;
 use crate::codes::{refused, unsupported};
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 use crate::expiry;
 use crate::namespace::Namespace;
@@ -38,8 +38,12 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn modify_index(&self, name: impl AsRef<str>) -> ModifyIndex<'_, T> {
-        ModifyIndex { collection: self, name: name.as_ref().to_owned(), change: IndexChange::default() }
+    pub fn modify_index(&self, name: impl AsRef<str>) -> ModifyIndex<'_> {
+        ModifyIndex {
+            collection: &self.handle,
+            name: name.as_ref().to_owned(),
+            change: IndexChange::default(),
+        }
     }
 }
 
@@ -59,8 +63,8 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the index is changed by run()"]
-pub struct ModifyIndex<'a, T> {
-    collection: &'a Collection<T>,
+pub struct ModifyIndex<'a> {
+    collection: &'a Handle,
     name: String,
     change: IndexChange,
 }
@@ -88,7 +92,7 @@ pub(crate) struct ChangedSettings {
     pub(crate) after: IndexSettings,
 }
 
-impl<T> ModifyIndex<'_, T> {
+impl ModifyIndex<'_> {
     /// Whether searches pass the index by. Hidden indexes are kept up to date, and unique ones stay unique.
     ///
     /// ```

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use bson::RawDocumentBuf;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
@@ -15,7 +14,7 @@ use crate::catalog::capped::{Capped, CappedLimits};
 use crate::catalog::change::{Rename, Replace, refuse_fields};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::codes::refused;
-use crate::cursor::Cursor;
+use crate::cursor::RawCursor;
 use crate::document::draft::Drafts;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
@@ -64,7 +63,7 @@ impl Documents for Piped {
     }
 }
 
-impl Documents for Cursor<RawDocumentBuf> {
+impl Documents for RawCursor {
     fn advance(&mut self) -> Result<bool> {
         Self::advance(self)
     }

@@ -1,7 +1,7 @@
 //! `rename`.
 
 use crate::catalog::change::{Rename, Replace};
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -30,20 +30,20 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn rename(&self, to: impl Into<String>) -> RenameCollection<'_, T> {
-        RenameCollection { collection: self, to: to.into(), replace: Replace::Refuse }
+    pub fn rename(&self, to: impl Into<String>) -> RenameCollection<'_> {
+        RenameCollection { collection: &self.handle, to: to.into(), replace: Replace::Refuse }
     }
 }
 
 /// The action that [`Collection::rename`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is renamed by run()"]
-pub struct RenameCollection<'a, T> {
-    collection: &'a Collection<T>,
+pub struct RenameCollection<'a> {
+    collection: &'a Handle,
     to: String,
     replace: Replace<'static>,
 }
 
-impl<T> RenameCollection<'_, T> {
+impl RenameCollection<'_> {
     /// With `true`, a collection that has the new name is dropped in the same step.
     ///
     /// ```

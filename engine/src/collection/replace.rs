@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
@@ -43,9 +43,11 @@ impl<T: Serialize> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
+    pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_> {
+        // Serialized here, so that what replaces need not know its type. `run` reports the error.
+        let replacement = bson::serialize_to_vec(replacement.borrow()).map_err(Error::from);
         let options = ReplaceOptions::default();
-        ReplaceOne { collection: self, filter, replacement, options, now: None }
+        ReplaceOne { collection: &self.handle, filter, replacement, options, now: None }
     }
 }
 
@@ -64,16 +66,16 @@ impl<T: Serialize> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the replacement is done by run()"]
-pub struct ReplaceOne<'a, T, D> {
-    collection: &'a Collection<T>,
+pub struct ReplaceOne<'a> {
+    collection: &'a Handle,
     filter: Document,
-    replacement: D,
+    replacement: Result<Vec<u8>>,
     options: ReplaceOptions,
     /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
 
-setters!(ReplaceOne<'a, T, D>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
+setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
     /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
@@ -126,7 +128,7 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, r#"people.replace_one(doc! { "_id
     ],
 });
 
-impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
+impl ReplaceOne<'_> {
     /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
@@ -158,8 +160,7 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         // The replacement is checked here as well: an explanation refuses what the write would refuse.
-        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let parsed = self.parse(&bytes)?;
+        let parsed = self.parse()?;
         let write = ExplainedWrite {
             filter: &self.filter,
             search: parsed.search(),
@@ -172,9 +173,7 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     }
 
     fn replace(&self) -> Result<UpdateResult> {
-        // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
-        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let parsed = self.parse(&bytes)?;
+        let parsed = self.parse()?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
         let done = self.collection.write_change(request, |target: Target<'_>| {
@@ -185,7 +184,8 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         Ok(update_result(done))
     }
 
-    fn parse<'b>(&self, replacement: &'b [u8]) -> Result<ParsedChange<'b>> {
+    fn parse(&self) -> Result<ParsedChange<'_>> {
+        let replacement = self.replacement.as_ref().map_err(Clone::clone)?;
         let options = &self.options;
         let collation = self.collection.rules(options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.

@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
-use crate::collection::handle::{Collection, Viewed};
+use crate::collection::handle::{Handle, Viewed};
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
@@ -55,7 +55,7 @@ pub(crate) struct KeyCounts {
     pub(crate) indexes: Vec<(String, u64)>,
 }
 
-impl<T> Collection<T> {
+impl Handle {
     /// Counts the keys of all indexes by reading them. Returns `None` if the collection does not exist.
     pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
         // One view for all counts, so that they fit each other while writes go on.

@@ -7,7 +7,7 @@ use query::pipeline::{Pipeline, Source};
 use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
-use crate::collection::handle::{Collection, Viewed};
+use crate::collection::handle::{Handle, Viewed};
 use crate::collection::others::Others;
 use crate::collection::size::storage_stats;
 use crate::error::Result;
@@ -17,7 +17,7 @@ use crate::names::validate_database;
 use crate::shared::Shared;
 
 /// Opens a pipeline whose source describes the collection: `$collStats`, `$indexStats`.
-pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) -> Result<Piped> {
+pub(super) fn on_collection(collection: &Handle, pipeline: Pipeline) -> Result<Piped> {
     let documents = match pipeline.source() {
         // Both callers search the collection themselves.
         Source::Collection => Vec::new(),
@@ -34,7 +34,7 @@ pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: P
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;
             // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
             vec![stats.ok_or_else(|| {
-                let namespace = collection.namespace();
+                let namespace = &collection.given;
                 refused(
                     Code::NAMESPACE_NOT_FOUND,
                     format!("$collStats: collection {namespace} does not exist"),
@@ -43,7 +43,7 @@ pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: P
         }
         // Each search is planned anew, so nothing is kept that could be shown.
         Source::PlanCacheStats => {
-            let namespace = collection.namespace();
+            let namespace = &collection.given;
             collection.read(|_, _| Ok(Vec::new()))?.ok_or_else(|| {
                 let message = format!("collection '{namespace}' does not exist");
                 refused(Code::PLAN_CACHE_OF_NOTHING, message)
@@ -51,7 +51,7 @@ pub(super) fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: P
         }
         // In MongoDB these stages belong to a database.
         Source::Documents(_) | Source::CurrentOp(_) | Source::ListLocalSessions(_) => {
-            let (stage, name) = (pipeline.source().stage().unwrap_or_default(), collection.name());
+            let (stage, name) = (pipeline.source().stage().unwrap_or_default(), &collection.given.coll);
             return Err(refused(
                 Code::INVALID_NAMESPACE,
                 format!("{{aggregate: '{name}'}} is not valid for '{stage}'; a database is required."),

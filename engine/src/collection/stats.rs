@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 
 /// The size of a collection, as [`Collection::stats`] tells it. All sizes are in bytes.
@@ -89,23 +89,22 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn stats(&self) -> Stats<'_, T> {
-        Stats { collection: self }
+    pub fn stats(&self) -> Stats<'_> {
+        Stats { collection: &self.handle }
     }
 }
 
 /// The action that [`Collection::stats`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is looked at by run()"]
-pub struct Stats<'a, T> {
-    collection: &'a Collection<T>,
+pub struct Stats<'a> {
+    collection: &'a Handle,
 }
 
-impl<T> Stats<'_, T> {
+impl Stats<'_> {
     /// Looks at the collection.
     pub fn run(self) -> Result<CollectionStats> {
         let size = self.collection.size()?;
-        let size =
-            size.ok_or_else(|| self.collection.shared().catalog.absent(&self.collection.namespace()))?;
+        let size = size.ok_or_else(|| self.collection.shared().catalog.absent(&self.collection.given))?;
         let indexes: Vec<IndexSize> =
             size.indexes.into_iter().map(|(name, size)| IndexSize { name, size }).collect();
         Ok(CollectionStats {

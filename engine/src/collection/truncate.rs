@@ -1,7 +1,7 @@
 //! `truncate`.
 
 use crate::catalog::sequence_change::truncate;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -30,18 +30,18 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn truncate(&self) -> TruncateCollection<'_, T> {
-        TruncateCollection { collection: self }
+    pub fn truncate(&self) -> TruncateCollection<'_> {
+        TruncateCollection { collection: &self.handle }
     }
 }
 
 /// The action that [`Collection::truncate`] returns. [`run`](Self::run) executes it.
 #[must_use = "the collection is truncated by run()"]
-pub struct TruncateCollection<'a, T> {
-    collection: &'a Collection<T>,
+pub struct TruncateCollection<'a> {
+    collection: &'a Handle,
 }
 
-impl<T> TruncateCollection<'_, T> {
+impl TruncateCollection<'_> {
     /// Truncates the collection.
     pub fn run(self) -> Result<TruncateResult> {
         let watch = self.collection.watch(Verb::Truncate);

@@ -10,7 +10,7 @@ use query::expression::Variables;
 use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
@@ -48,7 +48,7 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn update_one(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_, T> {
+    pub fn update_one(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_> {
         self.update(query, update.into(), Extent::One)
     }
 
@@ -68,13 +68,21 @@ impl<T> Collection<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn update_many(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_, T> {
+    pub fn update_many(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_> {
         self.update(query, update.into(), Extent::Many)
     }
 
-    fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
+    fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_> {
         let options = UpdateOptions::default();
-        Update { collection: self, filter, modifications, extent, options, now: None, constants: None }
+        Update {
+            collection: &self.handle,
+            filter,
+            modifications,
+            extent,
+            options,
+            now: None,
+            constants: None,
+        }
     }
 }
 
@@ -94,8 +102,8 @@ impl<T> Collection<T> {
 /// # }
 /// ```
 #[must_use = "the update is done by run()"]
-pub struct Update<'a, T> {
-    collection: &'a Collection<T>,
+pub struct Update<'a> {
+    collection: &'a Handle,
     filter: Document,
     modifications: UpdateModifications,
     extent: Extent,
@@ -112,7 +120,7 @@ enum Extent {
     Many,
 }
 
-setters!(Update<'a, T>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
+setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`
     /// matches.
     array_filters: Vec<Document> = [
@@ -179,7 +187,7 @@ setters!(Update<'a, T>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, d
     ],
 });
 
-impl<T> Update<'_, T> {
+impl Update<'_> {
     /// Sets the time that `$$NOW` and `$currentDate` stand for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);

@@ -3,14 +3,14 @@
 //! As in MongoDB a projection is then the stage `$project`, which has no `$`, `$elemMatch` and `$slice` of projections, and what
 //! is about the keys of an index is refused.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::sort::Sort;
 
 use crate::codes::refused;
 use crate::collection::aggregate::Aggregate;
-use crate::collection::handle::Collection;
-use crate::cursor::Cursor;
+use crate::collection::handle::Handle;
+use crate::cursor::RawCursor;
 use crate::error::Result;
 use crate::options::{AggregateOptions, CountOptions, DistinctOptions, FindOptions, Hint};
 
@@ -89,28 +89,27 @@ impl AsPipeline {
     }
 
     /// Opens the pipeline on a view. The verb that it stands for is what is measured.
-    pub(super) fn open<T, U>(self, view: &Collection<T>) -> Result<Cursor<U>> {
-        let aggregate: Aggregate<'_, Document> = view.aggregate(self.stages).with_options(self.options);
-        aggregate.with_type().open()
+    pub(super) fn open(self, view: &Handle) -> Result<RawCursor> {
+        Aggregate::on_collection(view, self.stages).with_options(self.options).open()
     }
 
     /// Counts by the pipeline of a count.
-    pub(super) fn count<T>(self, view: &Collection<T>) -> Result<u64> {
-        let counted: Option<Document> = self.open(view)?.next().transpose()?;
+    pub(super) fn count(self, view: &Handle) -> Result<u64> {
+        let mut cursor = self.open(view)?;
         // Without a document there is no group that could be counted.
-        let Some(counted) = counted else { return Ok(0) };
+        if !cursor.advance()? {
+            return Ok(0);
+        }
+        let counted = Document::try_from(cursor.current())?;
         let number = counted.get(COUNT).and_then(|count| count.as_i64().or(count.as_i32().map(i64::from)));
         Ok(number.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }
 
     /// Calls `each` with every document of the pipeline.
-    pub(super) fn each<T>(
-        self,
-        view: &Collection<T>,
-        mut each: impl FnMut(&RawDocumentBuf) -> Result<()>,
-    ) -> Result<()> {
-        for document in self.open::<T, RawDocumentBuf>(view)? {
-            each(&document?)?;
+    pub(super) fn each(self, view: &Handle, mut each: impl FnMut(&RawDocument) -> Result<()>) -> Result<()> {
+        let mut cursor = self.open(view)?;
+        while cursor.advance()? {
+            each(cursor.current())?;
         }
         Ok(())
     }

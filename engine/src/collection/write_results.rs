@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocument;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::writer::WritingStage;
 
 use crate::codes::refused;
-use crate::collection::handle::Collection;
+use crate::collection::handle::Handle;
 use crate::collection::merge::{MergeTerms, Merging};
 use crate::collection::out::Aside;
 use crate::error::Result;
@@ -81,7 +81,7 @@ impl Written<'_> {
         let shared = Arc::clone(self.shared);
         // The writes are parts of the operation of the pipeline, with its limits.
         let caller = self.caller.within(self.variables.operation());
-        let target = Collection::<RawDocumentBuf>::new(shared, caller, &target.db, &target.coll);
+        let target = Handle::new(shared, caller, &target.db, &target.coll);
         let terms = MergeTerms { concern: self.concern, bypass: self.bypass };
         Merging::begin(merge, target, self.position, self.variables, terms).map(Some)
     }

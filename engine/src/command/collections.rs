@@ -22,7 +22,7 @@ use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::{check_images, validation, view};
 use crate::command::sequences::auto_increments;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, RawCursor};
 use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -134,8 +134,8 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     arguments.allow(&[])?;
     let collection = context.collection(arguments.target()?);
     // Before the drop: afterwards there is nothing to count. A view has no indexes.
-    let is_view = collection.is_view()?;
-    let indexes = if is_view { 0 } else { collection.indexes()?.map_or(0, |indexes| indexes.len()) };
+    let is_view = collection.handle.is_view()?;
+    let indexes = if is_view { 0 } else { collection.handle.indexes()?.map_or(0, |indexes| indexes.len()) };
     collection.drop().run()?;
     let mut reply = doc! {};
     // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
@@ -260,7 +260,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     }
     // MongoDB names the cursor of a list so, because it belongs to no collection.
     let namespace = format!("{}.$cmd.listCollections", context.db);
-    Ok(Opened { cursor: Cursor::of_list(batch), namespace })
+    Ok(Opened { cursor: Cursor::of(RawCursor::of_list(batch)), namespace })
 }
 
 /// The options with which `create` makes the same collection again, as mongorestore does: how its documents are validated,
@@ -279,7 +279,7 @@ fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<D
     if let Some(validation) = &definition.validation {
         validation.describe(&mut options);
     }
-    let fields = context.collection(&state.namespace.coll).auto_increment_options()?;
+    let fields = context.collection(&state.namespace.coll).handle.auto_increment_options()?;
     if !fields.is_empty() {
         options.insert("autoIncrement", fields);
     }

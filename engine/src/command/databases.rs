@@ -77,12 +77,12 @@ pub(super) fn stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
     for name in by_database::collection_names(context.shared, context.db)? {
         let collection = context.collection(&name);
         // A view has no size.
-        if collection.is_view()? {
+        if collection.handle.is_view()? {
             views += 1;
             continue;
         }
         // It may have been dropped after the names were listed.
-        let Some(size) = collection.size()? else { continue };
+        let Some(size) = collection.handle.size()? else { continue };
         collections += 1;
         all.documents += size.documents;
         all.document_bytes += size.document_bytes;
@@ -110,10 +110,11 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
     arguments.allow(&["scale"])?;
     let scale = scale(arguments)?;
     let collection = context.collection(arguments.target()?);
-    let size = collection.size()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
+    let size =
+        collection.handle.size()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
     let index_bytes: u64 = size.indexes.iter().map(|(_, bytes)| bytes).sum();
     let sizes = size.indexes.iter().map(|(name, bytes)| (name.clone(), scaled(*bytes, scale)));
-    let limits = collection.capped_limits()?;
+    let limits = collection.handle.capped_limits()?;
     let mut reply = doc! {
         "ns": collection.namespace().to_string(),
         "size": scaled(size.document_bytes, scale),

@@ -82,7 +82,7 @@ fn read<'a>(
     collection: &'a Collection<RawDocumentBuf>,
     statement: &Arguments<'_>,
     shared: &DeleteOptions,
-) -> Result<Delete<'a, RawDocumentBuf>> {
+) -> Result<Delete<'a>> {
     statement.allow_in_statement(&["collation", "hint", "limit", "q"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let options =

@@ -31,7 +31,7 @@ pub(super) fn explain_find(
 ) -> Result<Plan> {
     let (collection, filter, options) = find_arguments(context, arguments)?;
     let find = collection.find(filter).with_options(options);
-    if collection.is_view()? {
+    if collection.handle.is_view()? {
         return of_view(&collection, find.as_pipeline()?, depth);
     }
     Ok(Plan::of(&collection, find.explain(depth)?))
@@ -125,7 +125,7 @@ pub(super) fn explain_count(
     depth: Depth,
 ) -> Result<Plan> {
     let (collection, filter, options) = count_arguments(context, arguments)?;
-    if collection.is_view()? {
+    if collection.handle.is_view()? {
         let count = collection.count_documents(filter).with_options(options);
         return of_view(&collection, count.as_pipeline(), depth);
     }
@@ -172,7 +172,7 @@ pub(super) fn explain_distinct(
 ) -> Result<Plan> {
     let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
     let distinct = collection.distinct(key, filter).with_options(options);
-    if collection.is_view()? {
+    if collection.handle.is_view()? {
         return of_view(&collection, distinct.as_pipeline(), depth);
     }
     Ok(Plan::of(&collection, distinct.explain(depth)?))

@@ -70,7 +70,7 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, d
 /// The command, read into a call of one of three verbs.
 enum Asked<'a> {
     Remove(FindOneAndDelete<'a, RawDocumentBuf>),
-    Replace(FindOneAndReplace<'a, RawDocumentBuf, RawDocumentBuf>),
+    Replace(FindOneAndReplace<'a, RawDocumentBuf>),
     Update(FindOneAndUpdate<'a, RawDocumentBuf>),
 }
 

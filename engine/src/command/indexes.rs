@@ -1,6 +1,6 @@
 //! `createIndexes`, `dropIndexes` and `listIndexes`.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
@@ -112,7 +112,7 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     arguments.allow(&["index"])?;
     let collection = context.collection(arguments.target()?);
     let indexes =
-        collection.indexes()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
+        collection.handle.indexes()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
     let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };
     match arguments.given("index") {
         Some(Bson::String(all)) if all == "*" => collection.drop_indexes().run()?,
@@ -163,7 +163,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     Ok(Opened { cursor: indexes.with_type(), namespace: namespace.to_string() })
 }
 
-fn count<T>(collection: &Collection<T>) -> Result<i32> {
-    let indexes = collection.indexes()?.unwrap_or_default();
+fn count(collection: &Collection<RawDocumentBuf>) -> Result<i32> {
+    let indexes = collection.handle.indexes()?.unwrap_or_default();
     Ok(i32::try_from(indexes.len()).unwrap_or(i32::MAX))
 }

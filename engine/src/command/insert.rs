@@ -31,7 +31,7 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         drafts.push_bytes(document.as_bytes());
     }
     // One call for all documents, so that they share a commit where their fields allow it.
-    done.add(collection.insert_drafts(drafts).with_options(options).store())?;
+    done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
     Ok(done.into_reply())
 }
 

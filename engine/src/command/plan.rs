@@ -1,6 +1,6 @@
 //! The plan of an explained command, and the reply that shows it.
 
-use bson::{Document, doc};
+use bson::{Document, RawDocumentBuf, doc};
 
 use crate::collection::{Collection, ExplainedPipeline, PipelineWork};
 use crate::execute::explain::Explained;
@@ -30,7 +30,7 @@ pub(super) enum Verbosity {
 }
 
 impl Plan {
-    pub(super) fn of<T>(collection: &Collection<T>, explained: Explained) -> Self {
+    pub(super) fn of(collection: &Collection<RawDocumentBuf>, explained: Explained) -> Self {
         let namespace = collection.namespace().to_string();
         Self { namespace, views: Vec::new(), search: Some(explained), stages: Vec::new(), done: None }
     }

@@ -129,8 +129,8 @@ fn apply(
 
 /// A statement, read into a call of a verb.
 enum Statement<'a> {
-    Replace(ReplaceOne<'a, RawDocumentBuf, RawDocumentBuf>),
-    Update(Update<'a, RawDocumentBuf>),
+    Replace(ReplaceOne<'a>),
+    Update(Update<'a>),
 }
 
 impl<'a> Statement<'a> {

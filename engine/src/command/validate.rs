@@ -25,7 +25,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
     let collection = context.collection(arguments.target()?);
     let namespace = collection.namespace().to_string();
     // Before the audit, which reads the whole store: a missing collection is refused at once.
-    let keys = collection.key_counts()?.ok_or_else(|| {
+    let keys = collection.handle.key_counts()?.ok_or_else(|| {
         refused(Code::NAMESPACE_NOT_FOUND, format!("Collection '{namespace}' does not exist to validate."))
     })?;
     // The store is given back before the reply is made: `close` waits for it.

@@ -386,7 +386,7 @@ impl GridFsUploadStream {
         }
         // Before the commit: if it fails half-way, what it did must be found for removal.
         self.ids = Some(spanned(Some(spanned(self.ids, lowest)), highest));
-        let mut insert = self.bucket.parts.chunks.insert_drafts(drafts);
+        let mut insert = self.bucket.parts.chunks.handle.insert_drafts(drafts);
         if let Some(concern) = self.bucket.write_concern() {
             insert = insert.write_concern(concern.clone());
         }
