@@ -33,7 +33,8 @@ TESTS ?= --tests
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
-PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb-formats -p cairndb \
+PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb-formats \
+    -p cairndb-base -p cairndb-store -p cairndb \
     -p cairndb-server -p cairndb-cli -p cairndb-counters -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 # Single suites are chosen out of all packages too: a package alone has fewer features of what it depends on, and all of that
 # would be compiled again.
@@ -159,13 +160,13 @@ counters: ## Run the example of cairndb-counters in a folder, move it, and run i
 campaign: ## Run the suites that choose at random in turns, with ever new seeds, for MINUTES, and add up what they tell.
 	@$(SETUP) && bash .ci/campaign.sh $(MINUTES)
 
-# The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
+# The checker's locks and atomics take the place of the real ones by the features `shuttle`, which no other target enables. Only
+# our own crates are compiled again for them.
 interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario (SEED replays them), and more.
-	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" \
-	    $(if $(SCHEDULES),CAIRNDB_SCHEDULES=$(SCHEDULES)) $(if $(SEED),CAIRNDB_SEED=$(SEED)) && \
-	    cargo test --release --locked -p cairndb-sequence --lib interleavings && \
-	    cargo test --release --locked -p cairndb-sequence --test interleavings -- --nocapture && \
-	    cargo test --release --locked -p cairndb --test interleavings -- --nocapture
+	@$(SETUP) && $(if $(SCHEDULES),export CAIRNDB_SCHEDULES=$(SCHEDULES) &&) $(if $(SEED),export CAIRNDB_SEED=$(SEED) &&) \
+	    cargo test --locked -p cairndb-sequence --features shuttle --lib interleavings && \
+	    cargo test --locked -p cairndb-sequence --features shuttle --test interleavings -- --nocapture && \
+	    cargo test --locked -p cairndb --features shuttle --test interleavings -- --nocapture
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
 collections: ## Make COLLECTIONS collections with an index each, open them again, and print what that takes.

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use crate::documents;
 use crate::ours::Ours;
 
-/// CairnDB's default memory budget, which is divided as `engine/src/storage/tuning.rs` does.
+/// CairnDB's default memory budget, which is divided as `store/src/tuning.rs` does.
 const MEMORY_BUDGET: usize = 256 << 20;
 
 /// As often as CairnDB's default durability asks for.
@@ -138,7 +138,7 @@ impl Raw {
         self.folder.path()
     }
 
-    /// The options of a table file as CairnDB's builds write it, by `engine/src/storage/tuning.rs`.
+    /// The options of a table file as CairnDB's builds write it, by `store/src/tuning.rs`.
     pub fn table_options(&self) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_size(16 << 10);

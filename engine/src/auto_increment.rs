@@ -1,10 +1,9 @@
 //! The options of sequences and auto-increment fields. They are SequoiaDB's, by a builder or by a document.
 
+use base::error::{Error, Result};
 use bson::{Bson, Document};
 use sequence::attributes::{Contract, OptionValue, Options};
 use sequence::auto_increment::{FieldOptions, Generated, OnTruncate};
-
-use crate::error::{Error, Result};
 
 /// The definition of an auto-increment field: its path, its mode, and the options of its sequence.
 ///

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use base::error::Result;
+use base::namespace::Namespace;
 use serde::{Deserialize, Serialize};
+use store::Family;
+use store::compaction::{CompactedRange, CompactionCalls, compact};
 
 use crate::catalog::collection::CollectionState;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::shared::{Caller, Shared};
-use crate::storage::Family;
-use crate::storage::compaction::{CompactedRange, CompactionCalls, compact};
 
 type Callback<'a> = dyn FnMut(&CompactionProgress) + Send + 'a;
 

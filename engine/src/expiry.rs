@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use base::sync;
 use bson::DateTime;
 use query::operation::{CancellationToken, OperationContext};
+use store::keys::IndexId;
 
 use crate::catalog::collection::CollectionState;
-use crate::error::Result;
 use crate::periodic::PeriodicThread;
 use crate::shared::{Caller, Engine, Shared};
-use crate::storage::keys::IndexId;
-use crate::sync;
 use crate::write::Target;
 use crate::write::expire::{Round, expire_some};
 

@@ -1,23 +1,40 @@
 //! A store whose insides the engine's unit tests look at: filled through the public API, then opened below it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::namespace::Namespace;
 use sequence::object_id::Layout;
+use store::{Database, OpenMode, SpillOptions, StoreOptions};
 use tempfile::TempDir;
 
 use crate::catalog::collection::CollectionState;
 use crate::client::Client;
 use crate::metrics::recorder::RecorderOptions;
-use crate::namespace::Namespace;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::shared::Shared;
-use crate::storage::{Database, OpenMode, SpillOptions, StoreOptions};
 
 pub(crate) struct Fixture {
     pub(crate) shared: Shared,
     pub(crate) database: Arc<Database>,
     // Dropped last: the store is in it.
     _folder: TempDir,
+}
+
+/// Options of a test, which opens the folder `path`.
+pub(crate) fn options(path: PathBuf, mode: OpenMode) -> StoreOptions {
+    StoreOptions {
+        path,
+        mode,
+        memory_budget: 16 << 20,
+        compression: Compression::None,
+        disk_quota: None,
+        index_build_memory: 1 << 20,
+        spilling: SpillOptions::default(),
+        durability: Durability::default(),
+        witness: true,
+        fault: PlantedFault::None,
+    }
 }
 
 impl Fixture {
@@ -35,18 +52,7 @@ impl Fixture {
         let client = Client::open(&path).expect("made");
         fill(&client);
         client.close().expect("closed");
-        let options = StoreOptions {
-            path,
-            mode: OpenMode::MustExist,
-            memory_budget: 16 << 20,
-            compression: Compression::None,
-            disk_quota: None,
-            index_build_memory: 1 << 20,
-            spilling: SpillOptions::default(),
-            durability: Durability::default(),
-            witness: true,
-            fault,
-        };
+        let options = StoreOptions { fault, ..options(path, OpenMode::MustExist) };
         let shared =
             Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF).expect("opened");
         let database = Arc::clone(&shared.store.enter().expect("open"));

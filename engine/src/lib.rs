@@ -289,28 +289,20 @@ mod audit;
 mod auto_increment;
 mod catalog;
 mod client;
-mod codes;
 mod collection;
 mod command;
 mod compaction;
 mod cursor;
 mod database;
 mod document;
-mod error;
-mod error_meaning;
 mod execute;
 mod expiry;
 #[cfg(test)]
 mod fixture;
-mod generated;
 mod gridfs;
-mod gridfs_error;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod insert_error;
 mod metrics;
-mod names;
-mod namespace;
 mod options;
 mod orphans;
 mod periodic;
@@ -321,8 +313,8 @@ mod salvage;
 mod scrub;
 mod sequences;
 mod shared;
-mod storage;
-mod sync;
+#[cfg(test)]
+mod stored_example;
 mod tail;
 mod uploads;
 mod write;
@@ -333,6 +325,39 @@ pub use query::operation::{CancellationToken, Interruption, WakeOnCancel};
 pub use sequence::attributes::Contract;
 pub use sequence::auto_increment::{Generated, OnTruncate};
 pub use sequence::error::SequenceError;
+
+#[doc(inline)]
+pub use base::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
+#[doc(inline)]
+pub use base::error_meaning::{CodeMeaning, ErrorMeaning};
+#[doc(inline)]
+pub use base::generated::GeneratedValues;
+#[doc(inline)]
+pub use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
+#[doc(inline)]
+pub use base::insert_error::{IndexedWriteError, InsertManyError};
+#[doc(inline)]
+pub use base::metrics::report::{
+    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics,
+    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, WaitMetrics,
+};
+#[doc(inline)]
+pub use base::namespace::{Namespace, SystemCollection};
+#[doc(inline)]
+pub use base::results::{
+    DeleteResult, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult,
+    UpdateResult, VerboseBulkWriteResult,
+};
+#[doc(inline)]
+pub use store::folder_files::{FileKind, FilesOfKind};
+#[doc(inline)]
+pub use store::format::{FORMAT_VERSION, ROCKSDB_VERSION};
+#[doc(hidden)]
+pub use store::options::PlantedFault;
+#[doc(inline)]
+pub use store::options::{Acknowledgment, Compression, Durability, WriteConcern};
+#[doc(inline)]
+pub use store::recovery::{RecoveryReport, TornEnd};
 
 pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
@@ -349,35 +374,23 @@ pub use crate::command::{
 pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::{Cursor, WaitingCursor};
 pub use crate::database::Database;
-pub use crate::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
-pub use crate::error_meaning::{CodeMeaning, ErrorMeaning};
-pub use crate::generated::GeneratedValues;
 pub use crate::gridfs::{
     FilesCollectionDocument, GridFsBucket, GridFsDownloadStream, GridFsUploadStream, OrphanedUpload,
     OrphanedUploads, RemoveOrphansResult,
 };
-pub use crate::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
-pub use crate::insert_error::{IndexedWriteError, InsertManyError};
-pub use crate::metrics::report::{
-    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics,
-    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, WaitMetrics,
-};
 #[cfg(feature = "opentelemetry")]
 pub use crate::metrics::spans::OpentelemetryOptions;
-pub use crate::namespace::{Namespace, SystemCollection};
-#[doc(hidden)]
-pub use crate::options::PlantedFault;
 pub use crate::options::{
-    Acknowledgment, AggregateOptions, BulkWriteOptions, ClusteredIndex, Collation, CollationAlternate,
-    CollationCaseFirst, CollationMaxVariable, CollationStrength, Compression, CountOptions, CursorType,
-    DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
-    DistinctOptions, Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
-    FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions,
-    GridFsFindOneOptions, GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder,
-    IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder,
-    InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument,
-    UpdateManyModel, UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder,
-    UpdateOptions, ValidationAction, ValidationLevel, WriteConcern, WriteModel,
+    AggregateOptions, BulkWriteOptions, ClusteredIndex, Collation, CollationAlternate, CollationCaseFirst,
+    CollationMaxVariable, CollationStrength, CountOptions, CursorType, DeleteManyModel,
+    DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions, DistinctOptions,
+    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions,
+    GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
+    GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder, IndexOptions,
+    IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder, InsertOneOptions,
+    ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument, UpdateManyModel,
+    UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder, UpdateOptions,
+    ValidationAction, ValidationLevel, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
 pub use crate::progress::{
@@ -386,16 +399,12 @@ pub use crate::progress::{
 };
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
-    DeleteResult, FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult,
-    RecoveryReport, SequenceGap, SequenceSnapshot, SummaryBulkWriteResult, TornEnd, TruncateResult,
-    UpdateResult, VerboseBulkWriteResult, VerifyReport,
+    FetchedValues, Finding, FolderStats, SequenceGap, SequenceSnapshot, TruncateResult, VerifyReport,
 };
 pub use crate::salvage::{
     LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes, salvage,
 };
 pub use crate::sequences::{Sequence, ValueTrace, ValueVerdict};
-pub use crate::storage::folder_files::{FileKind, FilesOfKind, FolderStats};
-pub use crate::storage::format::{FORMAT_VERSION, ROCKSDB_VERSION};
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {
@@ -440,3 +449,42 @@ pub mod action {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+// Examples of what is re-exported from the crates below use this crate, which those do not depend on. Their files are modules
+// here once more where documentation is tested, so that the examples run.
+#[cfg(doctest)]
+#[path = "../../base/src/error.rs"]
+mod error;
+#[cfg(doctest)]
+#[path = "../../base/src/error_meaning.rs"]
+mod error_meaning;
+#[cfg(doctest)]
+#[path = "../../base/src/generated.rs"]
+mod generated;
+#[cfg(doctest)]
+#[path = "../../base/src/gridfs_error.rs"]
+mod gridfs_error;
+#[cfg(doctest)]
+#[path = "../../base/src/insert_error.rs"]
+mod insert_error;
+#[cfg(doctest)]
+#[path = "../../base/src/metrics/report.rs"]
+mod metrics_report;
+#[cfg(doctest)]
+#[path = "../../base/src/names.rs"]
+mod names;
+#[cfg(doctest)]
+#[path = "../../base/src/namespace.rs"]
+mod namespace;
+#[cfg(doctest)]
+#[path = "../../store/src/format.rs"]
+mod store_format;
+#[cfg(doctest)]
+#[path = "../../store/src/options.rs"]
+mod store_options;
+#[cfg(doctest)]
+#[path = "../../store/src/recovery.rs"]
+mod store_recovery;
+#[cfg(doctest)]
+#[path = "../../base/src/results.rs"]
+mod write_results;

@@ -2,10 +2,9 @@
 //!
 //! Documents are counted and removed elsewhere: `audit` names orphans, `gridfs` removes them.
 
+use base::namespace::Namespace;
 use bson::{Bson, DateTime, Document};
 use serde::{Deserialize, Serialize};
-
-use crate::namespace::Namespace;
 
 /// How the collection of a bucket's chunks ends.
 pub(crate) const CHUNKS: &str = ".chunks";

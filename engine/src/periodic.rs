@@ -3,12 +3,11 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use base::error::{Error, Result};
+use base::sync::HAS_BACKGROUND;
 use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 use query::operation::CancellationToken;
-
-use crate::error::{Error, Result};
-use crate::storage::fork;
-use crate::sync::HAS_BACKGROUND;
+use store::fork;
 
 /// The handle of such a thread. Dropping it ends the work that is running, and waits for the thread.
 pub(crate) struct PeriodicThread {

@@ -1,15 +1,22 @@
 //! What the verbs return: the result structs of MongoDB's Rust driver, and CairnDB's own reports on a database and on
 //! sequences. Programs can read the reports by serde.
+//!
+//! Results that errors contain are in `base`, and what opening a folder reports is in `store`.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bson::Bson;
 use bson::oid::ObjectId;
 use sequence::run::Run;
 use serde::{Deserialize, Serialize};
+use store::folder_files::FilesOfKind;
 
-use crate::generated::GeneratedValues;
+pub(crate) use base::results::{
+    DeleteResult, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult,
+    UpdateResult, VerboseBulkWriteResult,
+};
+pub(crate) use store::recovery::RecoveryReport;
+
 use crate::orphans::OrphanedChunks;
 
 /// A database, as [`Client::list_databases`](crate::Client::list_databases) describes it.
@@ -36,187 +43,6 @@ pub struct DatabaseSpecification {
     pub size_on_disk: u64,
     /// Whether the database has no collection. It is always `false`, because only databases with collections are listed.
     pub empty: bool,
-}
-
-/// The result of [`insert_one`](crate::Collection::insert_one).
-///
-/// ```
-/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// let number = AutoIncrement::builder().field("number").build();
-/// people.create_auto_increment(number).run()?;
-/// let inserted = people.insert_one(doc! { "_id": "ada" }).run()?;
-/// assert_eq!(inserted.inserted_id, "ada".into());
-/// assert_eq!(inserted.last_generate_id, Some(1));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct InsertOneResult {
-    /// The `_id` of the document: its own, or the `ObjectId` that was generated for it.
-    pub inserted_id: Bson,
-    /// The values that were generated for auto-increment fields.
-    pub generated: GeneratedValues,
-    /// The generated value of the first field by name. `None` if no value was generated.
-    pub last_generate_id: Option<i64>,
-}
-
-/// The result of [`insert_many`](crate::Collection::insert_many).
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// let inserted = people.insert_many([doc! { "_id": "ada" }, doc! { "_id": "grace" }]).run()?;
-/// assert_eq!(inserted.inserted_ids[&1], "grace".into());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct InsertManyResult {
-    /// The `_id`s of the documents, by position in the call.
-    pub inserted_ids: HashMap<usize, Bson>,
-    /// The values that were generated for auto-increment fields, by position in the call. Documents without generated
-    /// values are left out.
-    pub generated: HashMap<usize, GeneratedValues>,
-    /// Of the first document with generated values, the value of the first field by name. `None` if there is no such
-    /// document.
-    pub last_generate_id: Option<i64>,
-}
-
-/// The result of [`delete_one`](crate::Collection::delete_one) and [`delete_many`](crate::Collection::delete_many).
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// people.insert_one(doc! { "name": "Ada" }).run()?;
-/// assert_eq!(people.delete_one(doc! { "name": "Ada" }).run()?.deleted_count, 1);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct DeleteResult {
-    /// The number of removed documents.
-    pub deleted_count: u64,
-}
-
-/// The result of an update or a replacement.
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
-/// let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Ada" } }).run()?;
-/// // The document matched, and has that name already.
-/// assert_eq!((update.matched_count, update.modified_count), (1, 0));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct UpdateResult {
-    /// The number of documents that matched the filter.
-    pub matched_count: u64,
-    /// The number of documents that were changed. A document that already is as the update makes it does not count.
-    pub modified_count: u64,
-    /// The `_id` of the document that an upsert inserted. `None` if none was inserted.
-    pub upserted_id: Option<Bson>,
-}
-
-/// The result of [`bulk_write`](crate::Client::bulk_write): sums over all writes.
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
-/// assert_eq!(people.bulk_write(writes).run()?.inserted_count, 2);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct SummaryBulkWriteResult {
-    /// The number of documents that inserts stored.
-    pub inserted_count: i64,
-    /// The number of documents that upserts stored.
-    pub upserted_count: i64,
-    /// The number of documents that updates and replacements matched.
-    pub matched_count: i64,
-    /// The number of documents that updates and replacements changed.
-    pub modified_count: i64,
-    /// The number of removed documents.
-    pub deleted_count: i64,
-}
-
-/// The result of [`bulk_write`](crate::Client::bulk_write) with
-/// [`verbose_results`](crate::action::BulkWrite::verbose_results): the result of each write.
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
-/// let result = people.bulk_write(writes).verbose_results().run()?;
-/// assert_eq!(result.insert_results[&0].inserted_id, 1.into());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct VerboseBulkWriteResult {
-    /// The sums over all writes.
-    pub summary: SummaryBulkWriteResult,
-    /// The results of inserts, by position in the call.
-    pub insert_results: HashMap<usize, InsertOneResult>,
-    /// The results of updates and replacements, by position in the call.
-    pub update_results: HashMap<usize, UpdateResult>,
-    /// The results of deletes, by position in the call.
-    pub delete_results: HashMap<usize, DeleteResult>,
-}
-
-/// What a [`bulk_write`](crate::Client::bulk_write) did when some of its writes were refused, as its error has it.
-///
-/// ```
-/// # use cairndb::{Client, ErrorKind, PartialBulkWriteResult, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// people.insert_one(doc! { "_id": 2 }).run()?;
-/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
-/// let error = people.bulk_write(writes).run().expect_err("2 is taken");
-/// let ErrorKind::BulkWrite(refused) = error.kind() else { panic!("{error:?}") };
-/// let Some(PartialBulkWriteResult::Summary(done)) = &refused.partial_result else { panic!("{refused:?}") };
-/// assert_eq!(done.inserted_count, 1);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub enum PartialBulkWriteResult {
-    /// The sums over all writes.
-    Summary(SummaryBulkWriteResult),
-    /// The result of each write.
-    Verbose(VerboseBulkWriteResult),
 }
 
 /// The result of [`create_index`](crate::Collection::create_index).
@@ -339,73 +165,34 @@ impl VerifyReport {
     }
 }
 
-/// The report of [`Client::recovery_report`](crate::Client::recovery_report): what opening replayed from the logs, and what
-/// it left out.
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// people.insert_one(doc! { "name": "Ada" }).run()?;
-/// // A new database has nothing to replay.
-/// assert_eq!(client.recovery_report().log_bytes, 0);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RecoveryReport {
-    /// The number of bytes of logs that were replayed.
-    pub log_bytes: u64,
-    /// The ends of files that a crash cut short. They had not been synced.
-    pub torn: Vec<TornEnd>,
-}
-
-impl RecoveryReport {
-    /// Whether nothing was left out: the database was closed, or its process died between two writes.
-    ///
-    /// ```
-    /// # use cairndb::Client;
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// assert!(client.recovery_report().is_clean());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn is_clean(&self) -> bool {
-        self.torn.is_empty()
-    }
-}
-
-/// The end of a file that a crash cut short, and that opening left out.
+/// What a store has in its folder, as [`Client::folder_stats`](crate::Client::folder_stats) tells it. As BSON or JSON the
+/// fields have the names of MongoDB's style.
 ///
 /// ```
 /// # use cairndb::Client;
 /// # fn main() -> cairndb::Result<()> {
 /// # let folder = tempfile::tempdir()?;
 /// # let client = Client::open(folder.path().join("db"))?;
-/// for torn in &client.recovery_report().torn {
-///     println!("{}: {} bytes from {}: {}", torn.file.display(), torn.bytes, torn.offset, torn.reason);
+/// let stats = client.folder_stats()?.expect("the store is not in memory");
+/// for files in &stats.files {
+///     println!("{:?}: {} files of {} bytes", files.kind, files.files, files.bytes);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct TornEnd {
-    /// The file.
-    pub file: PathBuf,
-    /// The position in bytes where the last whole write ends.
-    pub offset: u64,
-    /// The number of bytes after it.
-    pub bytes: u64,
-    /// What is wrong with them.
-    pub reason: String,
-    /// The file with a copy of them, if the file had to be cut.
-    pub set_aside: Option<PathBuf>,
+pub struct FolderStats {
+    /// The folder, as it was named when it was opened.
+    pub path: PathBuf,
+    /// The version of its format.
+    pub format: u32,
+    /// Whether the last write before this client opened the folder was that of a close in order. It is `false` after a
+    /// crash, while another process writes, and in a new folder.
+    pub was_closed_in_order: bool,
+    /// Its files by their kind. Kinds that have no files are absent.
+    pub files: Vec<FilesOfKind>,
 }
 
 /// One thing that is wrong, as [`Client::verify`](crate::Client::verify) found it.

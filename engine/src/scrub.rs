@@ -6,17 +6,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::error::{Error, ErrorKind, Result};
 use bson::DateTime;
 use query::operation::CancellationToken;
+use store::checksums::FileSet;
+use store::pace::Pace;
 
 use crate::audit;
-use crate::error::{Error, ErrorKind, Result};
 use crate::periodic::PeriodicThread;
 use crate::progress::ScrubStatus;
 use crate::results::VerifyReport;
 use crate::shared::{Engine, Shared};
-use crate::storage::checksums::FileSet;
-use crate::storage::pace::Pace;
 
 /// How often the thread looks whether a pass is due.
 const TICK: Duration = Duration::from_millis(100);

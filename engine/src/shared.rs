@@ -5,30 +5,30 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::error::Result;
+use base::namespace::Namespace;
+use base::sync::{AtomicBool, Mutex};
 use query::operation::{
     Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation, TemporaryFiles,
 };
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
+use store::cache_reads;
+use store::fork;
+use store::handles::Storage;
+use store::spill::SpillFiles;
+use store::write::CommitLevel;
+use store::{Database, Store, StoreOptions};
 
 use crate::catalog::change::{Created, NewCollection};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
-use crate::error::Result;
 use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
-use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::periodic::PeriodicThread;
 use crate::progress::ScrubStatus;
-use crate::storage::cache_reads;
-use crate::storage::fork;
-use crate::storage::handles::Storage;
-use crate::storage::spill::SpillFiles;
-use crate::storage::write::CommitLevel;
-use crate::storage::{Database, Store, StoreOptions};
-use crate::sync::{AtomicBool, Mutex};
 use crate::uploads::Uploads;
 
 /// How many bytes one operation may hold for values, sorts, groups and joins, and a cursor between two calls.
@@ -227,7 +227,7 @@ impl Engine {
         closed
     }
 
-    /// The level of a write's commits, by the rule of `storage::durability`.
+    /// The level of a write's commits, by the rule of `store::durability`.
     pub(crate) fn commit_level(&self, concern: Option<&WriteConcern>) -> Result<CommitLevel> {
         CommitLevel::of(concern, self.options.durability)
     }

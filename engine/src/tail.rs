@@ -9,14 +9,14 @@ use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use base::codes::refused;
+use base::error::Result;
 use index::key::Direction;
 use query::code::Code;
 use query::operation::{OperationContext, WakeOnCancel};
 
 use crate::catalog::capped::WaitingReader;
 use crate::catalog::collection::CollectionState;
-use crate::codes::refused;
-use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::natural_walk::state_in;
 use crate::execute::read_view::ReadView;

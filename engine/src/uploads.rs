@@ -7,13 +7,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::gridfs_error::GridFsErrorKind;
+use base::namespace::Namespace;
+use base::sync::{Condvar, Mutex};
 use bson::Bson;
-
-use crate::error::{Error, Result};
-use crate::gridfs_error::GridFsErrorKind;
-use crate::namespace::Namespace;
-use crate::storage::fork;
-use crate::sync::{Condvar, Mutex};
+use store::fork;
 
 /// A file of a bucket: the namespace of its chunks, and its `_id` as bytes, which are equal for equal values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +47,7 @@ impl Uploads {
     /// Claims a file. Waits for the end of a removal; fails if an upload has the file.
     pub(crate) fn claim(self: &Arc<Self>, key: FileKey, id: &Bson, purpose: Purpose) -> Result<Claim> {
         self.try_claim(key, id, purpose)?
-            .ok_or_else(|| Error::from(GridFsErrorKind::UploadRunning { id: id.clone() }))
+            .ok_or_else(|| Error::from(GridFsErrorKind::upload_running(id.clone())))
     }
 
     /// Claims a file. Waits for the end of a removal; returns `None` if an upload has the file.

@@ -156,7 +156,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
 
@@ -201,7 +201,7 @@ mod tests {
 }
 
 /// What only a scheduler finds; `make interleavings` runs it.
-#[cfg(all(test, shuttle))]
+#[cfg(all(test, feature = "shuttle"))]
 mod interleavings {
     use std::sync::Arc;
 

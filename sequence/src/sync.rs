@@ -1,44 +1,44 @@
 //! The locks and atomics of the allocator, which a model checker can replace.
 //!
-//! With `--cfg shuttle` every operation is a point at which the checker may switch threads; see
+//! With the feature `shuttle` every operation is a point at which the checker may switch threads; see
 //! `tests/interleavings`.
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 use std::time::Duration;
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use std::cell::RefCell;
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 /// A value for each thread. The value of a thread that ended goes to a later thread.
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use thread_local::ThreadLocal as PerThread;
 
 /// How often a thread lets other threads run before it sleeps until a lock is free.
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 const YIELDS: usize = 64;
 
 /// Waits for a lock that is held for microseconds, which is less than it takes to put a thread to sleep and
 /// wake it. With an immediate sleep, every commit of a busy ordered sequence would pay for both.
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 #[inline]
 pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     yielding(mutex).unwrap_or_else(|| mutex.lock())
 }
 
 /// Waits likewise, but no longer than `patience`.
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 #[inline]
 pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
     yielding(mutex).or_else(|| mutex.try_lock_for(patience))
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 #[inline]
 fn yielding<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     // Yielding rather than spinning: with fewer processors than writers, the holder must get to run.
@@ -51,17 +51,17 @@ fn yielding<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     None
 }
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::MutexGuard;
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
 /// The checker's lock with the interface of the real one, which knows no poisoning.
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
@@ -72,13 +72,13 @@ impl<T> Mutex<T> {
     }
 }
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
 /// Time means nothing to the checker: it waits until the lock is free.
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 #[expect(clippy::unnecessary_wraps, reason = "the real one may give up")]
 pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
     Some(mutex.lock())
@@ -86,11 +86,11 @@ pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, _: std::time::Duration) ->
 
 /// A cell for values in [`PerThread`]. The checker requires values that threads can share, but only one
 /// thread uses each.
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 #[derive(Debug, Default)]
 pub(crate) struct RefCell<T>(std::sync::Mutex<T>);
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T> RefCell<T> {
     pub(crate) fn borrow_mut(&self) -> std::sync::MutexGuard<'_, T> {
         self.0.try_lock().expect("only one thread uses the value")
@@ -100,21 +100,21 @@ impl<T> RefCell<T> {
 /// The checker runs all its threads in one thread of the system, so values are found by the number that the
 /// checker gave each. Threads that never asked for a value have none: visiting it would add switches that
 /// matter to no test.
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) struct PerThread<T>([std::sync::OnceLock<T>; THREADS_MAX]);
 
 /// The largest number of threads in a scenario.
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 const THREADS_MAX: usize = 16;
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T> Default for PerThread<T> {
     fn default() -> Self {
         Self(std::array::from_fn(|_| std::sync::OnceLock::new()))
     }
 }
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T: Default> PerThread<T> {
     pub(crate) fn get_or_default(&self) -> &T {
         let number = usize::from(shuttle::thread::current().id());

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use cairndb::bson::{Bson, DateTime, Document, serialize_to_document};
 use cairndb::{Bucket, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics, Times};
 
-const GAUGES: &str = include_str!("../../engine/src/storage/gauges.rs");
-const HEALTH: &str = include_str!("../../engine/src/storage/health.rs");
-const STALL: &str = include_str!("../../engine/src/storage/stall.rs");
-const TIMING: &str = include_str!("../../engine/src/metrics/timing.rs");
+const GAUGES: &str = include_str!("../../store/src/gauges.rs");
+const HEALTH: &str = include_str!("../../store/src/health.rs");
+const STALL: &str = include_str!("../../store/src/stall.rs");
+const TIMING: &str = include_str!("../../base/src/metrics/timing.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
 const METRICS: &str = include_str!("metrics.rs");
 const QUOTA: &str = include_str!("quota.rs");

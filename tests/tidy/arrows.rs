@@ -1,5 +1,5 @@
-//! The arrows between the modules of one crate. The engine's order is the table of its modules in
-//! ARCHITECTURE.md, because it is the design; of the pure crates and the server only circles are refused.
+//! The arrows between the modules of one crate. The order of the base, of the store and of the engine is the table of the
+//! crate's modules in ARCHITECTURE.md, because it is the design; of the pure crates and the server only circles are refused.
 //!
 //! A module may import from itself, from its own line of the table and from lines above. The crate's root may import
 //! from all.
@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::paths::{self, Named};
 use crate::tree::{File, Finding, Tree};
 
-/// The page whose table of the engine's modules is their order.
+/// The page whose tables of modules are their order.
 const DESIGN: &str = "ARCHITECTURE.md";
-/// How the heading of that table begins.
-const ENGINE_HEADING: &str = "### engine";
+/// The crates with such a table: their sources, and how the heading of the table begins.
+const WITH_TABLES: [(&str, &str); 3] =
+    [("base/src/", "### base"), ("store/src/", "### store"), ("engine/src/", "### engine")];
 
-/// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
+/// A crate's modules, from the ones that know nothing to the ones that know all. Modules of one line
 /// may know each other.
 type Order = Vec<Vec<String>>;
 
@@ -29,18 +30,21 @@ const WITHOUT_CIRCLES: [&str; 7] = [
     "server/src/",
 ];
 
-/// Paths of the engine that name a module further down, or one that the table does not know.
+/// Paths that name a module further down, or one that the table of the crate does not know.
 pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
     let design = tree.files.iter().find(|file| file.path == DESIGN);
-    let order = design.map(|file| order(&file.text)).unwrap_or_default();
-    sources(tree, "engine/src/").flat_map(|file| file_violations(file, &order)).collect()
+    let of_crate = |(folder, heading)| {
+        let order = design.map(|file| order(&file.text, heading)).unwrap_or_default();
+        sources(tree, folder).flat_map(move |file| file_violations(file, &order)).collect::<Vec<_>>()
+    };
+    WITH_TABLES.into_iter().flat_map(of_crate).collect()
 }
 
-/// The first cells of the table under the engine's heading, each with the modules that it names.
-fn order(design: &str) -> Order {
+/// The first cells of the table under a heading, each with the modules that it names.
+fn order(design: &str, heading: &str) -> Order {
     design
         .lines()
-        .skip_while(|line| !line.starts_with(ENGINE_HEADING))
+        .skip_while(|line| !line.starts_with(heading))
         .skip(1)
         .take_while(|line| !line.starts_with('#'))
         .filter_map(|line| line.strip_prefix("| `")?.split('|').next())
@@ -134,8 +138,10 @@ mod tests {
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[&str]) {
         let order = order(
-            "### engine, from low to high\n\n| module | what |\n|---|---|\n| `error`, `namespace` | names |\n\
-             | `storage` | what knows `rocksdb` |\n| `write` | writes |\n### server\n| `extra` | other |\n",
+            "### base\n| `extra` | other |\n### engine, from low to high\n\n| module | what |\n|---|---|\n\
+             | `error`, `namespace` | names |\n| `storage` | what knows `rocksdb` |\n| `write` | writes |\n### server\n\
+             | `extra` | other |\n",
+            "### engine",
         );
         let findings = file_violations(&File::new(path, text), &order);
         assert_eq!(findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>(), expected);

@@ -9,11 +9,13 @@ use crate::paths;
 use crate::tree::{File, Tree};
 
 /// The folders of sources in which circles are looked for.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 10] = [
     "index/src/",
     "sequence/src/",
     "query/src/",
     "formats/src/",
+    "base/src/",
+    "store/src/",
     "engine/src/",
     "server/src/",
     "cli/src/",

@@ -10,9 +10,10 @@ use crate::tree::{File, Finding, Tree};
 /// Where the table is.
 const TABLE: &str = "query/src/code/table.rs";
 /// Where it says what each code means, from which a page of the guide is printed.
-const MEANINGS: &str = "engine/src/error_meaning.rs";
+const MEANINGS: &str = "base/src/error_meaning.rs";
 /// The crates whose errors reach a program or a client. The tool only compares codes that a server has sent.
-const RAISING: [&str; 5] = ["engine/src/", "query/src/", "index/src/", "sequence/src/", "server/src/"];
+const RAISING: [&str; 7] =
+    ["base/src/", "store/src/", "engine/src/", "query/src/", "index/src/", "sequence/src/", "server/src/"];
 /// The least code that is taken for a code wherever it stands.
 const UNMISTAKABLE_MIN: u64 = 1_000;
 /// What stands before a number that becomes a code or is compared with one, blanks left out.

@@ -1,6 +1,7 @@
 //! Rules on what people read: links between the project's Markdown files lead to a file and a heading
 //! that exist, and no file names a folder that only one machine has.
 
+use crate::code;
 use crate::tree::{File, Finding, Tree, has_extension};
 
 /// First folders of a path that say where a developer happened to work.
@@ -46,8 +47,9 @@ fn lost_recipes_of(tree: &Tree, page: &str) -> Vec<Finding> {
     let path = format!("docs/guide/{page}.md");
     let Some(document) = tree.files.iter().find(|file| file.path == path) else { return Vec::new() };
     let recipes: Vec<String> = headings(&document.text).collect();
-    // Within the engine's documentation, and from that of the other crates.
-    let starts = [format!("guide::{page}#"), format!("guide/{page}.md#")];
+    // Within the engine's documentation, from items that the engine shows of the crates below, and from the other crates.
+    let starts =
+        [format!("guide::{page}#"), format!("guide/{page}/index.html#"), format!("guide/{page}.md#")];
     let mut linked = Vec::new();
     for file in tree.rust().filter(|file| file.path.contains("/src/")) {
         for start in &starts {
@@ -62,6 +64,58 @@ fn lost_recipes_of(tree: &Tree, page: &str) -> Vec<Finding> {
     let broken = linked.iter().filter(|(_, link)| recipes.iter().all(|recipe| recipe != link));
     let broken = broken.map(|(file, link)| file.finding(1, format!("{page} has no heading {link}")));
     unlinked.chain(broken).collect()
+}
+
+/// Crates that users see through the engine alone. Their items are shown on pages of the engine, and their examples use it.
+const SHOWN_BY_THE_ENGINE: [&str; 2] = ["base/src/", "store/src/"];
+/// Where the engine includes their files once more, to run the examples.
+const FRONT: &str = "engine/src/lib.rs";
+
+fn shown_by_the_engine(tree: &Tree) -> impl Iterator<Item = &File> {
+    tree.rust().filter(|file| shows(&file.path))
+}
+
+/// Files with examples that nothing runs, because the engine does not include them.
+pub(crate) fn lost_examples(tree: &Tree) -> Vec<Finding> {
+    let front = tree.files.iter().find(|file| file.path == FRONT).map_or("", |file| file.text.as_str());
+    let has_example = |file: &&File| file.text.lines().any(|line| line.trim() == "/// ```");
+    shown_by_the_engine(tree)
+        .filter(has_example)
+        .filter(|file| !front.contains(&format!("#[path = \"../../{}\"]", file.path)))
+        .map(|file| file.finding(0, format!("its examples are not run: include it in {FRONT}")))
+        .collect()
+}
+
+/// Links to pages of the engine that do not exist: below the engine rustdoc cannot resolve its names, so links are
+/// written as rustdoc calls the pages.
+pub(crate) fn broken_pages(tree: &Tree) -> Vec<Finding> {
+    let declares = |declaration: &str| {
+        tree.rust()
+            .filter(|file| file.path.starts_with("engine/src/") || shows(&file.path))
+            .any(|file| code::words(&file.code, declaration).next().is_some())
+    };
+    let is_broken = |link: &str| {
+        let (page, fragment) = link.split_once('#').unwrap_or((link, ""));
+        let page = page.rsplit('/').next().unwrap_or_default();
+        let mut parts = page.trim_end_matches(".html").splitn(2, '.');
+        let (Some(kind), Some(name)) = (parts.next(), parts.next()) else { return false };
+        let item = fragment.split_once('.').map(|(kind, name)| match kind {
+            "method" => format!("pub fn {name}"),
+            _ => name.to_owned(),
+        });
+        !declares(&format!("pub {kind} {name}")) || item.is_some_and(|item| !declares(&item))
+    };
+    shown_by_the_engine(tree)
+        .flat_map(|file| {
+            let links = file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            let pages = links.filter(|link| link.contains(".html") && !link.contains("://"));
+            pages.filter(|link| is_broken(link)).map(|link| file.finding(0, format!("{link}: no such page")))
+        })
+        .collect()
+}
+
+fn shows(path: &str) -> bool {
+    SHOWN_BY_THE_ENGINE.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Targets of `[text](target)` and `[name]: target` outside of code, with their lines.
@@ -195,5 +249,34 @@ mod tests {
             assert_eq!(lines(&format!("cd $HOME{folder}/x")), 0);
             assert_eq!(lines(&format!("use a{folder}/x and {folder}s")), 0);
         }
+    }
+
+    #[test]
+    fn examples_below_the_engine_are_run_by_it() {
+        let example = "/// ```\n/// f();\n/// ```\npub fn f() {}\n";
+        let check = |front: &str, expected: &[&str]| {
+            let files = [("base/src/a.rs", example), ("store/src/b.rs", "fn g() {}\n"), (FRONT, front)];
+            let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+            let found: Vec<String> = lost_examples(&tree).into_iter().map(|finding| finding.path).collect();
+            assert_eq!(found, expected);
+        };
+        check("#[cfg(doctest)]\n#[path = \"../../base/src/a.rs\"]\nmod a;\n", &[]);
+        check("mod a;\n", &["base/src/a.rs"]);
+    }
+
+    #[test]
+    fn links_to_pages_of_the_engine_name_its_items() {
+        let check = |link: &str, expected: usize| {
+            let text = format!("/// See [this]({link}).\npub struct Own;\n");
+            let engine = "pub struct Client;\nimpl Client {\n    pub fn open() {}\n}\n";
+            let tree =
+                Tree::new(vec![File::new("base/src/a.rs", &text), File::new("engine/src/b.rs", engine)]);
+            assert_eq!(broken_pages(&tree).len(), expected, "{link}");
+        };
+        check("struct.Client.html#method.open", 0);
+        check("struct.Own.html", 0);
+        check("struct.Client.html#method.close", 1);
+        check("enum.Client.html", 1);
+        check("https://example.org/struct.None.html", 0);
     }
 }

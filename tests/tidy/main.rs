@@ -42,8 +42,8 @@ fn the_checkout_is_found() {
 #[test]
 fn modules_import_only_from_lines_above() {
     check(
-        "a module of the engine imports only from its own line and from lines above, in the table of \
-         ARCHITECTURE.md; a new arrow is a reviewed change of that table",
+        "a module of the base, the store or the engine imports only from its own line and from lines above, in the \
+         crate's table of ARCHITECTURE.md; a new arrow is a reviewed change of that table",
         &arrows::violations(&Tree::load()),
     );
 }
@@ -85,7 +85,7 @@ fn code_does_not_unwrap() {
 #[test]
 fn the_checker_of_interleavings_sees_every_lock() {
     check(
-        "the engine takes its locks from `crate::sync`, so that a model checker can replace them",
+        "locks come from `base::sync`, so that a model checker can replace them",
         &Tree::load().rust().flat_map(items::real_locks).collect::<Vec<_>>(),
     );
 }
@@ -126,7 +126,7 @@ fn codes_are_explained() {
 #[test]
 fn versions_stand_in_the_root_manifest() {
     check(
-        "a member's manifest takes versions from the workspace, and of the libraries only `engine` names rocksdb",
+        "a member's manifest takes versions from the workspace, and of the libraries only `store` names rocksdb",
         &manifests::violations(&Tree::load()),
     );
 }
@@ -142,6 +142,13 @@ fn recipes_are_found_from_the_items_that_they_use() {
         "the documentation of an item links to each recipe of the guide, so that its readers find it",
         &documents::lost_recipes(&Tree::load()),
     );
+}
+
+#[test]
+fn documentation_below_the_engine_is_tested_with_it() {
+    let tree = Tree::load();
+    check("examples of `base` and `store` are run by the engine", &documents::lost_examples(&tree));
+    check("a link to a page of the engine leads nowhere", &documents::broken_pages(&tree));
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Rules on manifests: versions, license and lints are decided once, at the root, and RocksDB stays
-//! behind the engine. The workspaces apart (fuzzing, rivals) have roots of their own.
+//! in the store. The workspaces apart (fuzzing, rivals) have roots of their own.
 
 use crate::tree::{File, Finding, Tree};
 
 /// Members of the main workspace, as in the root manifest.
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 16] = [
     "index",
     "sequence",
     "pcre",
     "query",
     "rocksfile",
     "formats",
+    "base",
+    "store",
     "engine",
     "server",
     "cli",
@@ -20,8 +22,8 @@ const MEMBERS: [&str; 14] = [
     "tests/clients",
     "benches",
 ];
-/// Members that may name `rocksdb`: the engine, and the benchmarks that measure against it.
-const KNOW_ROCKSDB: [&str; 2] = ["engine", "benches"];
+/// Members that may name `rocksdb`: the store, and the benchmarks that measure against it.
+const KNOW_ROCKSDB: [&str; 2] = ["store", "benches"];
 /// Keys of `[package]` that the workspace decides.
 const INHERITED: [&str; 4] = ["version", "edition", "rust-version", "license"];
 
@@ -57,7 +59,7 @@ fn member_violations(member: &str, file: &File) -> Vec<Finding> {
                 );
             }
             if name == "rocksdb" && !KNOW_ROCKSDB.contains(&member) {
-                findings.push(file.finding(line, "only the engine knows rocksdb"));
+                findings.push(file.finding(line, "only the store knows rocksdb"));
             }
         }
     }
@@ -107,10 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_engine_and_its_benchmarks_name_rocksdb() {
-        check("engine", "[dependencies]\nrocksdb.workspace = true\n", &[]);
+    fn only_the_store_and_the_benchmarks_name_rocksdb() {
+        check("store", "[dependencies]\nrocksdb.workspace = true\n", &[]);
         check("benches", "[dependencies]\nrocksdb.workspace = true\n", &[]);
-        check("query", "[dependencies]\nrocksdb.workspace = true\n", &["only the engine knows rocksdb"]);
+        check("engine", "[dependencies]\nrocksdb.workspace = true\n", &["only the store knows rocksdb"]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn is_continuation(code: &str, at: usize) -> bool {
     before.ends_with("::") || before.ends_with("pub(")
 }
 
-/// `engine/src/storage/keys.rs` is `[storage, keys]`; a crate's root is empty.
+/// `engine/src/write/insert.rs` is `[write, insert]`; a crate's root is empty.
 pub(crate) fn module_of(path: &str) -> Vec<String> {
     let inside = path.split_once("src/").map_or(path, |(_, inside)| inside);
     let mut segments: Vec<String> = inside.trim_end_matches(".rs").split('/').map(str::to_owned).collect();

@@ -3,18 +3,19 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base::error::Result;
+use store::Family;
+use store::keys::{
+    CollectionId, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
+    split_sequence,
+};
+use store::scan::{CacheUse, Scan};
+
 use crate::audit::findings::Findings;
 use crate::audit::{Subject, family_name};
 use crate::catalog::load::sequence_entries;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark};
-use crate::error::Result;
 use crate::results::VerifyReport;
-use crate::storage::Family;
-use crate::storage::keys::{
-    CollectionId, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
-    split_sequence,
-};
-use crate::storage::scan::{CacheUse, Scan};
 
 pub(super) fn audit(subject: &Subject, report: &mut VerifyReport, findings: &mut Findings) -> Result<()> {
     audit_collections(subject, findings)?;

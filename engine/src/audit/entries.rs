@@ -5,18 +5,18 @@
 
 use std::collections::HashMap;
 
+use base::error::Result;
 use bson::RawDocument;
+use store::Family;
+use store::keys::split_id;
+use store::scan::{CacheUse, Scan};
 
 use crate::audit::findings::Findings;
 use crate::audit::records::ExpectedEntries;
 use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject, family_name};
-use crate::error::Result;
 use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
-use crate::storage::Family;
-use crate::storage::keys::split_id;
-use crate::storage::scan::{CacheUse, Scan};
 use crate::write::entries::{bounds, split, stored_entries_of};
 
 pub(super) fn audit(

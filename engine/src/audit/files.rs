@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use base::error::Result;
+use store::Family;
+use store::checksums::{FileFlaw, FileSet, FolderView, KeySpan};
+use store::keys::{ID_BYTES, split_id};
+
 use crate::audit::findings::{Findings, Place};
 use crate::audit::watch::Watch;
-use crate::error::Result;
 use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
 use crate::shared::Engine;
-use crate::storage::Family;
-use crate::storage::checksums::{FileFlaw, FileSet, FolderView, KeySpan};
-use crate::storage::keys::{ID_BYTES, split_id};
 
 /// How many collections a finding names.
 const NAMED_MAX: usize = 3;

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
+use store::checksums::FileFlaw;
+
 use crate::results::{Finding, VerifyReport};
-use crate::storage::checksums::FileFlaw;
 
 /// What a finding is about: a collection or a column family, and an index.
 pub(super) struct Place {

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use store::{Database, Family};
+
 use crate::audit::Subject;
 use crate::audit::findings::Findings;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry::{self, Entry};
 use crate::catalog::validation::Validation;
-use crate::error::Result;
-use crate::storage::{Database, Family};
 
 pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
     // Collections that cannot be read or are not stored were found in the snapshot.

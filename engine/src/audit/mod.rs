@@ -22,7 +22,12 @@ mod watch;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use sequence::auto_increment::Field;
+use store::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
 
 pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
@@ -33,13 +38,8 @@ use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::load::tagged_entries;
 use crate::catalog::sequence_entry::Identity;
-use crate::error::{Error, Result};
-use crate::namespace::Namespace;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
-use crate::storage::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 use crate::uploads::FileKey;
 
 /// A collection as it is in the snapshot.

@@ -1,14 +1,15 @@
 //! The insertion orders of capped collections: each document has one position, each position one document, and the state tells
 //! how many there are.
 
+use base::error::Result;
+use store::Family;
+use store::keys::{ID_BYTES, OrderId, position_of};
+use store::scan::{CacheUse, Scan};
+
 use crate::audit::findings::Findings;
 use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject};
 use crate::catalog::capped::OrderState;
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::keys::{ID_BYTES, OrderId, position_of};
-use crate::storage::scan::{CacheUse, Scan};
 use crate::write::prepare::encoded_id;
 
 pub(super) fn audit(subject: &Subject, watch: &mut Watch<'_>, findings: &mut Findings) -> Result<()> {

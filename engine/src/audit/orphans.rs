@@ -6,16 +6,16 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use base::error::Result;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, RawBsonRef, RawDocument};
+use store::Family;
+use store::keys::CollectionId;
 
 use crate::audit::{Audited, Subject};
 use crate::document::print::print_value;
-use crate::error::Result;
 use crate::orphans::{FILES_ID, NUMBER, OrphanedChunks, are_keys, files_of};
 use crate::results::VerifyReport;
-use crate::storage::Family;
-use crate::storage::keys::CollectionId;
 use crate::uploads::FileKey;
 use crate::write::prepare::record_key;
 

@@ -3,18 +3,18 @@
 
 use std::collections::HashMap;
 
+use base::error::Result;
 use index::validate::validate;
+use store::Family;
+use store::keys::split_id;
+use store::scan::{CacheUse, Scan};
 
 use crate::audit::findings::Findings;
 use crate::audit::orphans::Orphans;
 use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject, family_name};
-use crate::error::Result;
 use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
-use crate::storage::Family;
-use crate::storage::keys::split_id;
-use crate::storage::scan::{CacheUse, Scan};
 use crate::write::entries::stored_entries_of;
 use crate::write::prepare::{encoded_id, record_key};
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use bson::doc;
 use index::multikey::ArrayComponents;
+use store::Family;
+use store::pace::Pace;
+use store::write::{Batch, CommitLevel};
 
 use crate::audit::{Watch, verify};
 use crate::catalog::entry;
@@ -13,9 +16,6 @@ use crate::catalog::indexes::Index;
 use crate::catalog::multikey::IndexArrays;
 use crate::fixture::Fixture;
 use crate::options::IndexModel;
-use crate::storage::Family;
-use crate::storage::pace::Pace;
-use crate::storage::write::{Batch, CommitLevel};
 
 /// How long an audit of few documents may take, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);

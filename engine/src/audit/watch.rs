@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
-use crate::namespace::Namespace;
+use base::error::Result;
+use base::namespace::Namespace;
+use store::pace::Pace;
+
 use crate::progress::{VerifyPhase, VerifyProgress};
-use crate::storage::pace::Pace;
 
 /// How often progress is told within a phase.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -5,7 +5,13 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use base::namespace::Namespace;
 use query::operation::OperationContext;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{CollectionId, IndexId, META_NEXT_ID};
+use store::write::Batch;
 
 use crate::catalog::capped::Capped;
 use crate::catalog::change::{following_id, stage_order};
@@ -15,12 +21,6 @@ use crate::catalog::multikey::IndexArrays;
 use crate::catalog::names::{Catalog, Named};
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::stage::stage_entry;
-use crate::error::Result;
-use crate::namespace::Namespace;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
-use crate::storage::write::Batch;
 
 impl Catalog {
     /// Creates an empty collection with indexes like those of another one, and with its validator. `namespace` must be a name

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::error::Result;
+use base::namespace::Namespace;
+use base::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, RwLock};
+use store::Family;
+use store::handles::Storage;
+use store::keys::{ID_BYTES, IndexId};
+use store::snapshot::Snapshot;
+use store::write::Batch;
+
 use crate::catalog::indexes::Index;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::progress::{IndexBuildPhase, IndexBuildProgress};
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::keys::{ID_BYTES, IndexId};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::Batch;
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, RwLock};
 
 /// Length of a round in the key of a note.
 const ROUND_BYTES: usize = 4;

@@ -11,18 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::Waker;
 
+use base::codes::refused;
+use base::error::{Error, Result};
+use base::sync::{self, AtomicBool, AtomicU64, Mutex, MutexGuard};
 use bson::{Bson, Document, doc};
 use bytes::{Buf, BufMut};
 use query::code::Code;
 use query::operation::OperationContext;
-
-use crate::codes::refused;
-use crate::error::{Error, Result};
-use crate::storage::handles::Storage;
-use crate::storage::keys::OrderId;
-use crate::storage::write::Batch;
-use crate::storage::{Database, Family};
-use crate::sync::{self, AtomicBool, AtomicU64, Mutex, MutexGuard};
+use store::handles::Storage;
+use store::keys::OrderId;
+use store::write::Batch;
+use store::{Database, Family};
 
 /// The names of the options, as in MongoDB's descriptions of collections.
 pub(crate) const CAPPED: &str = "capped";

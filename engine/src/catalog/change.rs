@@ -8,10 +8,17 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::namespace::Namespace;
+use base::sync::ShardedLockWriteGuard;
 use index::collation::Collation;
 use query::code::Code;
 use query::operation::OperationContext;
 use sequence::auto_increment::FieldOptions;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{CollectionId, IndexId, META_NEXT_ID, OrderId};
+use store::write::Batch;
 
 use crate::catalog::capped::{Capped, CappedLimits, OrderState};
 use crate::catalog::clustered::Clustered;
@@ -23,13 +30,6 @@ use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::catalog::validation::{Validation, ValidationChange};
 use crate::catalog::views::is_a_view;
-use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID, OrderId};
-use crate::storage::write::Batch;
-use crate::sync::ShardedLockWriteGuard;
 
 /// The ids that an index build takes. Both are marked as being built until it ends.
 #[derive(Clone, Copy, Debug)]
@@ -233,7 +233,7 @@ impl Catalog {
     pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<BuildIds> {
         let mut next = self.next_ids.lock();
         // The index gets the higher id. So nothing is stored after its entries, and a compaction of what writers
-        // store meanwhile does not reach over them: see `storage::tables`.
+        // store meanwhile does not reach over them: see `store::tables`.
         let log = IndexId(next.id);
         let index = IndexId(following_id(log.0)?);
         let following = following_id(index.0)?;

@@ -13,7 +13,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use base::error::Result;
+use base::namespace::Namespace;
+use base::sync::{
+    self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
+    ShardedLockWriteGuard,
+};
 use index::collation::Collation;
+use store::keys::CollectionId;
 
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::capped::{Capped, InsertionOrder};
@@ -22,13 +29,6 @@ use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
-use crate::error::Result;
-use crate::namespace::Namespace;
-use crate::storage::keys::CollectionId;
-use crate::sync::{
-    self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
-    ShardedLockWriteGuard,
-};
 
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,

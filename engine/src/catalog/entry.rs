@@ -24,6 +24,8 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use bson::{Bson, Document, doc};
 use index::collation::{Collation, HAS_RULES, RULES_VERSION};
 use index::multikey::ArrayComponents;
@@ -32,6 +34,8 @@ use index::validate::{DOCUMENT_BYTES_MAX, validate};
 use query::code::Code;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
+use store::Family;
+use store::keys::{CollectionId, IndexId, SequenceId};
 
 use crate::catalog::capped::{CAPPED, Capped};
 use crate::catalog::clustered::{CLUSTERED_INDEX, Clustered};
@@ -45,10 +49,6 @@ use crate::catalog::settings::{
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
 use crate::catalog::views::{PIPELINE, VIEW_ON, ViewDefinition};
 use crate::document::field_tree::check_depth;
-use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
 /// The fields of the indexes: of a collection without validation, with it, of one that is capped, and of one with a collation.
 const INDEXES: &str = "indexes";
@@ -398,7 +398,7 @@ mod tests {
             assert!(!entry_of(&checked).contains_key("indexes"));
         }
         let limits = crate::catalog::capped::CappedLimits { size: 4096, documents_max: Some(5) };
-        let capped = Capped { limits, order: crate::storage::keys::OrderId(3) };
+        let capped = Capped { limits, order: store::keys::OrderId(3) };
         let capped = encode(&namespace(), &plain.with_capped(Some(capped))).expect("encoded");
         assert!(!["indexes", "validatedIndexes"].iter().any(|field| entry_of(&capped).contains_key(field)));
         let view =

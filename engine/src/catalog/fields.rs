@@ -1,17 +1,17 @@
 //! New auto-increment fields: their options are checked, and the fields staged with their sequences.
 
+use base::error::{Error, ErrorKind, Result};
 use sequence::attributes::Attributes;
 use sequence::auto_increment::{FIELDS_MAX, Field, FieldOptions};
 use sequence::error::SequenceError;
 use sequence::state::State;
+use store::write::Batch;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::NextIds;
 use crate::catalog::sequences::{AutoField, AutoFields, internal_name};
 use crate::catalog::stage::{NewSequence, stage_new_sequence};
 use crate::document::field_tree::check_depth;
-use crate::error::{Error, ErrorKind, Result};
-use crate::storage::write::Batch;
 
 /// Finds the value in the collection's documents that is furthest along a new field's sequence.
 pub(crate) type Furthest<'a> = dyn Fn(&CollectionState, &str, &Attributes) -> Result<Option<i64>> + 'a;

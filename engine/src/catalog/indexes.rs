@@ -7,11 +7,11 @@ use bson::{DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
+use store::keys::IndexId;
 
 use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_collation};
-use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
 pub(crate) const ID_INDEX_NAME: &str = "_id_";

@@ -3,7 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use sequence::store::Record;
+use store::keys::{
+    self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
+    META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
+};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::Batch;
+use store::{Database, Family, Store};
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
@@ -12,15 +21,6 @@ use crate::catalog::sequence_entry::{decode_definition, decode_mark};
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
 use crate::catalog::stage::{stage_build_removal, stage_mark};
 use crate::catalog::views::View;
-use crate::error::{Error, Result};
-use crate::storage::keys::{
-    self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
-    META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
-};
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::Batch;
-use crate::storage::{Database, Family, Store};
 
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be

@@ -9,9 +9,8 @@
 
 use std::sync::atomic::Ordering;
 
+use base::sync::AtomicU64;
 use index::multikey::ArrayComponents;
-
-use crate::sync::AtomicU64;
 
 /// The arrays of one index, field by field.
 #[derive(Debug)]

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use base::namespace::Namespace;
+use base::sync::{Mutex, RwLock};
+
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
 use crate::catalog::views::{View, ViewSet};
-use crate::namespace::Namespace;
-use crate::sync::{Mutex, RwLock};
 
 /// All collections, views and sequences, and the one lock of all changes to them.
 pub(crate) struct Catalog {

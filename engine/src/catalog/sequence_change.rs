@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::names::validate_database;
+use base::sync::ShardedLockWriteGuard;
 use query::operation::OperationContext;
 use sequence::allocator::Changing;
 use sequence::attributes::Options;
@@ -12,6 +15,9 @@ use sequence::auto_increment::{FieldOptions, OnTruncate, check_name};
 use sequence::error::SequenceError;
 use sequence::state::State;
 use sequence::store::Cause;
+use store::Family;
+use store::handles::Storage;
+use store::write::Batch;
 
 use crate::catalog::builds::BuildEnd;
 use crate::catalog::capped::OrderState;
@@ -24,12 +30,6 @@ use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, end_sequen
 use crate::catalog::stage::{
     NewSequence, stage_entry, stage_new_sequence, stage_sequence_change, stage_sequence_removal,
 };
-use crate::error::{Error, Result};
-use crate::names::validate_database;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::write::Batch;
-use crate::sync::ShardedLockWriteGuard;
 
 impl Catalog {
     /// Creates a sequence for a user.

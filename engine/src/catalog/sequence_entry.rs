@@ -10,6 +10,8 @@
 //! definition only when it changes. Stored bytes may be damaged, so decoding checks everything and names what
 //! is wrong.
 
+use base::error::{Error, Result};
+use base::names::validate_database;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
 use bytes::{Buf, BufMut};
@@ -17,12 +19,10 @@ use sequence::attributes::{Attributes, Options};
 use sequence::run::Run;
 use sequence::state::Mark;
 use sequence::store::{Cause, Gap};
+use store::Family;
+use store::keys::{CollectionId, SequenceId};
 
 use crate::auto_increment::option_value;
-use crate::error::{Error, Result};
-use crate::names::validate_database;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, SequenceId};
 
 const FLAG_INITIAL: u8 = 1;
 const FLAG_CLEAN: u8 = 2;

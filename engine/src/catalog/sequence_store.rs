@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Weak};
 
+use base::error::{Error, ErrorKind, Result};
 use sequence::error::SequenceError;
 use sequence::store::{Change, Provider, Store as SequenceStorage};
+use store::Database;
+use store::handles::Storage;
+use store::sync::Errands;
+use store::write::{Batch, CommitLevel, Commits};
 
 use crate::catalog::sequences::SequenceState;
 use crate::catalog::stage::stage_sequence_change;
-use crate::error::{Error, ErrorKind, Result};
-use crate::storage::Database;
-use crate::storage::handles::Storage;
-use crate::storage::sync::Errands;
-use crate::storage::write::{Batch, CommitLevel, Commits};
 
 /// The storage of a sequence.
 #[derive(Clone, Copy)]

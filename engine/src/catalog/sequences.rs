@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::error::Result;
+use base::sync::RwLock;
 use sequence::acquirer::Acquirer;
 use sequence::allocator::Sequence;
 use sequence::auto_increment::Field;
 use sequence::slot::Slot;
 use sequence::store::Record;
+use store::keys::CollectionId;
 
 use crate::catalog::sequence_entry::Identity;
 use crate::document::field_tree::FieldTree;
-use crate::error::Result;
-use crate::storage::keys::CollectionId;
-use crate::sync::RwLock;
 
 /// A sequence under a name. After a rename the sequence has another state with the same id.
 pub(crate) struct SequenceState {

@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::DateTime;
 use bson::oid::ObjectId;
 use sequence::allocator::Sequence;
 use sequence::state::{Mark, State};
 use sequence::store::{Change, GAPS_KEPT, Gap};
+use store::Family;
+use store::keys::{CollectionId, IndexId, META_NEXT_SEQUENCE, SequenceId};
+use store::write::Batch;
 
 use crate::catalog::capped::Capped;
 use crate::catalog::collection::{CollectionState, Definition};
@@ -15,11 +20,6 @@ use crate::catalog::entry;
 use crate::catalog::names::NextIds;
 use crate::catalog::sequence_entry::{self, Identity};
 use crate::catalog::sequences::SequenceState;
-use crate::error::Result;
-use crate::namespace::Namespace;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, IndexId, META_NEXT_SEQUENCE, SequenceId};
-use crate::storage::write::Batch;
 
 /// A sequence that is to be created.
 pub(crate) struct NewSequence<'a> {

@@ -3,15 +3,15 @@
 //!
 //! The filter is parsed once, when the collection is made, changed or loaded.
 
+use base::codes::refused;
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::filter::Filter;
 
-use crate::codes::refused;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 /// The names of the fields, in catalog entries as in MongoDB's descriptions of collections.

@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use query::code::Code;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{CollectionId, META_NEXT_ID};
+use store::write::Batch;
 
 use crate::catalog::change::{following_id, namespace_not_found};
 use crate::catalog::entry;
 use crate::catalog::names::{Catalog, Named};
 use crate::catalog::views::{View, ViewDefinition, check_graph};
-use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::keys::{CollectionId, META_NEXT_ID};
-use crate::storage::write::Batch;
 
 /// What is to become of the definition of a view. What is absent stays.
 #[derive(Clone, Debug, Default)]

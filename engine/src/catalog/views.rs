@@ -6,17 +6,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use base::codes::refused;
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use bson::{Bson, DateTime, Document, RawDocumentBuf};
 use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::{Pipeline, Source};
+use store::keys::CollectionId;
 
 use crate::catalog::settings::{COLLATION, decode_collation, describe_collation};
-use crate::codes::refused;
-use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::storage::keys::CollectionId;
 
 /// The names of the fields, in catalog entries as in MongoDB's descriptions of views.
 pub(crate) const VIEW_ON: &str = "viewOn";

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::client::handle::Client;
 #[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::Result;
+use base::error::ErrorKind;
+use base::error::Result;
+use store::SpillOptions;
+
+use crate::client::handle::Client;
 #[cfg(feature = "opentelemetry")]
 use crate::metrics::spans::OpentelemetryOptions;
 use crate::options::{Compression, Durability, PlantedFault};
-use crate::storage::SpillOptions;
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;

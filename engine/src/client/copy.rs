@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use base::error::{Error, Result};
 use sequence::object_id::Layout;
+use store::pace::Pace;
+use store::{OpenMode, StoreOptions, copy};
 
 use crate::audit::{self, Callback, Watch};
 use crate::client::handle::Client;
-use crate::error::{Error, Result};
 use crate::metrics::recorder::RecorderOptions;
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
-use crate::storage::pace::Pace;
-use crate::storage::{OpenMode, StoreOptions, copy};
 
 impl Client {
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and

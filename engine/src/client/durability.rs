@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+
 use crate::client::handle::Client;
-use crate::error::Result;
 use crate::shared::Shared;
 
 impl Client {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use base::error::Result;
 use bson::DateTime;
 
 use crate::client::handle::Client;
-use crate::error::Result;
 use crate::expiry::{self, Expired};
 use crate::results::DeleteResult;
 
@@ -103,6 +103,6 @@ impl ExpireDocuments<'_> {
         shared.store.admit_write()?;
         let Expired { deleted } =
             expiry::pass(shared.engine(), self.now.unwrap_or_else(DateTime::now), &operation)?;
-        Ok(DeleteResult { deleted_count: deleted })
+        Ok(DeleteResult::new(deleted))
     }
 }

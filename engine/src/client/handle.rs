@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+#[cfg(doc)]
+use base::error::ErrorKind;
+use base::error::Result;
+use base::namespace::SystemCollection;
 use query::operation::CancellationToken;
 
 use crate::collection::{BulkWrite, Collection};
 use crate::database::Database;
-#[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::Result;
-use crate::namespace::SystemCollection;
 use crate::options::WriteModel;
 use crate::results::SummaryBulkWriteResult;
 use crate::shared::{Caller, Shared};

@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::error::{Error, Result};
+use base::sync::AtomicBool;
 use serde::{Deserialize, Serialize};
+use store::generations::Generations;
+use store::partial_copy::{CopiedFiles, CopyCalls, EarlierTables, PartialCopy};
 
 use crate::client::copy::lies_within;
 use crate::client::handle::Client;
-use crate::error::{Error, Result};
 use crate::progress::{BackupPhase, BackupProgress, VerifyProgress};
 use crate::results::{Finding, VerifyReport};
 use crate::shared::Engine;
-use crate::storage::generations::Generations;
-use crate::storage::partial_copy::{CopiedFiles, CopyCalls, EarlierTables, PartialCopy};
-use crate::sync::AtomicBool;
 
 type Callback<'a> = dyn FnMut(&BackupProgress) + Send + 'a;
 

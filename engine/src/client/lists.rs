@@ -1,8 +1,9 @@
 //! The lists of a client: names of databases, databases with their sizes, and running index builds.
 
+use base::error::Result;
+
 use crate::client::handle::Client;
 use crate::collection::by_database;
-use crate::error::Result;
 use crate::progress::IndexBuildProgress;
 use crate::results::DatabaseSpecification;
 

@@ -1,10 +1,12 @@
 //! `Client::metrics`: what the client has done, and how its store is. `Client::folder_stats`: what its folder has.
 
+use base::error::Result;
+use base::metrics::report::{Metrics, ScrubMetrics};
+use store::folder_files;
+
 use crate::client::handle::Client;
-use crate::error::Result;
-use crate::metrics::report::{Metrics, ScrubMetrics};
 use crate::progress::ScrubStatus;
-use crate::storage::folder_files::{self, FolderStats};
+use crate::results::FolderStats;
 
 impl Client {
     /// Returns what the client has done since it was opened, and how its store is now. It costs some microseconds, and holds
@@ -43,13 +45,12 @@ impl Client {
             let ScrubStatus { passes, bytes, files, finished_at, findings, findings_omitted } =
                 &*shared.engine().scrub.lock();
             let findings = findings.len() as u64 + findings_omitted;
-            metrics.scrub = Some(ScrubMetrics {
-                passes: *passes,
-                bytes_read: *bytes,
-                files: *files,
-                findings,
-                finished_at: *finished_at,
-            });
+            let scrub = metrics.scrub.insert(ScrubMetrics::default());
+            scrub.passes = *passes;
+            scrub.bytes_read = *bytes;
+            scrub.files = *files;
+            scrub.findings = findings;
+            scrub.finished_at = *finished_at;
         }
         Ok(metrics)
     }

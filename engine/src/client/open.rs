@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::error::{Error, Result};
 use sequence::object_id::Layout;
+use store::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
 
 use crate::client::builder::{ClientBuilder, ObjectIdLayout};
 use crate::client::handle::Client;
-use crate::error::{Error, Result};
 use crate::expiry;
 use crate::metrics::recorder::RecorderOptions;
 #[cfg(feature = "opentelemetry")]
 use crate::metrics::spans::Spans;
 use crate::scrub;
 use crate::shared::{Caller, Shared};
-use crate::storage::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
 
 /// The most bytes in which an index build sorts its keys by default.
 const INDEX_BUILD_MEMORY: usize = 64 << 20;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use base::error::Result;
+use store::pace::Pace;
+
 use crate::audit::{self, Callback, Watch};
 use crate::client::handle::Client;
-use crate::error::Result;
 use crate::progress::{ScrubStatus, VerifyProgress};
 use crate::results::VerifyReport;
-use crate::storage::pace::Pace;
 
 impl Client {
     /// Verifies the whole database. Writes can go on meanwhile.

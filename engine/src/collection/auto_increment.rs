@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use bson::{Document, doc};
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 use sequence::error::SequenceError;
+use store::Database as StorageDatabase;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::collection::CollectionState;
@@ -13,10 +15,8 @@ use crate::catalog::fields::check_fields;
 use crate::catalog::sequence_change::alter_fields;
 use crate::catalog::sequences::AutoField;
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 use crate::results::{AutoIncrementSpecification, SequenceGap, SequenceSnapshot};
 use crate::sequences::{ValueTrace, gaps_of, snapshot_of, trace_of};
-use crate::storage::Database as StorageDatabase;
 use crate::write::auto_increment::stored_values::furthest;
 
 impl<T> Collection<T> {

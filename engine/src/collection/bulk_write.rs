@@ -6,17 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::error::{BulkWriteError, Error, ErrorKind, Result, WriteError};
+use base::insert_error::DetailsRoom;
+use base::namespace::Namespace;
 use bson::{Bson, DateTime, Document};
 use query::code::Code;
 use serde::Serialize;
 
 use crate::collection::handle::Collection;
 use crate::collection::one_sync::OneSync;
-use crate::error::{BulkWriteError, Error, ErrorKind, Result, WriteError};
-use crate::insert_error::DetailsRoom;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
-use crate::namespace::Namespace;
 use crate::options::{
     BulkWriteOptions, Collation, DeleteManyModel, DeleteOneModel, DeleteOptions, Hint, InsertOneModel,
     InsertOneOptions, ReplaceOneModel, ReplaceOptions, UpdateManyModel, UpdateOneModel, UpdateOptions,
@@ -316,7 +316,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
 
 impl Outcome {
     fn add(&mut self, index: usize, single: Single) {
-        let VerboseBulkWriteResult { summary, insert_results, update_results, delete_results } =
+        let VerboseBulkWriteResult { summary, insert_results, update_results, delete_results, .. } =
             &mut self.done;
         // The sums are signed, as in MongoDB's driver.
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);

@@ -1,12 +1,12 @@
 //! What concerns all collections of a database: names, sizes and dropping. The handles `Client` and `Database` and the
 //! commands share it.
 
+use base::error::Result;
+use base::names::validate_database;
+use base::namespace::Namespace;
 use query::operation::OperationContext;
 
 use crate::collection::size::record_bytes;
-use crate::error::Result;
-use crate::names::validate_database;
-use crate::namespace::Namespace;
 use crate::shared::Shared;
 
 /// Returns the names of all databases that have a collection or a sequence, ascending.

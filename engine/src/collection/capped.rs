@@ -1,19 +1,19 @@
 //! `convert_to_capped` and `clone_as_capped`.
 
+use base::codes::refused;
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::Document;
 use query::code::Code;
 
 use crate::catalog::capped::{CappedLimits, SIZE, checked_size};
 use crate::catalog::change::modify_limits;
-use crate::codes::refused;
 use crate::collection::find::open_watched;
 use crate::collection::handle::{Collection, Handle, Terms};
 use crate::collection::indexes::DropIndex;
 use crate::collection::out::Aside;
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
-use crate::namespace::Namespace;
 use crate::options::FindOptions;
 use crate::write::capped::trim;
 use crate::write::convert::{Converted, convert};

@@ -1,11 +1,11 @@
 //! What updates, replacements and find-and-modifies share: a parsed change, its options, and the write with its upsert.
 
+use base::error::Result;
 use bson::Document;
 use index::collation::Collation;
 use query::operation::OperationContext;
 
 use crate::collection::handle::{Handle, Terms};
-use crate::error::Result;
 use crate::options::{Hint, WriteConcern};
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
@@ -118,5 +118,5 @@ pub(super) fn update_result(done: Option<Upserted<Counts>>) -> UpdateResult {
         // As in MongoDB, an upserted document counts as neither matched nor modified.
         Some(Upserted::Inserted(inserted)) => (Counts::default(), Some(inserted.id)),
     };
-    UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
+    UpdateResult::new(counts.matched, counts.modified, upserted_id)
 }

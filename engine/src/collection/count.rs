@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, doc};
 use query::code::Code;
 use query::operation::OperationContext;
+use store::{Database, Store};
 
 use crate::catalog::collection::{CollectionState, CounterMark};
-use crate::codes::refused;
 use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
-use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
@@ -23,7 +24,6 @@ use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
-use crate::storage::{Database, Store};
 
 /// How often a thread that waits for the count of another one looks whether it must end.
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);

@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use base::codes::refused;
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use bson::Document;
 use query::code::Code;
 
@@ -12,12 +15,9 @@ use crate::catalog::fields::has_fields;
 use crate::catalog::validation::{Validation, ValidationChange};
 use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::ViewDefinition;
-use crate::codes::refused;
-use crate::error::{Error, Result};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
-use crate::namespace::Namespace;
 use crate::options::{ClusteredIndex, Collation};
 use crate::shared::Shared;
 use crate::write::index_definition::clustered;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc};
 
+use base::error::{Error, Result};
+
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::{Collection, Handle, Terms};
-use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -182,7 +183,7 @@ impl Delete<'_> {
             }
         })?;
         // A collection that does not exist has nothing to remove.
-        Ok(DeleteResult { deleted_count: deleted.unwrap_or(0) })
+        Ok(DeleteResult::new(deleted.unwrap_or(0)))
     }
 
     fn parse(&self) -> Result<(Selector, Order)> {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use base::error::Result;
 use bson::{Bson, Document, RawDocument};
 use index::path::FieldPath;
 use query::distinct::Distinct as Values;
 
 use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
-use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
 use crate::metrics::shape::Requested;

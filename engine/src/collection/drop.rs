@@ -1,7 +1,8 @@
 //! `drop`.
 
+use base::error::Result;
+
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 

@@ -3,9 +3,10 @@
 
 use bson::{Document, RawDocument, doc};
 
+use base::error::Result;
+
 use crate::collection::change::ChangeOptions;
 use crate::collection::handle::{Handle, Terms};
-use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::Search;
 use crate::options::Hint;

@@ -3,22 +3,23 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use base::codes::refused;
+use base::error::{Error, Result};
+use base::metrics::notes;
 use bson::{Bson, Document, RawDocumentBuf};
 use query::code::Code;
 use query::expression::{reads_metadata, reads_sort_key};
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
+use store::Family;
 
-use crate::codes::refused;
 use crate::collection::handle::{Collection, Handle};
 use crate::collection::view_reads::AsPipeline;
 use crate::cursor::{Cursor, RawCursor};
 use crate::document::decode::{decode, decode_owned};
-use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView};
 use crate::execute::rows::{RowExtras, Rows, Search};
-use crate::metrics::notes;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::CursorRequest;
@@ -27,7 +28,6 @@ use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
-use crate::storage::Family;
 use crate::tail::{self, Tail};
 
 /// How long a cursor awaits a document, as in MongoDB.

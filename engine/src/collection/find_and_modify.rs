@@ -16,7 +16,6 @@ use crate::collection::find::parse_projection;
 use crate::collection::handle::{Collection, Handle, Terms};
 use crate::collection::modify::{Modified, ModifyOptions, ModifyRequest, projected, under_projection};
 use crate::document::decode::decode_owned;
-use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;

@@ -16,7 +16,6 @@ use bson::RawBsonRef;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::views::ViewSet;
 use crate::collection::others::Others;
-use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::read_view::{
     FoundByIndex, FoundRecord, ReadView, check_default, look_up, look_up_by_index,
@@ -24,14 +23,9 @@ use crate::execute::read_view::{
 use crate::metrics::recorder::Recorder;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
-use crate::namespace::{Namespace, SystemCollection};
 use crate::options::{Collation, WriteConcern};
 use crate::plan::selector::Selector;
 use crate::shared::{Caller, Shared};
-use crate::storage::Database as StorageDatabase;
-use crate::storage::fork::refuse_child;
-use crate::storage::handles::Storage;
-use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 use crate::write::validation::Checks;

@@ -3,6 +3,7 @@
 use std::iter;
 use std::time::Duration;
 
+use base::error::{Error, Result};
 use bson::{Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::operation::OperationContext;
@@ -14,7 +15,6 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::handle::{Collection, Handle};
 use crate::cursor::{Cursor, RawCursor};
-use crate::error::{Error, Result};
 use crate::expiry;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;

@@ -1,15 +1,17 @@
 //! `insert_many`.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bson::Bson;
 use serde::Serialize;
 
+use base::error::{Error, ErrorKind, Result};
+use base::insert_error::InsertManyError;
+
 use crate::collection::handle::{Collection, Handle, Terms};
 use crate::document::draft::Drafts;
-use crate::error::{Error, ErrorKind, Result};
-use crate::insert_error::InsertManyError;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
@@ -141,10 +143,10 @@ impl InsertMany<'_> {
         let collection = self.collection;
         let InsertOutcome { inserted, refused, generated, last_generate_id } = self.store()?;
         if refused.is_empty() {
-            return Ok(InsertManyResult { inserted_ids: inserted, generated, last_generate_id });
+            return Ok(InsertManyResult::new(inserted, generated, last_generate_id));
         }
         // The error has the ids as well, because the documents that were not refused stay.
-        let refused = InsertManyError { write_errors: Some(refused), inserted_ids: inserted, generated };
+        let refused = InsertManyError::new(refused, inserted, generated);
         Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.given))
     }
 
@@ -171,10 +173,10 @@ impl InsertMany<'_> {
         // If every document would be refused by any collection, the collection is not created.
         collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
             refused if refused.is_empty() => Ok(()),
-            refused => Err(Error::new(ErrorKind::InsertMany(InsertManyError {
-                write_errors: Some(refused),
-                ..InsertManyError::default()
-            }))),
+            refused => {
+                let nothing_stored = InsertManyError::new(refused, HashMap::new(), HashMap::new());
+                Err(Error::new(ErrorKind::InsertMany(nothing_stored)))
+            }
         })?;
         // An insert evaluates no expressions. So without limits its operation allocates nothing.
         let operation = collection.begin_plain(self.options.max_time);

@@ -3,12 +3,12 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
+use base::error::Result;
 use bson::Bson;
 use serde::Serialize;
 
 use crate::collection::handle::{Collection, Handle, Terms};
 use crate::document::draft::Drafts;
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertOneOptions, WriteConcern};
@@ -129,6 +129,6 @@ impl InsertOne<'_> {
             insert::insert_one(target, draft)
         })?;
         let last_generate_id = inserted.generated.first();
-        Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })
+        Ok(InsertOneResult::new(inserted.id, inserted.generated, last_generate_id))
     }
 }

@@ -6,17 +6,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::error::Result;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr};
 use index::key;
 use index::validate::validate;
 use query::operation::OperationContext;
+use store::Family;
+use store::scan::{CacheUse, Scan};
 
 use crate::catalog::indexes::Index;
 use crate::collection::handle::{Collection, Handle, Viewed};
 use crate::document::print::with_sort_keys_shown;
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::scan::{CacheUse, Scan};
 use crate::write::entries::{EntryParts, bounds, split, stored_entries_of};
 use crate::write::prepare::{encoded_id, record_key};
 

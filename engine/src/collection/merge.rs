@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use base::codes::refused;
+use base::error::{Error, ErrorKind, Result};
 use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{Bson, Document, RawBson, RawDocument, doc};
@@ -15,11 +17,9 @@ use query::pipeline::merge::{Merge, WhenMatched, WhenNotMatched};
 use query::update::Update;
 
 use crate::catalog::indexes::Index;
-use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ChangeRequest};
 use crate::collection::handle::{Handle, Terms};
 use crate::document::draft::Drafts;
-use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::options::{UpdateModifications, WriteConcern};
 use crate::plan::bounds::ID_FIELD;
 use crate::plan::order::Order;
@@ -209,7 +209,9 @@ fn named(error: Error) -> Error {
     };
     // The details stay: a caller reads the taken key from them.
     let message = format!("{what} :: caused by :: {}", refused.message);
-    let renamed = Error::new(ErrorKind::Command(CommandError { message, ..refused.clone() }));
+    let mut renamed = refused.clone();
+    renamed.message = message;
+    let renamed = Error::new(ErrorKind::Command(renamed));
     match error.namespace() {
         Some(namespace) => renamed.in_namespace(namespace),
         None => renamed,

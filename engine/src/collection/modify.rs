@@ -3,16 +3,16 @@
 
 use std::cell::RefCell;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::projection::Projection;
 
-use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ChangeRequest};
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
 use crate::collection::handle::Handle;
-use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::options::{FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint, ReturnDocument, WriteConcern};
 use crate::plan::order::Order;

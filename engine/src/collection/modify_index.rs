@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use base::codes::{refused, unsupported};
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::{Document, doc};
 use query::code::Code;
 
 use crate::catalog::change;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index, are_same_keys};
 use crate::catalog::settings::IndexSettings;
-use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 use crate::expiry;
-use crate::namespace::Namespace;
 use crate::plan::bounds::ID_FIELD;
 use crate::shared::Shared;
 use crate::write::index_settings;

@@ -1,10 +1,11 @@
 //! One sync for all writes of a call. Each of them would otherwise wait for a sync of its own, which takes longer than the
 //! write.
 
-use crate::error::Result;
+use base::error::Result;
+use store::write::CommitLevel;
+
 use crate::options::WriteConcern;
 use crate::shared::Shared;
-use crate::storage::write::CommitLevel;
 
 /// The sync that a call owes after its writes.
 #[must_use = "a journaled call is acknowledged after its sync"]
@@ -17,7 +18,7 @@ impl OneSync {
     pub(crate) fn of(shared: &Shared, concern: &mut Option<WriteConcern>, writes: usize) -> Result<Self> {
         let is_owed = writes > 1 && shared.commit_level(concern.as_ref())? == CommitLevel::Journaled;
         if is_owed {
-            *concern = Some(WriteConcern { journal: Some(false), ..concern.take().unwrap_or_default() });
+            concern.get_or_insert_default().journal = Some(false);
         }
         Ok(Self { is_owed })
     }

@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use base::codes::refused;
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::RawDocumentBuf;
 use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::Pipeline;
+use store::Database;
 
 use crate::catalog::names::Catalog;
 use crate::catalog::views::ViewSet;
-use crate::codes::refused;
-use crate::error::Result;
 use crate::execute::foreign::{Derived, ForeignViews};
 use crate::execute::read_view::{FoundCollection, ReadView};
-use crate::namespace::Namespace;
-use crate::storage::Database;
 
 /// The names that a pipeline reads besides its own.
 pub(super) struct Others<'p> {

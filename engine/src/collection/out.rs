@@ -7,21 +7,19 @@
 
 use std::sync::Arc;
 
+use base::codes::refused;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
+use store::keys::OrderId;
 
 use crate::catalog::capped::{Capped, CappedLimits};
 use crate::catalog::change::{Rename, Replace, refuse_fields};
 use crate::catalog::collection::{CollectionState, Definition};
-use crate::codes::refused;
 use crate::cursor::RawCursor;
 use crate::document::draft::Drafts;
-use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
-use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::shared::Shared;
-use crate::storage::keys::OrderId;
 use crate::write::Target;
 use crate::write::insert;
 use crate::write::outcome::{InsertOrder, InsertOutcome};
@@ -185,9 +183,7 @@ impl<'a> Aside<'a> {
         match outcome.refused.into_iter().next() {
             None => Ok(()),
             Some(refused) => {
-                let code_name = refused.code_name.unwrap_or_default();
-                let (code, message, details) = (refused.code, refused.message, refused.details);
-                let refused = CommandError { code, code_name, message, details };
+                let refused = CommandError::of_write(refused);
                 Err(self.named(Error::new(ErrorKind::Command(refused))))
             }
         }
@@ -219,7 +215,8 @@ impl<'a> Aside<'a> {
         let ErrorKind::Command(refused) = error.kind() else { return error };
         let (aside, target) = (self.namespace.to_string(), self.target.to_string());
         let message = format!("{} failed: {}", self.name, refused.message.replace(&aside, &target));
-        let refused = CommandError { message, ..refused.clone() };
+        let mut refused = refused.clone();
+        refused.message = message;
         Error::new(ErrorKind::Command(refused)).in_namespace(self.target)
     }
 

@@ -1,11 +1,12 @@
 //! `rename`.
 
+use base::error::Result;
+use base::namespace::Namespace;
+
 use crate::catalog::change::{Rename, Replace};
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
-use crate::namespace::Namespace;
 
 impl<T> Collection<T> {
     /// Gives the collection another name within its database.

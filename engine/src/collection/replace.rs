@@ -6,10 +6,11 @@ use std::time::Duration;
 use bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
+use base::error::{Error, Result};
+
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::{Collection, Handle};
-use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;

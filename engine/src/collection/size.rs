@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use base::error::Result;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
+
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
 use crate::collection::handle::{Handle, Viewed};
-use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 
 /// The number of documents, and of keys of an index, in a sample.
 const SAMPLE_LEN_MAX: u64 = 1000;

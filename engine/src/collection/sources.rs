@@ -1,19 +1,19 @@
 //! Pipelines whose first stage is not a collection: what describes one, the running operations, and documents that were given.
 
+use base::codes::{refused, unsupported};
+use base::error::Result;
+use base::names::validate_database;
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
-use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Handle, Viewed};
 use crate::collection::others::Others;
 use crate::collection::size::storage_stats;
-use crate::error::Result;
 use crate::execute::foreign::ForeignViews;
 use crate::execute::piped::Piped;
-use crate::names::validate_database;
 use crate::shared::Shared;
 
 /// Opens a pipeline whose source describes the collection: `$collStats`, `$indexStats`.

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use base::error::Result;
+
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 
 /// The size of a collection, as [`Collection::stats`] tells it. All sizes are in bytes.
 ///

@@ -1,8 +1,9 @@
 //! `truncate`.
 
+use base::error::Result;
+
 use crate::catalog::sequence_change::truncate;
 use crate::collection::handle::{Collection, Handle};
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::results::TruncateResult;

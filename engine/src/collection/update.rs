@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use base::codes::refused;
+use base::error::{Error, Result};
 use bson::{Bson, DateTime, Document, RawBson};
 use query::code::Code;
 use query::expression::Variables;
 
-use crate::codes::refused;
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::{Collection, Handle};
-use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;

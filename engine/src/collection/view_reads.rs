@@ -3,15 +3,14 @@
 //! As in MongoDB a projection is then the stage `$project`, which has no `$`, `$elemMatch` and `$slice` of projections, and what
 //! is about the keys of an index is refused.
 
+use base::error::Result;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::sort::Sort;
 
-use crate::codes::refused;
 use crate::collection::aggregate::Aggregate;
 use crate::collection::handle::Handle;
 use crate::cursor::RawCursor;
-use crate::error::Result;
 use crate::options::{AggregateOptions, CountOptions, DistinctOptions, FindOptions, Hint};
 
 /// The field that the count of a view is in.

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
+use base::codes::refused;
 use bson::RawDocument;
 use query::code::Code;
 use query::expression::Variables;
 use query::pipeline::writer::WritingStage;
 
-use crate::codes::refused;
 use crate::collection::handle::Handle;
 use crate::collection::merge::{MergeTerms, Merging};
 use crate::collection::out::Aside;
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::execute::piped::Piped;
-use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::shared::{Caller, Shared};
 

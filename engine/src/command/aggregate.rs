@@ -1,15 +1,15 @@
 //! `aggregate`.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document};
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::collection::Aggregate;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::AggregateOptions;
 

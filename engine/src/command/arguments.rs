@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use base::codes::{refused, unsupported as not_supported};
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use query::code::Code;
 
-use crate::codes::{refused, unsupported as not_supported};
 use crate::command::batch::{Batch, check_batch_size};
 use crate::command::nesting::check_nesting;
 use crate::command::unsupported;
-use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
 /// Fields that every command may have: MongoDB's generic arguments, ascending.
@@ -297,7 +297,7 @@ impl<'a> Arguments<'a> {
             (journal, _) => journal,
         };
         let w_timeout = of.count("wtimeout")?.map(Duration::from_millis);
-        Ok(Some(WriteConcern { w, w_timeout, journal }))
+        Ok(Some(WriteConcern::new(w, w_timeout, journal)))
     }
 
     /// Checks the write concern. One that cannot be met fails the command before it changes anything.

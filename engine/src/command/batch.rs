@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::RawDocument;
 use query::code::Code;
-
-use crate::codes::refused;
-use crate::error::Result;
 
 /// How many statements or documents a write may have: MongoDB's limit.
 pub(super) const STATEMENTS_MAX: usize = 100_000;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use base::codes::{refused, unsupported};
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
 use index::collation::Collation;
@@ -14,7 +17,6 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Named;
 use crate::catalog::settings::describe_collation;
 use crate::catalog::view_change::ViewChange;
-use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
 use crate::collection::definition::{self, Declaration};
 use crate::command::arguments::Arguments;
@@ -23,11 +25,9 @@ use crate::command::cursor::Opened;
 use crate::command::modify::{check_images, validation, view};
 use crate::command::sequences::auto_increments;
 use crate::cursor::{Cursor, RawCursor};
-use crate::error::Result;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
-use crate::namespace::Namespace;
 use crate::options::{ClusteredIndex, Collation as CollationOptions};
 use crate::plan::selector::Selector;
 use crate::results::number;

@@ -1,13 +1,13 @@
 //! `compact`: of a collection, as MongoDB has it, and of everything, which is CairnDB's.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, doc};
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::compaction::{Compaction, CompactionReport};
-use crate::error::Result;
 
 /// The database that commands of the whole store are run on.
 const ADMIN: &str = "admin";

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::cursor::Cursor;
-use crate::error::Result;
 
 /// The most bytes of documents in one reply.
 const REPLY_BYTES_MAX: usize = 16 << 20;

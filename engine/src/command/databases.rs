@@ -1,15 +1,15 @@
 //! `listDatabases`, `dropDatabase`, and the sizes of `dbStats` and `collStats`.
 
+use base::codes::refused;
+use base::error::Result;
+use base::names::validate_database;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use index::collation::Collation;
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::collection::{Size, by_database};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::error::Result;
-use crate::names::validate_database;
 use crate::plan::selector::Selector;
 
 /// The database that commands of the whole store are run on.

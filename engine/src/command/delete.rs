@@ -1,9 +1,10 @@
 //! `delete`.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, Delete};
 use crate::command::arguments::Arguments;
@@ -11,7 +12,6 @@ use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::DeleteOptions;
 use crate::results::number;

@@ -3,16 +3,16 @@
 //! Each command reads its fields with one function, both to run and to be explained. So an explanation is refused for
 //! whatever the command itself would be refused for.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::Document;
 use query::code::Code;
 use query::registry::Registry;
 
-use crate::codes::refused;
 use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS};
 use crate::command::context::CommandContext;
 use crate::command::plan::{Plan, Verbosity};
 use crate::command::{aggregate, delete, find, find_and_modify, has_command, missing, update};
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::execute::stages::shown;
 

@@ -1,15 +1,15 @@
 //! `find`, `count` and `distinct`.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::codes::refused;
 use crate::collection::{AsPipeline, Collection};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::{CountOptions, CursorType, DistinctOptions, FindOptions};
 use crate::results::number;
@@ -98,7 +98,7 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
 
 /// Reads whether the cursor goes on after the last document.
 fn cursor_type(arguments: &Arguments<'_>) -> Result<Option<CursorType>> {
-    let flag = |field| Ok::<_, crate::error::Error>(arguments.boolean(field)? == Some(true));
+    let flag = |field| Ok::<_, base::error::Error>(arguments.boolean(field)? == Some(true));
     let (is_tailable, awaits) = (flag("tailable")?, flag("awaitData")?);
     if awaits && !is_tailable {
         return Err(refused(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'"));

@@ -1,16 +1,16 @@
 //! `findAndModify`.
 
+use base::codes::refused;
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::is_replacement;
 
-use crate::codes::refused;
 use crate::collection::{Collection, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, Modified};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::update::{array_filters, modifications, refuse_array_filters};
-use crate::error::{Error, Result};
 use crate::execute::explain::Depth;
 use crate::options::{
     FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReturnDocument,

@@ -6,7 +6,6 @@ use query::code::Code;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::clustered::CLUSTERED;
 use crate::catalog::indexes::are_same_keys;
-use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
 use crate::command::arguments::Arguments;
@@ -14,7 +13,6 @@ use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::expiry;
 use crate::command::unsupported::is_option;
-use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::write::index_definition;
 
@@ -132,7 +130,7 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     Ok(reply)
 }
 
-fn not_a_name(found: &Bson) -> crate::error::Error {
+fn not_a_name(found: &Bson) -> base::error::Error {
     refused(Code::TYPE_MISMATCH, format!("an index is named by its name or its keys, not by {found}"))
 }
 

@@ -1,14 +1,14 @@
 //! `insert`. Besides MongoDB's fields the reply has the generated values: `generated` is an array with a document for each
 //! inserted one, `lastGenerateID` the first generated value of the command.
 
+use base::error::{Error, ErrorKind, Result};
+use base::generated::GeneratedValues;
 use bson::{Bson, Document, doc};
 
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::write_errors::WriteErrors;
 use crate::document::draft::Drafts;
-use crate::error::{Error, ErrorKind, Result};
-use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;
 use crate::results::number;
 use crate::write::outcome::InsertOutcome;

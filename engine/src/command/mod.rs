@@ -38,13 +38,13 @@ pub use self::unsupported::{
     UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands, UnsupportedOption, UnsupportedOptions,
 };
 
+use base::codes::{refused, unsupported as not_supported};
+use base::error::{Error, Result};
 use bson::{Document, doc};
 use query::code::Code;
 use query::registry::Registry;
 
-use crate::codes::{refused, unsupported as not_supported};
 use crate::command::arguments::Arguments;
-use crate::error::{Error, Result};
 
 /// Runs a command. Of a command that opens a cursor, the reply has all documents.
 pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {

@@ -6,19 +6,19 @@
 
 use std::time::Duration;
 
+use base::codes::refused;
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::{Document, doc};
 use query::code::Code;
 
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, ValidationChange};
 use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::{PIPELINE, VIEW_ON};
-use crate::codes::refused;
 use crate::collection::definition::{self, DeclarationChange, LimitsChange};
 use crate::collection::modify_index::{self, ChangedSettings, IndexChange, IndexSelector};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 const KNOWN: [&str; 9] = [

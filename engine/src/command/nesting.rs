@@ -1,11 +1,10 @@
 //! What is inside the values of a command, and how deeply it may be nested. That is checked before they are decoded, because decoding is recursive.
 
+use base::codes::refused;
+use base::error::{Error, Result};
 use bson::RawBsonRef;
 use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
 use query::code::Code;
-
-use crate::codes::refused;
-use crate::error::{Error, Result};
 
 /// The most bytes of one value in a command: a document, and 16 KiB for the statement around it.
 const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;

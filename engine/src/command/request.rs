@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
+use base::codes::refused;
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
-use crate::codes::refused;
 use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
 use crate::command::nesting::{check_nesting, content};
-use crate::error::{Error, Result};
 
 /// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
 /// deletes are decoded one by one.

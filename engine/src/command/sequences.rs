@@ -1,5 +1,7 @@
 //! Commands of sequences and auto-increment fields. They are CairnDB's own; attributes have SequoiaDB's names.
 
+use base::error::{Error, Result};
+use base::names::validate_database;
 use bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 use query::expression::Variables;
 use sequence::attributes::{OptionValue, integer, text, wrong_type};
@@ -8,8 +10,6 @@ use sequence::error::SequenceError;
 use crate::auto_increment::{AutoIncrement, SequenceOptions, option_value};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::error::{Error, Result};
-use crate::names::validate_database;
 use crate::plan::selector::Selector;
 use crate::sequences::{Sequence, snapshot_of};
 

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
-use crate::codes::refused;
 use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::arguments::Arguments;
@@ -14,7 +15,6 @@ use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
-use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::results::{UpdateResult, number};

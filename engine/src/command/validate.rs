@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, doc};
 use query::code::Code;
+use store::pace::Pace;
 
 use crate::audit::{self, Watch};
-use crate::codes::refused;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::error::Result;
 use crate::results::Finding;
-use crate::storage::pace::Pace;
 
 /// Runs `validate`.
 ///
@@ -78,13 +78,14 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
 mod tests {
     use std::sync::Arc;
 
+    use store::Family;
+    use store::write::{Batch, CommitLevel};
+
     use super::*;
     use crate::database::Database;
     use crate::fixture::Fixture;
     use crate::options::IndexModel;
     use crate::shared::Caller;
-    use crate::storage::Family;
-    use crate::storage::write::{Batch, CommitLevel};
 
     #[test]
     fn an_index_without_its_entries_is_not_valid() {

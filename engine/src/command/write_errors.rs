@@ -1,10 +1,9 @@
 //! `writeErrors` of a reply: the statements of a write that were refused, and why.
 
+use base::error::{Error, Result};
+use base::insert_error::{DetailsRoom, IndexedWriteError};
 use bson::{Bson, Document, doc};
 use query::code::Code;
-
-use crate::error::{Error, Result};
-use crate::insert_error::{DetailsRoom, IndexedWriteError};
 
 /// The refused statements of one command.
 #[derive(Default)]
@@ -24,7 +23,7 @@ impl WriteErrors {
     /// Adds a refused statement.
     pub(super) fn add(&mut self, refused: IndexedWriteError) {
         // By all its fields, so that a new one cannot be forgotten in the reply.
-        let IndexedWriteError { index, code, code_name, message, details } = refused;
+        let (index, code, code_name, message, details) = refused.into_parts();
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         let mut error = doc! { "index": index, "code": code };
         if let Some(name) = code_name {

@@ -4,16 +4,16 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
+use base::error::{Error, Result};
 use bson::{RawDocument, RawDocumentBuf};
 use query::operation::OperationContext;
+use store::fork::{is_child, refuse_child};
 
 use crate::document::decode::EMPTY;
-use crate::error::{Error, Result};
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 use crate::metrics::watch::{CursorRequest, CursorWatch, Returned, Watch};
-use crate::storage::fork::{is_child, refuse_child};
 use crate::tail::{Tail, Waiting, sleep_until, thread_waker};
 
 /// A walk over the documents of a result, whose bytes it lends.

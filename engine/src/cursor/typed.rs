@@ -8,9 +8,11 @@ use bson::RawDocument;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use base::error::{Error, ErrorKind, Result};
+use store::fork::{is_child, refuse_child};
+
 use crate::cursor::raw::{RawCursor, WaitingCursor};
 use crate::document::decode::decode;
-use crate::error::{Error, ErrorKind, Result};
 
 /// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
 ///

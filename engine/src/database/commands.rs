@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use base::error::Result;
 use bson::{Document, RawDocumentBuf};
 
 use crate::command::{self, Body, CommandContext, Request};
 use crate::cursor::Cursor;
 use crate::database::handle::Database;
-use crate::error::Result;
 
 impl Database {
     /// Runs a command and returns its reply. A command is a document whose first field is the command's name.

@@ -1,12 +1,12 @@
 //! `create_collection`.
 
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::Document;
 
 use crate::auto_increment::AutoIncrement;
 use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::options::{ClusteredIndex, Collation, ValidationAction, ValidationLevel};
 
 impl Database {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use bson::Document;
 use query::operation::CancellationToken;
 
 use crate::collection::{Aggregate, Collection, by_database};
-use crate::error::Result;
 use crate::gridfs::GridFsBucket;
 use crate::options::GridFsBucketOptions;
 use crate::shared::{Caller, Shared};

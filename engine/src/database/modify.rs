@@ -1,11 +1,11 @@
 //! `modify_collection`.
 
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::Document;
 
 use crate::collection::definition::{self, DeclarationChange};
 use crate::database::handle::Database;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 impl Database {

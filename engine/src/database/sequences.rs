@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use base::names::validate_database;
+
 use crate::auto_increment::SequenceOptions;
 use crate::database::handle::Database;
-use crate::error::Result;
-use crate::names::validate_database;
 use crate::results::SequenceSnapshot;
 use crate::sequences::{Sequence, snapshot_of};
 

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 
+use base::error::{Error, Result};
 use bson::{Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
-
-use crate::error::{Error, Result};
-use crate::storage::Family;
+use store::Family;
 
 /// A document without fields.
 pub(crate) const EMPTY: &[u8] = &[5, 0, 0, 0, 0];

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+use base::error;
 use bson::spec::ElementType;
 use index::validate::ValidDocument;
 use sequence::object_id::ObjectId;
@@ -15,7 +16,6 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::document::length::{LENGTH_BYTES, write_length};
 use crate::document::timestamp::Timestamps;
-use crate::error;
 
 const OBJECT_ID_ELEMENT: [u8; 5] = [ElementType::ObjectId as u8, b'_', b'i', b'd', 0];
 const INTEGER_ID_ELEMENT: [u8; 5] = [ElementType::Int64 as u8, b'_', b'i', b'd', 0];

@@ -1,5 +1,6 @@
 //! The paths of a collection's auto-increment fields as a tree, so that each level of a document is walked once.
 
+use base::error::Refusal;
 use index::element::Element;
 use index::validate::NESTING_MAX;
 use sequence::auto_increment::Field;
@@ -8,7 +9,6 @@ use sequence::error::SequenceError;
 use crate::document::draft::Facts;
 use crate::document::timestamp::Timestamps;
 use crate::document::validate::{validate, validate_each};
-use crate::error::Refusal;
 
 /// How much of a path that is too deep an error repeats.
 const PATH_CHARACTERS_SHOWN: usize = 48;

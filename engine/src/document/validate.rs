@@ -3,13 +3,13 @@
 //! `index::validate` decides what well-formed means. This file has the rules of an insert and a replacement: the types
 //! that an `_id` may have, the names inside it, and MongoDB's numbers and texts for each refusal.
 
+use base::error::{Refusal, WriteError};
 use bson::{RawBsonRef, RawDocument};
 use index::error::Error as IndexError;
 use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};
 use query::code::Code;
 
 use crate::document::draft::HEADROOM;
-use crate::error::{Refusal, WriteError};
 
 /// Checks `bytes` as a document that may be stored, but for its final size.
 #[inline]

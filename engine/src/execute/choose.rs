@@ -5,20 +5,20 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use query::operation::OperationContext;
 use query::planner::{Access, Plan};
+use store::Family;
+use store::keys::CollectionId;
+use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
-use crate::error::Result;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::open_scan::Examined;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::plan::access::{self, Asked};
 use crate::plan::bounds::{KeySpan, KeySpans};
-use crate::storage::Family;
-use crate::storage::keys::CollectionId;
-use crate::storage::snapshot::Snapshot;
 
 /// The costs up to which the keys of all rivals are counted before any is counted further.
 const COSTS: [u64; 4] = [64, 512, 4096, 32_768];

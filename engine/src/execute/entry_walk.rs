@@ -4,24 +4,24 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use bson::{RawBsonRef, RawDocument};
 use index::entry_document::{EntryDocuments, EntryParts};
 use index::key::{self, Direction};
 use index::key_bounds::KeyBounds;
 use index::range::Exactness;
 use query::planner::{EntryAnswer, EntryScan};
+use store::Family;
+use store::keys::{CollectionId, ID_BYTES};
+use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::EMPTY;
-use crate::error::{Error, Result};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::record_fetch::RecordFetch;
 use crate::execute::rest::Rest;
 use crate::plan::bounds::KeySpans;
 use crate::plan::selector::Selector;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, ID_BYTES};
-use crate::storage::snapshot::Snapshot;
 
 /// A walk over entries. It is before the first one until `advance` is called.
 pub(super) struct EntryWalk {

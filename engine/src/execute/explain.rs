@@ -5,11 +5,11 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use base::error::Result;
 use bson::{Document, RawDocument, doc};
 use index::key::Direction;
 use query::planner::{Access, Plan};
 
-use crate::error::Result;
 use crate::execute::choose::{CountedPlan, counted_plans};
 use crate::execute::open_scan::Examined;
 use crate::execute::read_view::ReadView;

@@ -7,6 +7,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::metrics::notes;
 use bson::{RawBson, RawBsonRef, RawDocument};
 use index::key::{self, Direction};
 use index::order::compare;
@@ -14,18 +16,16 @@ use index::path::{FieldPath, leaves};
 use query::expression::Variables;
 use query::operation::OperationContext;
 use query::pipeline::foreign::FieldIndex;
+use store::Family;
+use store::keys::{CollectionId, ID_BYTES};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::{EMPTY, stored};
-use crate::error::{Error, Result};
 use crate::execute::read_view::ReadView;
 use crate::execute::record_fetch::RecordFetch;
-use crate::metrics::notes;
 use crate::plan::bounds::ID_FIELD;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, ID_BYTES};
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
 
 /// A reader of documents by the value of one field.
 pub(super) struct FieldLookup {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawDocument};
 use index::path::FieldPath;
 use query::expression::Variables;
@@ -13,7 +14,6 @@ use query::pipeline::Pipeline;
 use query::pipeline::foreign::{Documents, FieldIndex, Foreign};
 use query::pipeline::joins::ForeignJoin;
 
-use crate::error::{Error, Result};
 use crate::execute::explain::Explained;
 use crate::execute::field_lookup::FieldLookup;
 use crate::execute::leading::leading;

@@ -1,15 +1,15 @@
 //! The key by which a document was found, as a row: the fields of the index, with the values of the entry.
 
+use base::error::{Error, Result};
 use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use index::extract::{ExtractedKeys, extract};
 use index::key;
+use store::Family;
 
 use crate::catalog::indexes::Index;
 use crate::document::print::with_sort_keys_shown;
-use crate::error::{Error, Result};
 use crate::plan::bounds::ID_FIELD;
-use crate::storage::Family;
 
 /// The field that an `_id` is shown in beside a row.
 const RECORD_ID: &str = "$recordId";

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use bson::RawDocument;
 use index::key::Direction;
+use store::Family;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
 
 use crate::document::decode::stored;
-use crate::error::Result;
 use crate::execute::rest::Rest;
 use crate::plan::bounds::{KeySpan, KeySpans};
-use crate::storage::Family;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
 
 /// A walk over keys. It is before the first one until `advance` is called.
 pub(super) struct KeyWalk {

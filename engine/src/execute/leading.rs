@@ -1,9 +1,9 @@
 //! The search at the start of a pipeline.
 
+use base::error::Result;
 use bson::Document;
 use query::pipeline::Pipeline;
 
-use crate::error::Result;
 use crate::execute::rows::{RowExtras, Search};
 use crate::options::Hint;
 use crate::plan::access::Needed;

@@ -6,15 +6,19 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::metrics::notes;
 use bson::{RawDocument, RawDocumentBuf};
 use index::key::Direction;
 use query::filter::Filter;
 use query::operation::{OperationContext, Reservation};
 use query::planner::{Access, Merge, Plan, Union};
+use store::Family;
+use store::keys::CollectionId;
+use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
 use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
 use crate::execute::found_key;
@@ -25,15 +29,11 @@ pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::rest::Rest;
-use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::access::{Asked, Needed};
 use crate::plan::bounds::KeySpans;
 use crate::plan::order::Order;
 use crate::plan::selector::{PointKey, Selector};
-use crate::storage::Family;
-use crate::storage::keys::CollectionId;
-use crate::storage::snapshot::Snapshot;
 
 /// A walk over matching documents. It is before the first one until `advance` is called.
 pub(crate) struct Matches {

@@ -7,12 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use base::error::Result;
 use index::key::Direction;
 use query::operation::Reservation;
 use query::planner::MergeOrder;
 
 use crate::document::decode::stored;
-use crate::error::Result;
 use crate::execute::entry_walk::EntryVerdict;
 use crate::execute::open_scan::{Advanced, Examined, OpenScan, ScanStep, Visited};
 use crate::execute::rest::Rest;

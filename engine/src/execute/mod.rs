@@ -19,7 +19,6 @@ mod record_fetch;
 pub(crate) mod rest;
 mod row_stream;
 pub(crate) mod rows;
-mod spilled;
 pub(crate) mod stages;
 
 #[cfg(test)]

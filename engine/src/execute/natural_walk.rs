@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use bson::RawDocument;
 use index::key::Direction;
+use store::Family;
+use store::keys::{CollectionId, ID_BYTES, OrderId};
+use store::snapshot::Snapshot;
 
 use crate::catalog::capped::OrderState;
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::record_fetch::RecordFetch;
 use crate::execute::rest::Rest;
 use crate::plan::bounds::KeySpans;
-use crate::storage::Family;
-use crate::storage::keys::{CollectionId, ID_BYTES, OrderId};
-use crate::storage::snapshot::Snapshot;
 
 /// A walk over documents in their insertion order. It is before the first one until `advance` is called.
 pub(super) struct NaturalWalk {

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use base::error::Result;
 use query::operation::Reservation;
 
 use crate::document::decode::stored;
-use crate::error::Result;
 use crate::execute::entry_walk::{EntryStep, EntryVerdict, EntryWalk};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::rest::Rest;

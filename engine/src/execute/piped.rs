@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
 use query::pipeline::foreign::Foreign;
 use query::pipeline::stream::{Given, Step, Stream as _};
 use query::pipeline::{Pipeline, Running};
 
-use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::row_stream::RowStream;
 use crate::execute::rows::Rows;

@@ -12,23 +12,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::metrics::notes;
+use base::sync;
 use bson::{RawBsonRef, RawDocument};
 use index::collation::Collation;
 use index::key::{self, Direction};
 use index::order::compare;
 use query::code::Code;
+use store::keys::{CollectionId, OrderId};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
 
 use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
-use crate::error::{Error, Result};
-use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
-use crate::storage::keys::{CollectionId, OrderId};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
-use crate::sync;
 
 /// How often a reader with a planted fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;

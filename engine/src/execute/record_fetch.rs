@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::keys::CollectionId;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
+use base::error::Result;
+use store::Family;
+use store::keys::CollectionId;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
 
 /// How many records in a row must have had ascending keys, or descending ones, before a step is tried. Of scattered records
 /// one in sixty is the fifth of a row.

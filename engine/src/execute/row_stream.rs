@@ -1,12 +1,12 @@
 //! Rows as the input of a pipeline.
 
+use base::error::{Error, Result};
 use bson::RawDocument;
 use query::expression::Metadata;
 use query::operation::{OperationContext, Reservation};
 use query::pipeline::stream::{Step, Stream};
 
 use crate::document::decode::EMPTY;
-use crate::error::{Error, Result};
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 

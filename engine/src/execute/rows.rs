@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::error::Result;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use index::path::FieldPath;
 use query::expression::{Metadata, Variables};
@@ -11,7 +12,6 @@ use query::sort::Sort;
 use query::sort::error::Error as SortError;
 use query::sort::spilling::{SortedPayloads, SpillingSorter};
 
-use crate::error::Result;
 use crate::execute::found_key::with_record_id;
 use crate::execute::matches::{Examined, Matches};
 use crate::execute::read_view::ReadView;

@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use base::error::{Error, Result};
+use base::namespace::Namespace;
 use bson::doc;
 use query::operation::OperationContext;
 
 use crate::catalog::change::{Rename, Replace, drop_indexes};
-use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{FoundCollection, ReadView, look_up};
 use crate::fixture::Fixture;
-use crate::namespace::Namespace;
 use crate::options::IndexModel;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
+use store::keys::CollectionId;
 
 use crate::collection::Collection;
-use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::options::{GridFsBucketOptions, IndexModel, IndexOptions, WriteConcern};
 use crate::orphans::{CHUNKS, FILES, FILES_ID, NUMBER, are_keys};
 use crate::shared::{Caller, Shared};
-use crate::storage::keys::CollectionId;
 use crate::uploads::{Claim, FileKey, Purpose};
 use crate::write::prepare::record_key;
 

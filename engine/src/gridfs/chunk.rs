@@ -1,11 +1,11 @@
 //! The document of a chunk: written in place while its data come, and checked when it is read.
 
+use base::error::{Error, Result};
+use base::gridfs_error::GridFsErrorKind;
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
-use crate::error::{Error, Result};
-use crate::gridfs_error::GridFsErrorKind;
 use crate::orphans::NUMBER;
 
 /// The bytes of a document after its last value.
@@ -79,9 +79,7 @@ pub(super) struct StoredChunk {
 impl StoredChunk {
     /// Takes a document that should be the chunk `expected`.
     pub(super) fn of(document: RawDocumentBuf, expected: u32) -> Result<Self> {
-        let invalid = |reason: &str| {
-            Error::from(GridFsErrorKind::InvalidChunk { n: expected, reason: reason.to_owned() })
-        };
+        let invalid = |reason: &str| Error::from(GridFsErrorKind::invalid_chunk(expected, reason.to_owned()));
         let n = number(&document).ok_or_else(|| invalid("its n is not a whole number"))?;
         let (start, len) = match document.get("data") {
             Ok(Some(RawBsonRef::Binary(data))) => {

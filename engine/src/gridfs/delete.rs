@@ -2,12 +2,12 @@
 //!
 //! The document of a file goes first: then no reader finds a file whose chunks are going.
 
+use base::error::{Error, Result};
+use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 use bson::{Bson, Document, doc};
 
-use crate::error::{Error, Result};
 use crate::gridfs::bucket::{GridFsBucket, by_id, chunks_of};
 use crate::gridfs::download::file_not_found;
-use crate::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 use crate::uploads::Purpose;
 
 impl GridFsBucket {
@@ -138,7 +138,7 @@ impl Drop<'_> {
         let parts = &self.bucket.parts;
         // An upload that went on would make a file without its first chunks.
         if let Some(id) = parts.shared.uploads.any_to(&self.bucket.chunks_namespace())? {
-            return Err(Error::from(GridFsErrorKind::UploadRunning { id }));
+            return Err(Error::from(GridFsErrorKind::upload_running(id)));
         }
         // In this order for the same reason as above: no file without chunks is seen.
         parts.files.drop().run()?;

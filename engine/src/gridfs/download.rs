@@ -5,14 +5,14 @@
 
 use std::io::{self, SeekFrom};
 
+use base::error::{Error, Result};
+use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 use bson::{Bson, RawDocumentBuf, doc};
 
 use crate::cursor::Cursor;
-use crate::error::{Error, Result};
 use crate::gridfs::bucket::{GridFsBucket, by_id};
 use crate::gridfs::chunk::StoredChunk;
 use crate::gridfs::file::FilesCollectionDocument;
-use crate::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 use crate::options::GridFsDownloadByNameOptions;
 
 impl GridFsBucket {
@@ -122,7 +122,7 @@ impl OpenDownloadStreamByName<'_> {
     /// bucket.open_upload_stream("a").run()?.close()?;
     /// bucket.open_download_stream_by_name("a").revision(0).run()?;
     /// let error = bucket.open_download_stream_by_name("a").revision(1).run().expect_err("there is one");
-    /// assert!(matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::RevisionNotFound { .. })));
+    /// assert!(matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::revision_not_found(..))));
     /// # Ok(())
     /// # }
     /// ```
@@ -145,14 +145,14 @@ impl OpenDownloadStreamByName<'_> {
             return Ok(GridFsDownloadStream::new(self.bucket, FilesCollectionDocument::parse(document)?));
         }
         if named().run()?.is_some() {
-            return Err(Error::from(GridFsErrorKind::RevisionNotFound { revision }));
+            return Err(Error::from(GridFsErrorKind::revision_not_found(revision)));
         }
         Err(file_not_found(GridFsFileIdentifier::Filename(self.filename)))
     }
 }
 
 pub(super) fn file_not_found(identifier: GridFsFileIdentifier) -> Error {
-    Error::from(GridFsErrorKind::FileNotFound { identifier })
+    Error::from(GridFsErrorKind::file_not_found(identifier))
 }
 
 /// A stream that reads a file. It comes from [`GridFsBucket::open_download_stream`].
@@ -258,21 +258,21 @@ impl GridFsDownloadStream {
             // A chunk that is there twice, where no index prevents it.
             Some(chunk) if chunk.n < i64::from(n) => {
                 let reason = format!("chunk {} is there more than once", chunk.n);
-                return Err(Error::from(GridFsErrorKind::InvalidChunk { n, reason }));
+                return Err(Error::from(GridFsErrorKind::invalid_chunk(n, reason)));
             }
-            _ => return Err(Error::from(GridFsErrorKind::MissingChunk { n })),
+            _ => return Err(Error::from(GridFsErrorKind::missing_chunk(n))),
         };
         // Before the bytes are used: a longer or shorter chunk would move all that follow.
         let (actual_size, expected_size) = (chunk.data().len(), self.file.chunk_bytes(n));
         if actual_size as u64 != u64::from(expected_size) {
-            return Err(Error::from(GridFsErrorKind::WrongSizeChunk { actual_size, expected_size, n }));
+            return Err(Error::from(GridFsErrorKind::wrong_size_chunk(actual_size, expected_size, n)));
         }
         let expected_number = self.file.chunks();
         if n + 1 < expected_number {
             self.rest = Some(Rest { next: n + 1, cursor });
         } else if let Some(extra) = cursor.next().transpose()? {
             let extra = StoredChunk::of(extra, n + 1)?.n;
-            return Err(Error::from(GridFsErrorKind::ExtraChunk { extra, expected_number }));
+            return Err(Error::from(GridFsErrorKind::extra_chunk(extra, expected_number)));
         }
         Ok(chunk)
     }

@@ -2,12 +2,12 @@
 //!
 //! Any client can have written it. So nothing of it is believed before it is checked, and nothing is allocated by its length.
 
+use base::error::{Error, Result};
+use base::gridfs_error::GridFsErrorKind;
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document::print::print_value;
-use crate::error::{Error, Result};
-use crate::gridfs_error::GridFsErrorKind;
 
 /// How many chunks a file can have: their numbers are 32-bit integers from 0.
 const CHUNKS_MAX: u64 = 1 << 31;
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for FilesCollectionDocument {
 }
 
 pub(super) fn invalid(reason: String) -> Error {
-    Error::from(GridFsErrorKind::InvalidFile { reason })
+    Error::from(GridFsErrorKind::invalid_file(reason))
 }
 
 /// A whole number that is not negative, of any numeric type that has it exactly.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use base::error::Result;
 use bson::Document;
 
 use crate::cursor::Cursor;
-use crate::error::Result;
 use crate::gridfs::bucket::GridFsBucket;
 use crate::gridfs::file::FilesCollectionDocument;
 use crate::options::{FindOptions, GridFsFindOneOptions, GridFsFindOptions};

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use base::error::Result;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
 
 use crate::cursor::Cursor;
-use crate::error::Result;
 use crate::gridfs::bucket::{GridFsBucket, chunks_of};
 use crate::orphans::FILES_ID;
 use crate::uploads::{FileKey, Purpose};

@@ -1,11 +1,11 @@
 //! `rename` and `rename_by_name`.
 
+use base::error::Result;
+use base::gridfs_error::GridFsFileIdentifier;
 use bson::{Bson, Document, doc};
 
-use crate::error::Result;
 use crate::gridfs::bucket::{GridFsBucket, by_id};
 use crate::gridfs::download::file_not_found;
-use crate::gridfs_error::GridFsFileIdentifier;
 
 impl GridFsBucket {
     /// Gives a file another name. Fails with [`GridFsErrorKind::FileNotFound`](crate::GridFsErrorKind::FileNotFound) if there is

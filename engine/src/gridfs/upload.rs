@@ -5,18 +5,18 @@
 
 use std::io;
 
+use base::error::{Error, Result};
+use base::gridfs_error::GridFsErrorKind;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
+use store::fork;
 
 use crate::document::draft::Drafts;
 use crate::document::validate::validate_insert;
-use crate::error::{Error, Result};
 use crate::gridfs::bucket::GridFsBucket;
 use crate::gridfs::chunk::OpenChunk;
 use crate::gridfs::file::FilesCollectionDocument;
-use crate::gridfs_error::GridFsErrorKind;
 use crate::options::GridFsUploadOptions;
-use crate::storage::fork;
 use crate::uploads::{Claim, Purpose};
 
 /// How many bytes of chunks are stored in one commit: many chunks, and little memory for each of many streams.

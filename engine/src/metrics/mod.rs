@@ -5,15 +5,12 @@
 //! down; a report adds them up. Waits and syncs, which are rare, are timed where they happen, by a shared
 //! [`Timing`](timing::Timing).
 
-pub(crate) mod notes;
 pub(crate) mod recorder;
-pub(crate) mod report;
 pub(crate) mod shape;
 #[cfg(feature = "opentelemetry")]
 pub(crate) mod spans;
 #[cfg(not(feature = "opentelemetry"))]
 #[path = "no_spans.rs"]
 pub(crate) mod spans;
-pub(crate) mod timing;
 pub(crate) mod verb;
 pub(crate) mod watch;

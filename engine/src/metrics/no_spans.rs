@@ -2,10 +2,11 @@
 
 use std::convert::Infallible;
 
-use crate::error::Error;
+use base::error::Error;
+use base::namespace::Namespace;
+
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
-use crate::namespace::Namespace;
 
 /// Nothing makes spans.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base::metrics::notes::{self, Tally};
+use base::metrics::report::{DocumentMetrics, Metrics, OperationMetrics, SearchMetrics};
+use base::metrics::timing::{Counter, Timing};
 use thread_local::ThreadLocal;
 
-use crate::metrics::notes::{self, Tally};
-use crate::metrics::report::{DocumentMetrics, Metrics, OperationMetrics, SearchMetrics};
 use crate::metrics::spans::Spans;
-use crate::metrics::timing::{Counter, Timing};
 use crate::metrics::verb::Verb;
 
 /// How blocks of files are counted that the thread reads.

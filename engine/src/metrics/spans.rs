@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use base::error::Error;
+use base::namespace::{Namespace, SystemCollection};
 use bson::{Bson, Document};
 use opentelemetry::global::{BoxedTracer, ObjectSafeTracerProvider};
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, ContextGuard, InstrumentationScope, KeyValue};
 
-use crate::error::Error;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
-use crate::namespace::{Namespace, SystemCollection};
 
 /// What decides where the options do not say whether there are spans.
 const ENABLED_VARIABLE: &str = "OTEL_RUST_INSTRUMENTATION_CAIRNDB_ENABLED";

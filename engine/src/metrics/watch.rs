@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, ErrorKind, Result};
+use base::metrics::notes::{self, PlanNote};
+use base::namespace::Namespace;
 use bson::Document;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::metrics::notes::{self, PlanNote};
 use crate::metrics::recorder::{Ended, Recorder};
 use crate::metrics::shape::Requested;
 use crate::metrics::spans::OpenSpan;
 use crate::metrics::verb::Verb;
-use crate::namespace::Namespace;
 
 /// The target of the log's lines on slow operations.
 const SLOW: &str = "cairndb::slow";

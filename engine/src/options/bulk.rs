@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use base::namespace::Namespace;
 use bson::{Bson, Document};
+use store::options::WriteConcern;
 
-use crate::namespace::Namespace;
 use crate::options::collation::Collation;
-use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
 use crate::options::writes::UpdateModifications;
 

@@ -1,10 +1,9 @@
 //! How a call compares strings: the options of MongoDB's collations.
 
+use base::error::Result;
 use bson::{Document, RawDocumentBuf, doc};
 use index::collation::Collation as Rules;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::error::Result;
 
 /// The rules by which strings are compared: by the simple collation their bytes, otherwise those of a language.
 ///

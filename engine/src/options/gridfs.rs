@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bson::Document;
-
-use crate::options::durability::WriteConcern;
+use store::options::WriteConcern;
 
 /// Options of [`Database::gridfs_bucket`](crate::Database::gridfs_bucket).
 ///

@@ -5,7 +5,6 @@
 
 mod bulk;
 mod collation;
-mod durability;
 mod gridfs;
 mod indexes;
 mod reads;
@@ -20,7 +19,6 @@ pub use self::bulk::{
 pub use self::collation::{
     Collation, CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength,
 };
-pub use self::durability::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};
 pub use self::gridfs::{
     GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
     GridFsFindOptions, GridFsUploadOptions,
@@ -34,3 +32,4 @@ pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     InsertManyOptions, InsertOneOptions, ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions,
 };
+pub(crate) use store::options::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};

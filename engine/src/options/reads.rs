@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bson::{Bson, Document};
+use store::options::WriteConcern;
 
 use crate::options::collation::Collation;
-use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
 
 /// Options of [`find`](crate::Collection::find) and [`find_one`](crate::Collection::find_one), to set with `with_options`.

@@ -3,13 +3,13 @@
 //! The read state must be taken first and the plan made after it: what an index reports about arrays holds for every
 //! snapshot that is older than the report.
 
+use base::error::Result;
 use index::multikey::ArrayComponents;
 use index::path::FieldPath;
 use query::planner::{self, Access, IndexView, Needs, Request};
 use query::projection::Projection;
 
 use crate::catalog::indexes::{EntryDetail, Index};
-use crate::error::Result;
 use crate::options::PlantedFault;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawBsonRef, rawdoc};
 use index::interval::Intervals;
 use index::key::Direction;
 use index::range::{Exactness, KeyRange, KeyRanges, key_ranges};
 use index::spec::{IndexSpec, SpecOptions};
+use store::keys::CollectionId;
 
 use crate::catalog::indexes::Index;
-use crate::error::{Error, Result};
-use crate::storage::keys::CollectionId;
 
 /// The name of the field that is the key of records.
 pub(crate) const ID_FIELD: &str = "_id";

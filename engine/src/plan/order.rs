@@ -4,6 +4,8 @@
 //! index. `$natural`, as a sort or as a hint, requests the records in a direction. `min` and `max` request a range of the
 //! keys that the hint names.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::{Collation, SIMPLE, has_text};
 use index::key::Direction;
@@ -14,8 +16,6 @@ use query::planner::{self, EntryRange};
 use query::sort::Sort;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
-use crate::codes::refused;
-use crate::error::Result;
 use crate::options::Hint;
 use crate::plan::bounds::ID_FIELD;
 
@@ -50,7 +50,7 @@ impl Order {
             let sort = Sort::parse(&RawDocumentBuf::try_from(sort)?)?;
             // Two `_id`s are never the same bytes, and may still be the same to a language.
             let sort = if collation.is_simple() { sort.up_to("_id")? } else { sort };
-            Ok::<_, crate::error::Error>(sort.with_collation(collation))
+            Ok::<_, base::error::Error>(sort.with_collation(collation))
         };
         let sort = sort.map(parse).transpose()?;
         let hinted = hint.and_then(|hint| match hint {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use bson::{Bson, DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::{Collation, has_text};
 use index::key::{self, Direction};
@@ -13,10 +14,9 @@ use query::expression::Variables;
 use query::filter::Filter;
 use query::operation::OperationContext;
 use smallvec::SmallVec;
+use store::keys::CollectionId;
 
-use crate::error::Result;
 use crate::plan::bounds::{is_only_equalities, only_equality, point_id};
-use crate::storage::keys::CollectionId;
 
 /// The key of the one record that can match.
 pub(crate) type PointKey = SmallVec<[u8; 32]>;
@@ -139,7 +139,7 @@ impl Selector {
 impl Point<'_> {
     /// The key of the record with that `_id` in a collection.
     pub(crate) fn record_key(self, collection: CollectionId) -> PointKey {
-        // Prefix and encoded `_id`: the layout of record keys in `storage::keys`.
+        // Prefix and encoded `_id`: the layout of record keys in `store::keys`.
         let mut key = PointKey::from_slice(&collection.prefix());
         key.extend_from_slice(self.0);
         key

@@ -3,26 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use base::error::{Error, ErrorKind, Result};
+use base::namespace::Namespace;
 use bson::{Bson, Document, RawDocument};
 use sequence::attributes::Attributes;
 use sequence::auto_increment::Field;
 use sequence::state::{Mark, State};
+use store::Family;
+use store::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, is_readable};
+use store::keys::{
+    CollectionId, META_COLLECTION, META_FORMAT, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE,
+    META_SEQUENCE, SequenceId, split_sequence, tagged_id,
+};
+use store::salvage::Newest;
+use store::write::Batch;
 
 use crate::catalog::capped::Capped;
 use crate::catalog::entry::{self, CollectionEntry, Entry, SortKeyRules, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark, encode_mark};
-use crate::error::{Error, ErrorKind, Result};
-use crate::namespace::Namespace;
 use crate::salvage::report::SalvagedCollection;
-use crate::storage::Family;
-use crate::storage::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, is_readable};
-use crate::storage::keys::{
-    CollectionId, META_COLLECTION, META_FORMAT, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE,
-    META_SEQUENCE, SequenceId, split_sequence, tagged_id,
-};
-use crate::storage::salvage::Newest;
-use crate::storage::write::Batch;
 
 /// The database of collections whose names are lost.
 const MADE_UP_DATABASE: &str = "salvaged";

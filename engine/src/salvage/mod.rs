@@ -1,6 +1,6 @@
 //! Salvage: what is whole in a folder that does not open any more, copied into a new one.
 //!
-//! The order: everything that is read goes through `storage::salvage`, which reads past damage and decides which version of a
+//! The order: everything that is read goes through `store::salvage`, which reads past damage and decides which version of a
 //! key is the newest. Here is decided what of it can be trusted. Documents and catalog are put into a new store as they
 //! are; indexes are then built as any index is, and the new store is verified before it gets its name.
 
@@ -13,21 +13,21 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base::error::{Error, Result};
 use query::operation::{Allowance, CancellationToken, OperationContext};
 use sequence::object_id::Layout;
+use store::keys::split_id;
+use store::pace::Pace;
+use store::salvage::{DamagedFolder, PartialFolder, Unreadable};
+use store::write::{Batch, CommitLevel};
+use store::{Family, OpenMode, SpillOptions, Store, StoreOptions};
 
 use crate::audit::{self, Watch};
-use crate::error::{Error, Result};
 use crate::metrics::recorder::RecorderOptions;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::salvage::catalog::FoundCatalog;
 use crate::salvage::records::Copier;
 use crate::shared::Shared;
-use crate::storage::keys::split_id;
-use crate::storage::pace::Pace;
-use crate::storage::salvage::{DamagedFolder, PartialFolder, Unreadable};
-use crate::storage::write::{Batch, CommitLevel};
-use crate::storage::{Family, OpenMode, SpillOptions, Store, StoreOptions};
 use crate::write::index_build::{self, BuildRequest, Outcome};
 use crate::write::index_definition::IndexDefinition;
 use crate::write::order_build::OrderBuild;

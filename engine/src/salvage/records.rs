@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use base::error::Result;
 use bson::RawDocument;
 use index::validate::validate;
+use store::keys::{CollectionId, position_of, split_id};
+use store::salvage::Newest;
+use store::write::{Batch, CommitLevel};
+use store::{Database, Family, Store};
 
-use crate::error::Result;
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
-use crate::storage::keys::{CollectionId, position_of, split_id};
-use crate::storage::salvage::Newest;
-use crate::storage::write::{Batch, CommitLevel};
-use crate::storage::{Database, Family, Store};
 use crate::write::prepare::record_key;
 
 /// Bytes after which documents are committed.

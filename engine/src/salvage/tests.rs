@@ -1,20 +1,20 @@
 //! Salvage of stores in which something was written that no writer of this library writes, or taken away that none takes, or
 //! that another version of it has written.
 
+use base::error::{Error, ErrorKind};
 use bson::{Bson, Document, RawBsonRef, doc};
 use index::validate::NESTING_MAX;
 use query::code::Code;
+use store::Family;
+use store::keys::SequenceId;
+use store::write::{Batch, CommitLevel};
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::entry;
 use crate::client::Client;
-use crate::error::{Error, ErrorKind};
 use crate::fixture::Fixture;
 use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
 use crate::salvage::{SalvageReport, is_of_documents, salvage};
-use crate::storage::Family;
-use crate::storage::keys::SequenceId;
-use crate::storage::write::{Batch, CommitLevel};
 use crate::write::prepare::record_key;
 
 /// Salvages a store that `fill` fills, after `change` was written to it below the public API.

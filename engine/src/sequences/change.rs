@@ -1,7 +1,8 @@
 //! The verbs that change a sequence: `alter`, `set_current_value` and `restart`.
 
+use base::error::Result;
+
 use crate::auto_increment::SequenceOptions;
-use crate::error::Result;
 use crate::sequences::handle::Sequence;
 
 impl Sequence {

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use base::error::{Error, ErrorKind, Result};
+use base::names::validate_database;
 use sequence::auto_increment::{check_name, is_internal_name};
 use sequence::error::SequenceError;
+use store::handles::Storage;
 
 use crate::catalog::sequences::SequenceState;
-use crate::error::{Error, ErrorKind, Result};
-use crate::names::validate_database;
 use crate::shared::{Caller, Shared};
-use crate::storage::handles::Storage;
 
 /// A sequence of a database: values that any number of threads take, each value once.
 ///

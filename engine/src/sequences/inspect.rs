@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use sequence::store::GAPS_KEPT;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
 
 use crate::catalog::sequence_entry::decode_gap;
 use crate::catalog::sequences::SequenceState;
-use crate::error::Result;
 use crate::results::{SequenceGap, SequenceSnapshot};
 use crate::sequences::handle::Sequence;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 
 impl Sequence {
     /// The attributes and the state at this moment. Like the other verbs that only read, it also works for

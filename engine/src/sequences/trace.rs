@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use base::error::Result;
 use sequence::trace::{Reach, Verdict};
 use serde::{Deserialize, Serialize};
+use store::Database;
 
 use crate::catalog::sequences::SequenceState;
-use crate::error::Result;
 use crate::results::SequenceGap;
 use crate::sequences::handle::Sequence;
 use crate::sequences::inspect::gaps_of;
-use crate::storage::Database;
 
 /// How often the ledger is read again because it was written meanwhile.
 const ATTEMPTS: u32 = 16;

@@ -1,12 +1,12 @@
 //! The verbs that return values of a sequence: `next_value`, `fetch` and `current_value`.
 
+use base::error::Result;
 use sequence::error::SequenceError;
+use store::write::CommitLevel;
 
-use crate::error::Result;
 use crate::options::WriteConcern;
 use crate::results::FetchedValues;
 use crate::sequences::handle::Sequence;
-use crate::storage::write::CommitLevel;
 
 /// The highest number of values of one `fetch`.
 const FETCH_MAX: i64 = 2_147_483_647;

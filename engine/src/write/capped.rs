@@ -5,19 +5,19 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use base::error::{Error, Refusal, Result, WriteError};
+use base::metrics::notes;
 use query::code::Code;
+use store::Family;
+use store::keys::{OrderId, position_of};
+use store::latch::LatchSet;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::Batch;
 
 use crate::catalog::capped::{CappedLimits, OrderState, OrderTurn};
 use crate::catalog::given_keys::filters::Absence;
 use crate::document::decode::stored;
-use crate::error::{Error, Refusal, Result, WriteError};
-use crate::metrics::notes;
-use crate::storage::Family;
-use crate::storage::keys::{OrderId, position_of};
-use crate::storage::latch::LatchSet;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::Batch;
 use crate::write::auto_increment::holds::SequenceHolds;
 use crate::write::commit::Candidate;
 use crate::write::entries::{Entry, NewArrays, stored_entries_of};

@@ -1,5 +1,7 @@
 //! What a write makes of a document: an update's operators or pipeline, or a replacement. Pure, but for the clock.
 
+use base::codes::{refused, text_with_causes};
+use base::error::{Error, Refusal, Result, WriteError};
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use index::order::compare;
 use index::validate::ValidDocument;
@@ -7,17 +9,15 @@ use query::code::Code;
 use query::expression::Variables;
 use query::filter::Filter;
 use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
+use store::Family;
 
-use crate::codes::{refused, text_with_causes};
 use crate::document::print::print_fields;
 use crate::document::replacement::{append_elements, element, with_id_element};
 use crate::document::timestamp::next_timestamp;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
-use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
 use crate::plan::bounds::ID_FIELD;
 use crate::plan::selector::Selector;
-use crate::storage::Family;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 

@@ -6,11 +6,12 @@
 
 use std::collections::HashSet;
 
+use base::error::{Error, Refusal, Result};
+use store::Family;
+use store::latch::LatchSet;
+use store::write::Batch;
+
 use crate::catalog::given_keys::filters::Absence;
-use crate::error::{Error, Refusal, Result};
-use crate::storage::Family;
-use crate::storage::latch::LatchSet;
-use crate::storage::write::Batch;
 use crate::write::auto_increment::holds::SequenceHolds;
 use crate::write::entries::{Drawn, Entry, NewArrays};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use base::error::Refusal;
 use bson::Bson;
 use sequence::generator::Generator;
 use sequence::object_id::ObjectId;
@@ -9,7 +10,6 @@ use sequence::object_id::ObjectId;
 use crate::document::draft::{Draft, Facts};
 use crate::document::timestamp::Timestamps;
 use crate::document::validate::validate;
-use crate::error::Refusal;
 
 /// A validated draft with its numbers and a decided `_id`: `prepare` makes the stored bytes of it.
 pub(super) struct CompleteDraft<'a> {

@@ -4,15 +4,16 @@
 //! Writers wait meanwhile, readers do not. The positions carry an id that is marked as being made until that commit: what a
 //! kill cuts short is removed by the next open.
 
+use base::error::Result;
+use store::Family;
+use store::handles::Storage;
+use store::write::Batch;
+
 use crate::catalog::capped::{Capped, CappedLimits, discard};
 use crate::catalog::change::refuse_builds;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Catalog;
 use crate::catalog::stage::stage_entry;
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::write::Batch;
 use crate::write::order_build::OrderBuild;
 
 /// What became of a conversion.

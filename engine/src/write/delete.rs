@@ -3,14 +3,15 @@
 //! What a scan found may have changed by the time its latch is held, so the document is read again under the
 //! latch and must still match.
 
+use base::error::{Error, Result};
+use store::Family;
+use store::latch::LatchSet;
+use store::write::Batch;
+
 use crate::catalog::capped::OrderTurn;
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
-use crate::storage::Family;
-use crate::storage::latch::LatchSet;
-use crate::storage::write::Batch;
 use crate::write::capped;
 use crate::write::entries::stored_entries_of;
 use crate::write::find::{Check, DocumentSearch, on_first, open};

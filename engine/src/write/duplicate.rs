@@ -1,15 +1,15 @@
 //! The duplicate key error: code 11000 with MongoDB's text and details, made and taken apart.
 
+use base::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
+use base::namespace::Namespace;
 use bson::{Bson, Document, doc};
 use index::key;
 use query::code::Code;
+use store::keys::ID_BYTES;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::settings::COLLATION;
 use crate::document::print;
-use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
-use crate::namespace::Namespace;
-use crate::storage::keys::ID_BYTES;
 
 /// MongoDB's names of the error's details.
 const KEY_PATTERN: &str = "keyPattern";

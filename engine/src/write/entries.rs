@@ -6,6 +6,7 @@
 //! Beside its entries this file finds the arrays of a document that the catalog does not know of yet. They are noted in
 //! the catalog by the commit that writes the entries.
 
+use base::error::{Refusal, WriteError};
 use bson::{RawBsonRef, RawDocument};
 use index::element;
 use index::error::Error as IndexError;
@@ -14,10 +15,9 @@ use index::field_order::FieldOrder;
 use index::key::{self, Direction};
 use index::multikey::ArrayComponents;
 use query::code::Code;
+use store::keys::{ID_BYTES, IndexId};
 
 use crate::catalog::indexes::{EntryDetail, Index};
-use crate::error::{Refusal, WriteError};
-use crate::storage::keys::{ID_BYTES, IndexId};
 
 /// The most bytes that the entries of one document may take in one index, and those in all of them that a write adds for it.
 const ENTRY_BYTES_MAX: usize = 64 << 20;

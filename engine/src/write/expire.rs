@@ -3,10 +3,10 @@
 //! They are found by the index and deleted like by every other caller: under the latches of their records, by a batch with
 //! their entries. Under the latch a document is looked at again, so one whose date was moved meanwhile stays.
 
+use base::error::Result;
 use bson::{DateTime, Document, doc};
 
 use crate::catalog::indexes::Index;
-use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::plan::order::Order;

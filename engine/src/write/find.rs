@@ -5,12 +5,12 @@
 //! document that lost some and found no other searches again: the document that it is to find may match only since
 //! the snapshot was taken.
 
+use base::error::Result;
 use bson::RawDocument;
 use query::operation::OperationContext;
 use query::sort::collect::{Payload, Sorter};
 use query::sort::{Sort, SortKey};
 
-use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;

@@ -3,21 +3,21 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::collation::Collation as Rules;
 use index::error::Error as IndexError;
 use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use query::code::Code;
+use store::keys::IndexId;
 
 use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{EntryDetail, ID_INDEX_NAME, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
-use crate::error::{Error, Result};
 use crate::options::{ClusteredIndex, Collation, IndexModel};
-use crate::storage::keys::IndexId;
 use crate::write::index_settings;
 
 /// How many secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.

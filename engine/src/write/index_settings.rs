@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::error::{Error, Result};
 use bson::{Document, RawDocumentBuf};
 use index::spec::IndexSpec;
 use query::code::Code;
@@ -12,7 +13,6 @@ use crate::catalog::settings::{
     EXPIRE_AFTER, EXPIRE_AFTER_MAX, HIDDEN, IndexSettings, PARTIAL_FILTER, PartialFault, PartialFilter,
     WILDCARD_PROJECTION,
 };
-use crate::error::{Error, Result};
 use crate::options::IndexOptions;
 
 /// Checks the settings among the options of an index with a spec.

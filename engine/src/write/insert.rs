@@ -4,12 +4,12 @@
 //! `prepare` makes the stored bytes and the record key, `entries` what its indexes get. The latches, the proof that its
 //! keys are free, and the one commit are `commit`. What was committed is published last: sequences go on from there.
 
+use base::error::{Error, ErrorKind, Refusal, Result};
+use base::insert_error::IndexedWriteError;
 use bson::Bson;
 
 use crate::document::draft::Drafts;
 use crate::document::validate::validate_insert;
-use crate::error::{Error, ErrorKind, Refusal, Result};
-use crate::insert_error::IndexedWriteError;
 use crate::write::auto_increment::many_documents::{ManyDocuments, NumberedPart};
 use crate::write::auto_increment::one_document::OneDocument;
 use crate::write::capped::{self, Call};

@@ -30,9 +30,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use base::metrics::notes;
 use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
+use store::handles::Storage;
+use store::write::{Batch, CommitLevel};
+use store::{Database, Family, Store};
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry;
@@ -41,14 +46,9 @@ use crate::catalog::given_keys::filters::Absence;
 use crate::catalog::given_keys::steps::{KeySpace, Step};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
-use crate::error::{Error, Result};
 use crate::execute::read_view::ReadView;
-use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
-use crate::storage::handles::Storage;
-use crate::storage::write::{Batch, CommitLevel};
-use crate::storage::{Database, Family, Store};
 use crate::write::entries::{Entry, NewArrays};
 use crate::write::validation::Checks;
 

@@ -6,14 +6,15 @@
 
 use std::collections::HashSet;
 
+use base::error::Result;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{CollectionId, OrderId, position_of};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
+
 use crate::catalog::capped::{CappedLimits, OrderState};
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::handles::Storage;
-use crate::storage::keys::{CollectionId, OrderId, position_of};
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::{Batch, CommitLevel};
 use crate::write::prepare::encoded_id;
 
 /// The bytes of keys and values after which they are committed.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use base::generated::GeneratedValues;
+use base::insert_error::IndexedWriteError;
 use bson::Bson;
 
-use crate::generated::GeneratedValues;
-use crate::insert_error::IndexedWriteError;
 use crate::write::prepare::Prepared;
 
 /// What an `insert_many` does at a refused document.

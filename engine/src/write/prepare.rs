@@ -1,13 +1,13 @@
 //! From a complete draft to the bytes that are stored, and their key.
 
+use base::error::Refusal;
 use bson::{Bson, RawBsonRef, RawDocument};
 use bytes::BufMut;
 use index::key::{self, Direction};
 use smallvec::SmallVec;
+use store::keys::{CollectionId, ID_BYTES};
 
 use crate::document::validate::validate_size;
-use crate::error::Refusal;
-use crate::storage::keys::{CollectionId, ID_BYTES};
 use crate::write::complete::{CompleteDraft, DocumentId, MadeId};
 
 /// Room for the key of any `_id` but long strings and documents.

@@ -1,22 +1,22 @@
 //! What commits hold: counted here, because the public API shows only that they were done.
 
+use base::error::Result;
 use bson::{Bson, Document, doc};
 use query::operation::OperationContext;
+use store::Family;
+use store::keys::{META_GAP, META_MARK};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::CommitLevel;
 
 use crate::auto_increment::AutoIncrement;
 use crate::client::Client;
 use crate::collection::Collection;
-use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::fixture::Fixture;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
-use crate::storage::Family;
-use crate::storage::keys::{META_GAP, META_MARK};
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::delete::{Done, delete_batch};
 

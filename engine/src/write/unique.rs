@@ -1,10 +1,11 @@
 //! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
 
+use base::error::{Refusal, Result};
+use store::Family;
+use store::latch::LatchSet;
+
 use crate::catalog::given_keys::filters::Absence;
-use crate::error::{Refusal, Result};
 use crate::options::PlantedFault;
-use crate::storage::Family;
-use crate::storage::latch::LatchSet;
 use crate::write::entries::Entry;
 use crate::write::{Target, duplicate};
 

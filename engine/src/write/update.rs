@@ -8,17 +8,17 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
+use base::error::{Error, Result};
+use base::metrics::notes;
 use bson::RawDocumentBuf;
+use store::Family;
+use store::latch::LatchSet;
+use store::write::Batch;
 
 use crate::catalog::capped::OrderTurn;
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
-use crate::metrics::notes;
 use crate::options::PlantedFault;
-use crate::storage::Family;
-use crate::storage::latch::LatchSet;
-use crate::storage::write::Batch;
 use crate::write::capped;
 use crate::write::change::Change;
 use crate::write::changed_fields::ChangedFields;

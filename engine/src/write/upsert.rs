@@ -3,12 +3,12 @@
 //! Between the search and the insert, another writer may have inserted a document with the same key. Where the filter
 //! asks for nothing but the taken key, a second search finds that document. Any other duplicate is an error.
 
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawDocumentBuf};
 use index::collation::{Collation, has_text};
 
 use crate::document::draft::Drafts;
 use crate::document::print::with_sort_keys_shown;
-use crate::error::{Error, Result};
 use crate::plan::selector::is_equality_on_key;
 use crate::write::Target;
 use crate::write::change::Change;

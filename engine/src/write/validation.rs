@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 
+use base::error::{Refusal, Result, WriteError};
+use base::namespace::Namespace;
 use bson::{DateTime, Document, RawDocument};
 use query::code::Code;
 use query::error::Error as FilterError;
@@ -13,8 +15,6 @@ use query::filter::failure::{describe_briefly, describe_failure};
 use query::operation::OperationContext;
 
 use crate::catalog::validation::Validation;
-use crate::error::{Refusal, Result, WriteError};
-use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 /// The most bytes that the details of one refused document take.

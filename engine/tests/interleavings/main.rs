@@ -1,11 +1,10 @@
 //! The callers of one database in memory, on threads that a scheduler runs in hundreds of orders: at random, and with few
 //! switches at unlikely points (PCT).
 //!
-//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that `src/sync.rs` names
+//! Only with the feature `shuttle`, as `make interleavings` does. Then the locks and atomics that `base/src/sync.rs` names
 //! are the checker's, and each operation on them is a point at which threads may switch: latches, gates of collections,
 //! the catalog, counters, announcements of changes, the gate that `close` waits at. A deadlock ends a schedule with a
 //! panic. RocksDB is the real one, and each call of it is one step. Planted faults show that the scenarios can fail.
-#![cfg(shuttle)]
 
 #[path = "../../../sequence/tests/interleavings/schedules.rs"]
 mod schedules;

@@ -1,12 +1,11 @@
 //! The allocator's threads, run in thousands of orders that a scheduler chooses: at random, and with few
 //! switches at unlikely points (PCT).
 //!
-//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that
+//! Only with the feature `shuttle`, as `make interleavings` does. Then the locks and atomics that
 //! `src/sync.rs` names are the checker's, and each operation on them is a point at which threads may switch.
 //! The rest stays real: `arc-swap` and the flags of a sequence are single atomic operations, and there are
 //! enough switches between them. Each property is also tested with a planted defect, which shows that it can
 //! fail.
-#![cfg(shuttle)]
 
 mod ahead;
 mod schedules;

@@ -1,4 +1,4 @@
-//! Prints what RocksDB's options cost and give, on raw RocksDB alone: the ground of `engine/src/storage/tuning.rs`.
+//! Prints what RocksDB's options cost and give, on raw RocksDB alone: the ground of `store/src/tuning.rs`.
 //!
 //! `tuning writes` tells what a document of a batch costs under each set of options, `tuning tables` how small
 //! documents get in tables and how fast they are found and scanned there, and `tuning loads` how long many documents

@@ -1,4 +1,4 @@
-//! Sets of options between RocksDB's own and CairnDB's, which `engine/src/storage/tuning.rs` sets for the default memory budget.
+//! Sets of options between RocksDB's own and CairnDB's, which `store/src/tuning.rs` sets for the default memory budget.
 
 use cairndb::bson::oid::ObjectId;
 use cairndb_benches::documents;

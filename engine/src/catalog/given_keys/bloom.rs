@@ -2,7 +2,7 @@
 //!
 //! Filters of libraries spread the bits of a key over the whole filter: with ten million keys each of them is a wait.
 
-use crate::storage::latch::hash_of;
+use store::latch::hash_of;
 
 /// How many bits a filter has for each key that it is made for: one question in 300 about a key that was never given is
 /// answered wrongly then, and one in 5,000 by a small filter, whose memory counts for little.

@@ -1,15 +1,16 @@
 //! The filters of a collection or an index: the one that answers, and the one that is being made, and what writes have paid for it.
 
+use store::filter_space::FilterBytes;
+
 use crate::catalog::given_keys::bloom::{BloomFilter, hash_of_key};
-use crate::storage::filter_space::FilterBytes;
 
 /// How many keys a late write pays for while there is no filter. The checker of interleavings has few writes, so there the first one
 /// pays for a filter.
-const KEYS_PER_WRITE: i64 = if cfg!(shuttle) { 1000 } else { 8 };
+const KEYS_PER_WRITE: i64 = if cfg!(feature = "shuttle") { 1000 } else { 8 };
 /// How many keys a late write pays for while there is a filter, and another one is wanted.
 const KEYS_PER_WRITE_WITH_FILTER: i64 = 2;
 /// How many keys must be paid for before a step reads them.
-const STEP_KEYS: i64 = if cfg!(shuttle) { 1 } else { 4096 };
+const STEP_KEYS: i64 = if cfg!(feature = "shuttle") { 1 } else { 4096 };
 /// What must be paid before the next attempt after one that found no memory or could not read. It doubles each time.
 const PAUSE_KEYS: i64 = 8 << 20;
 const PAUSE_DOUBLINGS_MAX: u32 = 20;

@@ -19,13 +19,14 @@ mod tests;
 
 use std::fmt;
 
+use base::error::Result;
+use base::sync::Mutex;
+use store::Database;
+
 use crate::catalog::given_keys::bloom::BloomFilter;
 use crate::catalog::given_keys::filters::{
     Absence, Admission, Chunk, Entered, Filters, Layer, Part, Progress,
 };
-use crate::error::Result;
-use crate::storage::Database;
-use crate::sync::Mutex;
 
 /// The record keys that a collection was given, or the entry keys that a unique index was given.
 ///
@@ -50,7 +51,7 @@ struct State {
 }
 
 /// How many admissions lie between two marks. Ids that several threads make, or several processes, ascend but for a few thousand.
-const MARK_INTERVAL: u32 = if cfg!(shuttle) { 1 } else { 8192 };
+const MARK_INTERVAL: u32 = if cfg!(feature = "shuttle") { 1 } else { 8192 };
 
 /// What the highest key was some time ago. A write of a key that is not above it is late: the key is not one of ids that ascend.
 #[derive(Default)]

@@ -14,16 +14,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::error::Result;
+use store::keys::{CollectionId, IndexId};
+use store::latch::Latches;
+use store::scan::{Scan, last_key};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
+
 use crate::catalog::given_keys::bloom::hash_of_key;
 use crate::catalog::given_keys::filters::{Chunk, Part};
 use crate::catalog::given_keys::{GivenKeys, Growth};
-use crate::error::Result;
 use crate::options::PlantedFault;
-use crate::storage::keys::{CollectionId, IndexId};
-use crate::storage::latch::Latches;
-use crate::storage::scan::{Scan, last_key};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 
 /// When a step ends. Syncs in the background wait for it, and for what it has begun: some keys, or a layer in which megabytes are
 /// set to zero.

@@ -3,22 +3,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use base::error::Error;
 use bson::doc;
 use bson::oid::ObjectId;
 use query::operation::OperationContext;
+use store::Family;
+use store::latch::hash_of;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::given_keys::filters::Absence;
 use crate::catalog::given_keys::steps::{KeySpace, Step};
 use crate::catalog::given_keys::{GivenKeys, MARK_INTERVAL};
-use crate::error::Error;
 use crate::fixture::Fixture;
 use crate::options::PlantedFault;
-use crate::storage::Family;
-use crate::storage::latch::hash_of;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::{Batch, CommitLevel};
 
 /// How many documents the collections of these tests have.
 const STORED: u32 = 3000;

@@ -1,11 +1,11 @@
 //! Copies of documents with room for the values that they lack, and the values that were written into them.
 
+use base::error::Result;
+use base::generated::GeneratedValues;
 use smallvec::SmallVec;
 
 use crate::document::complete::{CopiedDrafts, FieldValue, ValueSource};
 use crate::document::draft::Drafts;
-use crate::error::Result;
-use crate::generated::GeneratedValues;
 use crate::write::Target;
 
 /// Copies documents.

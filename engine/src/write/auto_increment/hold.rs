@@ -1,19 +1,19 @@
 //! One insert's hold on the sequence of one field, whatever the sequence's contract is.
 
+use base::error::Result;
+use base::sync;
 use bson::Document;
 use sequence::allocator::{Sequence, Turn};
 use sequence::attributes::Contract;
 use sequence::in_flight::Pass;
 use sequence::run::Run;
+use store::write::Batch;
 
 use crate::catalog::sequence_store::SequenceStore;
 use crate::catalog::sequences::{AutoField, SlotOf};
 use crate::catalog::stage::stage_mark;
 use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
-use crate::error::Result;
-use crate::storage::write::Batch;
-use crate::sync;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 

@@ -4,12 +4,12 @@
 //! safe watermark never passes a value that may still become visible. An ordered or gapless sequence is held from the
 //! first value to the commit. Turns are taken in one order, ascending by sequence.
 
+use base::error::Result;
 use bson::Document;
 use smallvec::SmallVec;
+use store::write::Batch;
 
 use crate::document::complete::{CopiedDrafts, FieldValue};
-use crate::error::Result;
-use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::Acceptance;
 use crate::write::auto_increment::hold::SequenceHold;

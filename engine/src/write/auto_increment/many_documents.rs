@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
+use base::error::{Error, ErrorKind, Result};
+use base::generated::GeneratedValues;
+use base::insert_error::IndexedWriteError;
 use smallvec::SmallVec;
 
 use crate::document::complete::CopiedDrafts;
 use crate::document::draft::Drafts;
-use crate::error::{Error, ErrorKind, Result};
-use crate::generated::GeneratedValues;
-use crate::insert_error::IndexedWriteError;
 use crate::write::auto_increment::copies::{copy, generated_values};
 use crate::write::auto_increment::gapless::Acceptance;
 use crate::write::auto_increment::holds::SequenceHolds;

@@ -4,6 +4,8 @@
 //! worth a shortcut of its own: the value is put where it belongs, without copying the document. Every other document is
 //! copied into a draft with room for its values.
 
+use base::error::{Error, Result};
+use base::generated::GeneratedValues;
 use bson::Document;
 use sequence::generator::Generator;
 
@@ -12,8 +14,6 @@ use crate::document::complete::CopiedDrafts;
 use crate::document::draft::{Draft, Drafts};
 use crate::document::field_tree::Surveyed;
 use crate::document::timestamp::Timestamps;
-use crate::error::{Error, Result};
-use crate::generated::GeneratedValues;
 use crate::write::Target;
 use crate::write::auto_increment::copies::values_of;
 use crate::write::auto_increment::gapless::Acceptance;

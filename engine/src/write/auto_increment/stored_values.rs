@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
 use index::path::{FieldPath, value_at};
 use query::operation::OperationContext;
 use sequence::attributes::Attributes;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 
 /// Returns the last integer, in the direction of the sequence, that a document of the collection has at the path: the
 /// greatest for a positive increment, else the least. `None` if no document has an integer there.

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::error::Result;
 use query::operation::OperationContext;
+use store::handles::Storage;
+use store::snapshot::Snapshot;
 
 use crate::catalog::builds::{Build, BuildEnd};
 use crate::catalog::change::{self, BuildIds, refuse_expiry};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::Index;
 use crate::catalog::names::Catalog;
-use crate::error::Result;
 use crate::progress::IndexBuildPhase;
-use crate::storage::handles::Storage;
-use crate::storage::snapshot::Snapshot;
 use crate::write::index_build::building::Building;
 use crate::write::index_build::follow::{Follower, Pace};
 use crate::write::index_build::load::load;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Refusal, Result};
 use bson::RawDocument;
 use index::multikey::ArrayComponents;
 use query::code::Code;
 use query::operation::OperationContext;
+use store::handles::Storage;
 
 use crate::catalog::builds::{Build, BuildEnd};
 use crate::catalog::collection::CollectionState;
-use crate::error::{Error, Refusal, Result, WriteError};
-use crate::storage::handles::Storage;
 use crate::write::duplicate;
 use crate::write::entries::{Entry, entries_of};
 
@@ -73,7 +73,8 @@ impl Building<'_> {
     fn failed(&self, refusal: &Refusal) -> Error {
         let namespace = &self.collection.namespace;
         let message = format!("Index build failed: {namespace}: {}", refusal.message);
-        let error: WriteError = WriteError { message, ..(**refusal).clone() };
-        Error::write(Box::new(error)).into_command().in_namespace(namespace)
+        let mut error = refusal.clone();
+        error.message = message;
+        Error::write(error).into_command().in_namespace(namespace)
     }
 }

@@ -12,15 +12,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::error::Result;
+use base::sync::{self, ShardedLockWriteGuard};
+use store::Family;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
+
 use crate::catalog::builds::Build;
 use crate::catalog::collection::Definition;
 use crate::document::decode::stored;
-use crate::error::Result;
-use crate::storage::Family;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::{Batch, CommitLevel};
-use crate::sync::{self, ShardedLockWriteGuard};
 use crate::write::entries::{self, Entry};
 use crate::write::index_build::building::Building;
 use crate::write::index_build::report::Report;
@@ -247,7 +248,7 @@ impl<'a> Follower<'a> {
         Ok(self.building.storage.database.get(Family::Entries, key)?.map(|value| id(&value)))
     }
 
-    fn duplicate(&self, key: &[u8], value: &[u8]) -> crate::error::Error {
+    fn duplicate(&self, key: &[u8], value: &[u8]) -> base::error::Error {
         let types = entries::split(&self.building.build.index, key, value).map(|parts| parts.types);
         self.building.duplicate(key, types.unwrap_or_default())
     }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use base::error::{Error, Result};
+use store::Family;
+use store::scan::{CacheUse, Scan};
+use store::scratch::BuildFolder;
+use store::snapshot::Snapshot;
+use store::tables::Tables;
+use store::write::{Batch, CommitLevel};
+
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
 use crate::progress::IndexBuildPhase;
-use crate::storage::Family;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::scratch::BuildFolder;
-use crate::storage::snapshot::Snapshot;
-use crate::storage::tables::Tables;
-use crate::storage::write::{Batch, CommitLevel};
 use crate::write::entries;
 use crate::write::index_build::building::Building;
 use crate::write::index_build::report::Report;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use base::namespace::Namespace;
+
 use crate::catalog::builds::Build;
-use crate::namespace::Namespace;
 use crate::progress::{IndexBuildPhase, IndexBuildProgress};
 
 /// The shortest time between two calls of the caller's function.

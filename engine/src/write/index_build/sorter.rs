@@ -3,11 +3,11 @@
 //! Runs of one generation are merged to one of the next when there are many, so the last merge never reads more files at a
 //! time than a process may open, and every entry is written a few times at most.
 
-use crate::error::Result;
-use crate::storage::Database;
-use crate::storage::keys::{ID_BYTES, IndexId};
-use crate::storage::run::{RunReader, RunWriter};
-use crate::storage::scratch::{BuildFile, BuildFolder};
+use base::error::Result;
+use store::Database;
+use store::keys::{ID_BYTES, IndexId};
+use store::run::{RunReader, RunWriter};
+use store::scratch::{BuildFile, BuildFolder};
 
 /// How many runs of one generation are merged to one run.
 const FAN_IN: usize = 32;

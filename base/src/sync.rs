@@ -1,0 +1,115 @@
+//! The locks and atomics that a store's threads meet at, which a model checker can replace.
+//!
+//! With the feature `shuttle` every operation on them is a point at which the checker may switch threads, and the checker's
+//! threads are all the threads that there are: a store starts none of its own. Calls of RocksDB stay real, and each is
+//! one step. See `engine/tests/interleavings`.
+//!
+//! No other file of this crate, the store and the engine names `parking_lot` or the locks of `crossbeam`: a thread of the checker that slept at a
+//! real lock would stop all of them. Counters that decide nothing (of metrics, for example) are plain atomics.
+
+use std::time::Duration;
+
+use query::operation::{Interruption, OperationContext};
+
+#[cfg(not(feature = "shuttle"))]
+pub use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+#[cfg(not(feature = "shuttle"))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(feature = "shuttle"))]
+pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+#[cfg(feature = "shuttle")]
+pub use checked_locks::{Mutex, MutexGuard, RwLock};
+#[cfg(feature = "shuttle")]
+pub use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+#[cfg(feature = "shuttle")]
+pub use shuttle::sync::{
+    RwLock as ShardedLock, RwLockReadGuard as ShardedLockReadGuard, RwLockWriteGuard as ShardedLockWriteGuard,
+};
+
+/// Whether a store has threads of its own: the checker knows only those of a scenario.
+pub const HAS_BACKGROUND: bool = cfg!(not(feature = "shuttle"));
+
+/// Lets other threads go first, in a loop that waits for one of them.
+pub fn yield_now() {
+    #[cfg(not(feature = "shuttle"))]
+    std::thread::yield_now();
+    #[cfg(feature = "shuttle")]
+    shuttle::thread::yield_now();
+}
+
+/// Waits, in a loop that waits for other threads.
+pub fn sleep(duration: Duration) {
+    #[cfg(not(feature = "shuttle"))]
+    std::thread::sleep(duration);
+    #[cfg(feature = "shuttle")]
+    {
+        // Time means nothing to the checker.
+        let _ = duration;
+        shuttle::thread::yield_now();
+    }
+}
+
+/// Locks, unless that takes longer than `patience`.
+pub fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
+    #[cfg(not(feature = "shuttle"))]
+    return mutex.try_lock_for(patience);
+    #[cfg(feature = "shuttle")]
+    {
+        // One more turn of the others stands for the time.
+        let held = mutex.try_lock();
+        if held.is_none() {
+            sleep(patience);
+        }
+        held
+    }
+}
+
+/// How long a wait goes on without a look at whether the operation that waits must end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Locks, unless the operation must end before the lock is free.
+pub fn lock_for<'a, T>(
+    operation: &OperationContext,
+    mutex: &'a Mutex<T>,
+) -> Result<MutexGuard<'a, T>, Interruption> {
+    wait_for(operation, || mutex.lock(), |patience| try_lock_for(mutex, patience))
+}
+
+/// Waits for what other threads hold, unless the operation must end before: by `wait` however long it takes, or by `try_for`
+/// again and again.
+pub fn wait_for<T>(
+    operation: &OperationContext,
+    wait: impl FnOnce() -> T,
+    try_for: impl Fn(Duration) -> Option<T>,
+) -> Result<T, Interruption> {
+    // Nothing can end it, so it need not wake up to look.
+    if operation.is_unlimited() {
+        return Ok(wait());
+    }
+    loop {
+        if let Some(held) = try_for(LOOK_INTERVAL) {
+            return Ok(held);
+        }
+        operation.look()?;
+    }
+}
+
+/// A condition that is waited for by looking again: the checker's locks have none. Waking without a reason is allowed,
+/// so callers look at what they wait for in a loop.
+#[cfg(feature = "shuttle")]
+#[derive(Debug, Default)]
+pub struct Condvar;
+
+#[cfg(feature = "shuttle")]
+impl Condvar {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        MutexGuard::unlocked(guard, shuttle::thread::yield_now);
+    }
+
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) {
+        self.wait(guard);
+    }
+
+    pub fn notify_all(&self) {}
+}

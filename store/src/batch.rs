@@ -1,0 +1,170 @@
+//! Pending changes, which are committed as a whole or not at all.
+//!
+//! The batch is in RocksDB's own format and is given to RocksDB when it is written. A write may have to be tried again,
+//! and RocksDB consumes what it is given.
+
+use base::error::{Error, ErrorKind, Result};
+use rocksdb::WriteBatch;
+use rocksfile::batch::BatchBuilder;
+
+use crate::families::{Database, Family};
+use crate::format::LogStamp;
+use crate::record_cache::Changes;
+
+/// Pending changes. No reader sees them before [`Commits::commit`](super::write::Commits::commit).
+pub struct Batch<'a> {
+    pub(super) database: &'a Database,
+    builder: BatchBuilder,
+    /// The records that are not new.
+    changes: Changes,
+}
+
+impl<'a> Batch<'a> {
+    /// An empty batch.
+    #[inline]
+    pub fn new(database: &'a Database) -> Self {
+        Self::with_capacity(database, 0)
+    }
+
+    /// The database that the batch is for.
+    #[inline]
+    pub fn database(&self) -> &'a Database {
+        self.database
+    }
+
+    /// An empty batch with room for `bytes` bytes of keys and values.
+    #[inline]
+    pub fn with_capacity(database: &'a Database, bytes: usize) -> Self {
+        Self { database, builder: BatchBuilder::with_capacity(bytes), changes: Changes::default() }
+    }
+
+    /// Adds a key with its new value.
+    #[inline]
+    pub fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        if family == Family::Records {
+            self.changes.note(key);
+        }
+        self.builder.put(self.database.number(family), key, value);
+    }
+
+    /// Adds a record whose key is latched and known to be absent.
+    #[inline]
+    pub fn put_new_record(&mut self, key: &[u8], record: &[u8]) {
+        self.builder.put(self.database.number(Family::Records), key, record);
+    }
+
+    /// Adds the deletion of a key.
+    #[inline]
+    pub fn delete(&mut self, family: Family, key: &[u8]) {
+        if family == Family::Records {
+            self.changes.note(key);
+        }
+        self.builder.delete(self.database.number(family), key);
+    }
+
+    /// Deletes every key from `start` (included) to `end` (excluded).
+    pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        if family == Family::Records {
+            self.changes.note_range(start, end);
+        }
+        self.builder.delete_range(self.database.number(family), start, end);
+    }
+
+    /// Adds a stamp, which is in the log only.
+    pub(super) fn stamp(&mut self, stamp: LogStamp) {
+        self.builder.note(&stamp.bytes());
+    }
+
+    /// How many changes the batch holds.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        u64::from(self.builder.count())
+    }
+
+    /// Whether nothing was added.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.builder.count() == 0
+    }
+
+    /// Bytes that the batch holds so far.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.builder.size()
+    }
+
+    /// The batch for RocksDB. Fails if it is beyond what its format can hold.
+    pub(super) fn finish(&mut self) -> Result<Finished<'_>> {
+        match self.builder.bytes() {
+            Some(bytes) => Ok(Finished { bytes, changes: &self.changes }),
+            None => Err(Error::new(ErrorKind::Storage {
+                message: "a key or a value of a write has 4 GiB or more, or the write has too many"
+                    .to_owned(),
+            })),
+        }
+    }
+}
+
+/// A batch that gets no more changes.
+#[derive(Clone, Copy)]
+pub(super) struct Finished<'a> {
+    bytes: &'a [u8],
+    changes: &'a Changes,
+}
+
+impl Finished<'_> {
+    /// What RocksDB consumes in one try.
+    pub(super) fn for_rocksdb(self) -> WriteBatch {
+        WriteBatch::from_data(self.bytes)
+    }
+
+    /// The batch in RocksDB's format.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The records that are not new.
+    pub(super) fn changes(&self) -> &Changes {
+        self.changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocksdb::{DB, Options};
+
+    use super::*;
+    use crate::format::StoreId;
+
+    #[test]
+    fn a_batch_is_what_rocksdb_builds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let raw =
+            DB::open_cf(&options, folder.path(), Family::ALL.map(Family::name)).expect("a new database");
+        let database = Database::new(raw, StoreId::default(), options);
+        let (mut ours, mut theirs) = (Batch::new(&database), WriteBatch::default());
+        assert!(ours.is_empty());
+        for (place, family) in Family::ALL.into_iter().enumerate() {
+            let (handle, long) = (database.family(family), vec![7; 100 << place]);
+            ours.put(family, b"key", &long);
+            theirs.put_cf(handle, b"key", &long);
+            ours.delete(family, &long);
+            theirs.delete_cf(handle, &long);
+            ours.delete_range(family, b"", b"end");
+            theirs.delete_range_cf(handle, b"".as_slice(), b"end");
+        }
+        let stamp = database.stamp(7);
+        ours.stamp(stamp);
+        theirs.put_log_data(stamp.bytes());
+        assert_eq!((ours.len(), ours.is_empty(), ours.bytes()), (9, false, theirs.size_in_bytes()));
+        let finished = ours.finish().expect("a small batch");
+        assert_eq!(finished.for_rocksdb().data(), theirs.data());
+    }
+}

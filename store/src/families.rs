@@ -1,0 +1,321 @@
+//! The fixed column families and typed access to them.
+//!
+//! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::error::Result;
+use base::metrics::timing::SequenceMeters;
+use base::sync::Mutex;
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
+use rocksfile::batch::Batch;
+
+use crate::filter_space::{FilterBytes, FilterSpace};
+use crate::folder::FolderLock;
+use crate::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
+use crate::options::PlantedFault;
+use crate::quota::state::Quota;
+use crate::record_cache::{LookedUp, RecordCache};
+use crate::spill_space::SpillSpace;
+use crate::{fork, translate};
+
+/// The size at which RocksDB ends a table file, if nothing else is asked for.
+const TABLE_BYTES: u64 = 64 << 20;
+
+/// A column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Format stamp, catalog entries, counters.
+    Meta,
+    /// Documents by collection and `_id`.
+    Records,
+    /// Secondary index entries.
+    Entries,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 3] = [Self::Meta, Self::Records, Self::Entries];
+
+    /// The name on disk.
+    #[inline]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => FAMILY_META,
+            Self::Records => FAMILY_RECORDS,
+            Self::Entries => FAMILY_ENTRIES,
+        }
+    }
+}
+
+/// The open RocksDB database.
+pub struct Database {
+    // Dropped before the lock, because no other process may use the folder while RocksDB does. `Some` until the drop.
+    raw: Option<DB>,
+    reads: ReadOptions,
+    /// What RocksDB calls the families in its batches, in the order of [`Family::ALL`].
+    numbers: [u32; Family::ALL.len()],
+    id: StoreId,
+    /// The options of a family, for table files that are not made by a flush or a compaction.
+    tables: Options,
+    /// Held while RocksDB takes over tables.
+    pub(super) ingesting: Mutex<()>,
+    /// How many callers keep the compactions of a family paused, in the order of [`Family::ALL`].
+    pauses: [Mutex<u32>; Family::ALL.len()],
+    fault: PlantedFault,
+    /// How much of sequences was written.
+    pub sequences: SequenceMeters,
+    /// Whether RocksDB's files are in memory.
+    is_in_memory: bool,
+    quota: Option<Quota>,
+    records: RecordCache,
+    filters: Arc<FilterSpace>,
+    /// What temporary files have. Shared with them, because they may outlive the database.
+    spill_space: Arc<SpillSpace>,
+    /// Where temporary files are, if not in a folder of their own within this one.
+    spills_into: Option<PathBuf>,
+    /// Bytes after which a table file that is made here ends.
+    table_bytes: u64,
+    lock: Option<FolderLock>,
+}
+
+impl Database {
+    /// A database without a lock on its folder.
+    pub(super) fn new(raw: DB, id: StoreId, tables: Options) -> Self {
+        let ingesting = Mutex::new(());
+        let numbers = Family::ALL.map(|family| number(&raw, family));
+        let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
+        Self {
+            raw: Some(raw),
+            reads,
+            numbers,
+            id,
+            tables,
+            ingesting,
+            pauses: Family::ALL.map(|_| Mutex::new(0)),
+            fault,
+            sequences: SequenceMeters::default(),
+            is_in_memory: false,
+            quota: None,
+            records: RecordCache::new(0),
+            filters: Arc::new(FilterSpace::none()),
+            spill_space: Arc::new(SpillSpace::new(0)),
+            spills_into: None,
+            table_bytes: TABLE_BYTES,
+            lock: None,
+        }
+    }
+
+    /// How many callers keep the compactions of a family paused.
+    pub(super) fn pauses(&self, family: Family) -> &Mutex<u32> {
+        let [meta, records, entries] = &self.pauses;
+        match family {
+            Family::Meta => meta,
+            Family::Records => records,
+            Family::Entries => entries,
+        }
+    }
+
+    /// Plants a fault.
+    pub(super) fn planting(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self.records.plant(fault);
+        self
+    }
+
+    /// The fault that is planted.
+    #[inline]
+    pub fn fault(&self) -> PlantedFault {
+        self.fault
+    }
+
+    /// Notes that the files are in memory.
+    pub(super) fn in_memory(mut self) -> Self {
+        self.is_in_memory = true;
+        self
+    }
+
+    /// Whether the files are in memory.
+    #[inline]
+    pub fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
+    /// Sets a quota, and how long tables may be that are made here.
+    pub(super) fn with_quota(mut self, quota: Quota, table_bytes: u64) -> Self {
+        self.quota = Some(quota);
+        self.table_bytes = table_bytes;
+        self
+    }
+
+    /// Keeps records that are looked up often in `bytes` of memory.
+    pub(super) fn with_record_cache(mut self, bytes: usize) -> Self {
+        self.records = RecordCache::new(bytes);
+        self
+    }
+
+    /// Allows filters of given keys to take memory from the block cache.
+    pub(super) fn with_filters(mut self, space: FilterSpace) -> Self {
+        self.filters = Arc::new(space);
+        self
+    }
+
+    /// Takes memory for a filter of given keys. Returns `None` if not as much is left.
+    pub fn filter_bytes(&self, bytes: u64) -> Option<FilterBytes> {
+        self.filters.take(bytes)
+    }
+
+    /// How many bytes filters of given keys have.
+    pub fn filters_used(&self) -> usize {
+        self.filters.used()
+    }
+
+    /// The records that are looked up often.
+    #[inline]
+    pub(super) fn record_cache(&self) -> &RecordCache {
+        &self.records
+    }
+
+    /// Allows temporary files of sorts, groups and joins, of `limit` bytes together.
+    pub(super) fn with_spill_space(mut self, limit: u64) -> Self {
+        self.spill_space = Arc::new(SpillSpace::new(limit));
+        self
+    }
+
+    /// What temporary files of sorts, groups and joins have.
+    pub(super) fn spill_space(&self) -> &Arc<SpillSpace> {
+        &self.spill_space
+    }
+
+    /// Puts temporary files into another folder, which exists.
+    pub(super) fn spilling_into(mut self, folder: PathBuf) -> Self {
+        self.spills_into = Some(folder);
+        self
+    }
+
+    /// Where temporary files are, if not in a folder of their own within this one.
+    pub(super) fn spills_into(&self) -> Option<&Path> {
+        self.spills_into.as_deref()
+    }
+
+    /// The quota of the folder.
+    pub(super) fn quota(&self) -> Option<&Quota> {
+        self.quota.as_ref()
+    }
+
+    /// Bytes after which a table file that is not made by RocksDB ends: as many as RocksDB's own tables have.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
+
+    /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.
+    pub(super) fn holding(mut self, lock: FolderLock) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    #[inline]
+    pub(super) fn raw(&self) -> &DB {
+        self.raw.as_ref().expect("only the drop takes it out")
+    }
+
+    /// The folder of the database.
+    pub(super) fn path(&self) -> &Path {
+        self.raw().path()
+    }
+
+    /// The options of table files.
+    pub(super) fn table_options(&self) -> &Options {
+        &self.tables
+    }
+
+    #[inline]
+    pub(super) fn family(&self, family: Family) -> &ColumnFamily {
+        self.raw().cf_handle(family.name()).expect("all families were opened")
+    }
+
+    /// What RocksDB calls the family in its batches.
+    #[inline]
+    pub(super) fn number(&self, family: Family) -> u32 {
+        let [meta, records, entries] = self.numbers;
+        match family {
+            Family::Meta => meta,
+            Family::Records => records,
+            Family::Entries => entries,
+        }
+    }
+
+    /// The value at `key`, which is not copied from the block cache.
+    #[inline]
+    pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
+        self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+    }
+
+    /// The newest state of a record.
+    #[inline]
+    pub fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let place = match self.records.look_up(key) {
+            LookedUp::Record(record) => return Ok(Some(record)),
+            LookedUp::Nothing(place) => place,
+        };
+        let record = self.get(Family::Records, key)?.map(|record| record.to_vec());
+        if let (Some(place), Some(record)) = (place, &record) {
+            self.records.keep(&place, key, record);
+        }
+        Ok(record)
+    }
+
+    /// Estimates how many bytes the table files hold from `start` (included) to `end` (excluded). Writes that are
+    /// only in the log and in memtables are not counted.
+    pub fn file_bytes(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let ranges = [Range::new(start, end)];
+        self.raw().get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
+    }
+
+    /// RocksDB's identity of this store. Backups keep it.
+    pub fn identity(&self) -> Result<Vec<u8>> {
+        self.raw().get_db_identity().map_err(translate::read)
+    }
+
+    /// The id that the stamps in this database's logs carry. Its backups have the same.
+    #[inline]
+    pub fn id(&self) -> StoreId {
+        self.id
+    }
+
+    /// The stamp that tells that writes up to `synced` are on stable storage.
+    pub(super) fn stamp(&self, synced: u64) -> LogStamp {
+        LogStamp { store: self.id, synced }
+    }
+
+    /// The sequence number of the newest write.
+    #[inline]
+    pub fn latest_sequence(&self) -> u64 {
+        self.raw().latest_sequence_number()
+    }
+}
+
+/// What RocksDB calls the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read.
+fn number(raw: &DB, family: Family) -> u32 {
+    let mut batch = WriteBatch::default();
+    batch.put_cf(raw.cf_handle(family.name()).expect("all families were opened"), b"", b"");
+    let bytes = batch.data();
+    let change = Batch::parse(bytes).and_then(|batch| batch.changes().next());
+    change.expect("RocksDB's batch has the change that was put into it").family
+}
+
+impl Drop for Database {
+    /// Removes the folder of temporary files, while the lock is held. It leaves everything as it is in a forked child: there
+    /// RocksDB would wait for threads that do not exist, and remove files that the parent uses.
+    fn drop(&mut self) {
+        if fork::is_child() {
+            std::mem::forget(self.raw.take());
+            std::mem::forget(self.lock.take());
+        } else if self.spill_space.made() > 0 && self.spills_into.is_none() {
+            // Its files have no names. One that has keeps the folder, which is removed at the next open.
+            let _ = fs::remove_dir(self.path().join(SPILL_FOLDER));
+        }
+    }
+}

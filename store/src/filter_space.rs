@@ -1,0 +1,92 @@
+//! The part of the memory budget that filters of given keys may take. What they have, the block cache gives up.
+
+use std::sync::Arc;
+// Plain atomics: what a filter had is given back when it is dropped, which can be after the end of a checker's scenario.
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rocksdb::Cache;
+
+use crate::fork;
+
+/// The bytes of all filters of a store, and the limit for them.
+pub(super) struct FilterSpace {
+    limit: usize,
+    used: AtomicUsize,
+    /// The block cache, and how many bytes it has while there are no filters.
+    cache: Option<(Cache, usize)>,
+}
+
+/// The bytes of one filter. They are given back when this is dropped.
+pub struct FilterBytes {
+    space: Arc<FilterSpace>,
+    bytes: usize,
+}
+
+impl FilterSpace {
+    /// A space of at most `limit` bytes, all of them taken from a cache of `capacity` bytes.
+    pub(super) fn within(cache: Cache, capacity: usize, limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0), cache: Some((cache, capacity)) }
+    }
+
+    /// A space without a byte.
+    pub(super) fn none() -> Self {
+        Self { limit: 0, used: AtomicUsize::new(0), cache: None }
+    }
+
+    /// The bytes that filters have now.
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Takes bytes. Returns `None` if not as many are left.
+    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<FilterBytes> {
+        let bytes = usize::try_from(bytes).ok()?;
+        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        // In one step: two filters cannot both take the last bytes.
+        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok()?;
+        self.fit_cache();
+        Some(FilterBytes { space: Arc::clone(self), bytes })
+    }
+
+    /// Sets the cache to what filters leave it. It lets go of blocks that are too many with the next one that comes in.
+    fn fit_cache(&self) {
+        // RocksDB takes a lock for it, which another thread may have held when the process was forked.
+        let Some((cache, capacity)) = self.cache.as_ref().filter(|_| !fork::is_child()) else { return };
+        loop {
+            let used = self.used();
+            cache.clone().set_capacity(capacity.saturating_sub(used));
+            // Another thread may have changed it in between, and set the cache before this one.
+            if self.used() == used {
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for FilterBytes {
+    fn drop(&mut self) {
+        self.space.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.space.fit_cache();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_limit_is_taken_and_all_is_given_back() {
+        let (capacity, limit) = (32 << 20, 8 << 20);
+        let cache = Cache::new_hyper_clock_cache(capacity, 0);
+        let space = Arc::new(FilterSpace::within(cache, capacity, limit));
+        let first = space.take(5 << 20).expect("it fits");
+        assert!(space.take(4 << 20).is_none() && space.take(u64::MAX).is_none());
+        let second = space.take(3 << 20).expect("it fits");
+        assert_eq!(space.used(), limit);
+        drop(first);
+        assert_eq!(space.used(), 3 << 20);
+        drop(second);
+        assert_eq!(space.used(), 0);
+        assert!(Arc::new(FilterSpace::none()).take(1).is_none());
+    }
+}

@@ -1,0 +1,365 @@
+//! A copy of a database that shares no file with it, while it is made: in a folder that has its name only once the copy is
+//! whole and verified. A table that an earlier copy has already is linked from there.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use base::error::{Error, ErrorKind, Result};
+use rocksfile::names::FileName;
+use twox_hash::xxhash3_128;
+
+use crate::copy;
+use crate::families::Database;
+use crate::folder::{failed, sync_folder, sync_parent};
+use crate::fork;
+use crate::format::COPYING_FILE;
+use crate::open::StoreOptions;
+use crate::private;
+
+/// What is read and written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// What is added to the name of a copy while it is made.
+const SUFFIX: &str = ".partial";
+/// What is added to the name of the store for the folder of its checkpoint.
+const CHECKPOINT_SUFFIX: &str = ".backing-up";
+
+/// The length and the hash of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The length.
+    pub bytes: u64,
+    /// The hash of all bytes.
+    pub hash: u128,
+}
+
+/// Tables of an earlier copy, by their names.
+#[derive(Clone, Debug, Default)]
+pub struct EarlierTables {
+    /// The folder of that copy.
+    pub folder: PathBuf,
+    /// The tables that the copy has.
+    pub tables: BTreeMap<String, Content>,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default)]
+pub struct CopiedFiles {
+    /// All tables of the copy.
+    pub tables: BTreeMap<String, Content>,
+    /// The bytes of all files of the copy.
+    pub bytes: u64,
+    /// The bytes of files that an earlier copy has too.
+    pub bytes_linked: u64,
+    /// How many files that are.
+    pub files_linked: u64,
+}
+
+/// What a copy asks and tells while it is made.
+pub struct CopyCalls<'a> {
+    /// Says whether to go on.
+    pub look: &'a dyn Fn() -> Result<()>,
+    /// Is told how many bytes of files are done, and of how many.
+    pub tell: &'a mut dyn FnMut(u64, u64),
+}
+
+/// A copy that is being made. Dropping it removes it, unless it was kept or published.
+pub struct PartialCopy {
+    path: PathBuf,
+    target: PathBuf,
+    /// Locked as long as the copy is made, so that no other process takes it for what a killed one left.
+    _lock: File,
+    is_kept: bool,
+}
+
+/// The state of a database at one moment, in a folder beside it that is removed when this is dropped. Files are hard links where
+/// the file system allows, so it is made quickly, and the database is not held up by the copying.
+struct BesideCheckpoint {
+    folder: PathBuf,
+}
+
+impl PartialCopy {
+    /// Makes the folder of a copy that is to be called `target`, which must not exist. What a killed process left of such a copy
+    /// is removed.
+    pub fn begin(target: &Path) -> Result<Self> {
+        if target.symlink_metadata().is_ok() {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {} exists already",
+                target.display()
+            )));
+        }
+        let path = with_suffix(target, SUFFIX)?;
+        remove_left_over(&path)?;
+        private::create_folder(&path).map_err(failed("make the folder", &path))?;
+        let lock = path.join(COPYING_FILE);
+        let made = private::file_options().create_new(true).write(true).open(&lock);
+        let made = made.map_err(failed("make the file", &lock))?;
+        made.try_lock().map_err(|error| failed("lock the file", &lock)(error.into()))?;
+        Ok(Self { path, target: target.to_owned(), _lock: made, is_kept: false })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Copies the present state of the database. All of it is on stable storage then.
+    pub fn fill(
+        &self,
+        database: &Database,
+        options: &StoreOptions,
+        earlier: &EarlierTables,
+        calls: CopyCalls<'_>,
+    ) -> Result<CopiedFiles> {
+        if database.is_in_memory() {
+            return self.fill_from_memory(database, options, calls);
+        }
+        // Copied from a checkpoint, because compactions may remove files of the store meanwhile.
+        let beside = BesideCheckpoint::make(database, options, calls.look)?;
+        self.fill_from(&beside.checkpoint(), earlier, calls)
+    }
+
+    /// Copies what a store in memory has, whose tables are never those of an earlier copy.
+    fn fill_from_memory(
+        &self,
+        database: &Database,
+        options: &StoreOptions,
+        calls: CopyCalls<'_>,
+    ) -> Result<CopiedFiles> {
+        let CopyCalls { look, tell } = calls;
+        let made = self.path.join("copy");
+        copy::make(database, &made, options, look)?;
+        let mut copied = CopiedFiles::default();
+        for FileToCopy { name, bytes, .. } in files_of(&made)? {
+            fs::rename(made.join(&name), self.path.join(&name))
+                .map_err(failed("move the file", &made.join(&name)))?;
+            copied.bytes += bytes;
+        }
+        fs::remove_dir(&made).map_err(failed("remove the folder", &made))?;
+        tell(copied.bytes, copied.bytes);
+        sync_folder(&self.path)?;
+        Ok(copied)
+    }
+
+    fn fill_from(&self, from: &Path, earlier: &EarlierTables, calls: CopyCalls<'_>) -> Result<CopiedFiles> {
+        let CopyCalls { look, tell } = calls;
+        let files = files_of(from)?;
+        let total = files.iter().map(|file| file.bytes).sum();
+        let mut copied = CopiedFiles::default();
+        tell(0, total);
+        let mut done = 0_u64;
+        for file in files {
+            let source = from.join(&file.name);
+            let mut watch = |bytes: u64| {
+                look()?;
+                // A file that is read to see its hash, and has another one, is read once more.
+                tell((done + bytes).min(total), total);
+                Ok(())
+            };
+            let known = earlier.tables.get(&file.name).filter(|known| known.bytes == file.bytes);
+            // By content and not by name: a store that was restored gives the numbers of its tables again.
+            let is_linked = match known {
+                Some(known) if content(&source, &mut watch)? == *known => self.link(&file.name, earlier),
+                Some(_) | None => false,
+            };
+            let content = match known {
+                Some(known) if is_linked => *known,
+                Some(_) | None => self.copy(&source, &file.name, &mut watch)?,
+            };
+            done += file.bytes;
+            copied.bytes += content.bytes;
+            if is_linked {
+                copied.bytes_linked += content.bytes;
+                copied.files_linked += 1;
+            }
+            if file.is_table {
+                copied.tables.insert(file.name, content);
+            }
+        }
+        sync_folder(&self.path)?;
+        Ok(copied)
+    }
+
+    /// Links a table of an earlier copy. Returns `false` if that copy has it no more, or the file system has no such links.
+    fn link(&self, name: &str, earlier: &EarlierTables) -> bool {
+        fs::hard_link(earlier.folder.join(name), self.path.join(name)).is_ok()
+    }
+
+    /// Copies a file, and returns what it has. It is on stable storage then, but for its name.
+    fn copy(&self, source: &Path, name: &str, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Content> {
+        let target = self.path.join(name);
+        let opened = private::file_options().create_new(true).write(true).open(&target);
+        let mut copy = opened.map_err(|error| not_written(&target, error))?;
+        let content = read(source, &mut |piece, so_far| {
+            watch(so_far)?;
+            copy.write_all(piece).map_err(|error| not_written(&target, error))
+        })?;
+        // Now, and not when the copy gets its name: the system has less to write then.
+        copy.sync_all().map_err(|error| not_written(&target, error))?;
+        Ok(content)
+    }
+
+    /// Leaves the folder as it is, without a marker: it cannot be opened as a database.
+    pub fn keep(mut self) -> PathBuf {
+        self.is_kept = true;
+        self.path.clone()
+    }
+
+    /// Gives the copy its marker and its name.
+    pub fn publish(mut self, database: &Database) -> Result<()> {
+        copy::publish(database, &self.path)?;
+        if self.target.symlink_metadata().is_ok() {
+            let target = self.target.display();
+            return Err(Error::invalid_argument(format!("the backup folder {target} was made meanwhile")));
+        }
+        // The marker is there already, so what has the name can be opened.
+        fs::rename(&self.path, &self.target).map_err(failed("rename the folder", &self.path))?;
+        self.is_kept = true;
+        sync_parent(&self.target)?;
+        // Last: until it has its name, this file is what the folder is known by. A copy that is complete may have it.
+        let lock = self.target.join(COPYING_FILE);
+        fs::remove_file(&lock).map_err(failed("remove the file", &lock))
+    }
+}
+
+impl Drop for PartialCopy {
+    fn drop(&mut self) {
+        // A forked child has this value too, and must remove nothing.
+        if !self.is_kept
+            && !fork::is_child()
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "an unfinished backup could not be removed");
+        }
+    }
+}
+
+impl BesideCheckpoint {
+    fn make(database: &Database, options: &StoreOptions, look: &dyn Fn() -> Result<()>) -> Result<Self> {
+        // The path may be `.`, which has no name.
+        let store = fs::canonicalize(&options.path).map_err(failed("find the folder", &options.path))?;
+        let folder = if options.mode.is_read_only() {
+            // Another process may have the store open, and make one of its own.
+            with_suffix(&store, &format!("{CHECKPOINT_SUFFIX}.{}", std::process::id()))?
+        } else {
+            with_suffix(&store, CHECKPOINT_SUFFIX)?
+        };
+        // What a killed process left: the store is open here alone, and one backup is made at a time.
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove what an earlier backup left in", &folder)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        private::create_folder(&folder).map_err(failed("make the folder", &folder))?;
+        let beside = Self { folder };
+        copy::make(database, &beside.checkpoint(), options, look)?;
+        Ok(beside)
+    }
+
+    fn checkpoint(&self) -> PathBuf {
+        self.folder.join("checkpoint")
+    }
+}
+
+impl Drop for BesideCheckpoint {
+    fn drop(&mut self) {
+        if !fork::is_child()
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            tracing::warn!(%error, path = %self.folder.display(), "the checkpoint of a backup could not be removed");
+        }
+    }
+}
+
+/// A file of a checkpoint.
+struct FileToCopy {
+    name: String,
+    bytes: u64,
+    is_table: bool,
+}
+
+/// The files of a checkpoint, by their names.
+fn files_of(folder: &Path) -> Result<Vec<FileToCopy>> {
+    let list = || -> io::Result<Vec<FileToCopy>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            // RocksDB's names are ASCII.
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_table = matches!(FileName::parse(&name), Some(FileName::Table(_)));
+            files.push(FileToCopy { name, bytes: entry.metadata()?.len(), is_table });
+        }
+        files.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(files)
+    };
+    list().map_err(failed("list the folder", folder))
+}
+
+/// Reads a file and returns what it has.
+fn content(path: &Path, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Content> {
+    read(path, &mut |_, so_far| watch(so_far))
+}
+
+/// Reads a file piece by piece. `take` gets each piece, and how many bytes were read with it.
+fn read(path: &Path, take: &mut dyn FnMut(&[u8], u64) -> Result<()>) -> Result<Content> {
+    let unreadable = |error| failed("read the file", path)(error);
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut hasher, mut bytes) = (xxhash3_128::Hasher::new(), 0);
+    loop {
+        let length = match file.read(&mut piece) {
+            Ok(0) => return Ok(Content { bytes, hash: hasher.finish_128() }),
+            Ok(length) => length,
+            // A signal to the process came before anything was read.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(unreadable(error)),
+        };
+        let read = piece.get(..length).unwrap_or_default();
+        hasher.write(read);
+        bytes += length as u64;
+        take(read, bytes)?;
+    }
+}
+
+/// Removes a partial copy that no process makes any more. Anything else of that name is refused.
+fn remove_left_over(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let refused = |reason: &str| Error::invalid_argument(format!("the folder {} {reason}", path.display()));
+    let lock = match File::open(path.join(COPYING_FILE)) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed("open the file", &path.join(COPYING_FILE))(error)),
+    };
+    match lock {
+        Some(lock) if lock.try_lock().is_ok() => {
+            fs::remove_dir_all(path).map_err(failed("remove what an earlier backup left in", path))
+        }
+        Some(_) => Err(refused("is being made by another backup")),
+        // The first thing in it is that file. Without it only an empty folder is known to hold nothing.
+        None => fs::remove_dir(path).map_err(|_| refused("is in the way, and is not what a backup left")),
+    }
+}
+
+/// The path with something after its name, also where a slash follows the name.
+fn with_suffix(path: &Path, suffix: &str) -> Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        return Err(Error::invalid_argument(format!("{} is no name of a folder", path.display())));
+    };
+    let mut name = name.to_owned();
+    name.push(suffix);
+    Ok(path.with_file_name(name))
+}
+
+/// The error of a file that cannot be written.
+fn not_written(path: &Path, error: io::Error) -> Error {
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    if is_full {
+        let message = format!("{}: {error}", path.display());
+        return Error::new(ErrorKind::NoSpace { message, during_commit: false });
+    }
+    failed("write the file", path)(error)
+}

@@ -1,0 +1,51 @@
+//! What a write is charged with: the bytes that it adds to the folder at most.
+
+use rocksfile::batch::Batch;
+use rocksfile::table::ChangeKind;
+
+use crate::families::{Database, Family};
+
+/// What a record of the log has beside the changes of its batch.
+const RECORD_BYTES: u64 = 128;
+
+/// What a write is charged with.
+#[derive(Clone, Copy)]
+pub(crate) struct Charge {
+    pub(super) bytes: u64,
+    /// Whether the write only deletes, which makes room in the end.
+    pub(super) is_delete: bool,
+}
+
+impl Charge {
+    /// The charge of a write that puts `bytes` bytes of keys and values.
+    pub(crate) fn put(bytes: usize) -> Self {
+        // Once in the log, and once in a table with its index and filters.
+        let bytes = bytes as u64;
+        Self { bytes: 2 * bytes + bytes / 8 + RECORD_BYTES, is_delete: false }
+    }
+
+    /// The charge of a file of that many bytes that is not RocksDB's own.
+    pub(crate) fn file(bytes: usize) -> Self {
+        Self { bytes: bytes as u64, is_delete: false }
+    }
+
+    /// The charge of a batch in RocksDB's format.
+    pub(crate) fn batch(database: &Database, batch: &[u8]) -> Self {
+        Self { is_delete: only_deletes(database, batch), ..Self::put(batch.len()) }
+    }
+}
+
+/// Whether a batch deletes documents, entries or definitions, and puts no document and no entry.
+fn only_deletes(database: &Database, batch: &[u8]) -> bool {
+    let meta = database.number(Family::Meta);
+    let mut deletes = false;
+    for change in Batch::parse(batch).into_iter().flat_map(|batch| batch.changes()) {
+        match change.kind {
+            ChangeKind::Deletion | ChangeKind::RangeDeletion => deletes = true,
+            // What is put there beside a deletion is small: a definition without the index that is dropped.
+            ChangeKind::Value if change.family == meta => {}
+            ChangeKind::Value | ChangeKind::Other(_) => return false,
+        }
+    }
+    deletes
+}

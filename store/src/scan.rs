@@ -1,0 +1,254 @@
+//! A walk over the keys of one family between two bounds, on a snapshot.
+//!
+//! RocksDB's iterator becomes invalid at its end and on an error alike, so its status is checked whenever it stops.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use base::error::Result;
+use index::key::Direction;
+use index::range::KeyRange;
+use rocksdb::{DBRawIterator, ReadOptions};
+
+use crate::families::Family;
+use crate::snapshot::{OwnedIterator, Snapshot};
+use crate::translate;
+
+/// A walk over keys. Its position is before the first key until `advance` is called.
+pub struct Scan {
+    iterator: OwnedIterator,
+    direction: Direction,
+    position: Position,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    Before,
+    At,
+    /// At the key that the next `advance` steps to.
+    Ahead,
+    End,
+}
+
+/// How many keys are stepped over before a skip seeks. A seek costs about as much as ten steps.
+const SKIPPED_STEPS: usize = 8;
+
+/// Whether a walk fills the block cache. One that reads a whole collection must not push other blocks out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheUse {
+    /// Blocks are kept in the cache.
+    Fill,
+    /// Blocks that the scan reads do not enter the cache.
+    Bypass,
+}
+
+impl CacheUse {
+    fn options(self) -> ReadOptions {
+        let mut reads = ReadOptions::default();
+        reads.fill_cache(self == Self::Fill);
+        reads
+    }
+}
+
+impl Scan {
+    /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None`
+    /// as the end it goes to the end of the family.
+    pub fn open(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        bounds: (Vec<u8>, Option<Vec<u8>>),
+        cache: CacheUse,
+    ) -> Self {
+        Self::with_options(snapshot, family, bounds, cache.options())
+    }
+
+    /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row. It does not fill the
+    /// block cache.
+    pub fn open_hurried(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        bounds: (Vec<u8>, Option<Vec<u8>>),
+        deleted: u64,
+    ) -> Self {
+        let mut reads = CacheUse::Bypass.options();
+        reads.set_max_skippable_internal_keys(deleted);
+        Self::with_options(snapshot, family, bounds, reads)
+    }
+
+    fn with_options(
+        snapshot: &Arc<Snapshot>,
+        family: Family,
+        bounds: (Vec<u8>, Option<Vec<u8>>),
+        mut reads: ReadOptions,
+    ) -> Self {
+        let (start, end) = bounds;
+        // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison
+        // here.
+        reads.set_iterate_lower_bound(start);
+        if let Some(end) = end {
+            reads.set_iterate_upper_bound(end);
+        }
+        let iterator = OwnedIterator::open(snapshot, family, reads);
+        Self { iterator, direction: Direction::Ascending, position: Position::Before }
+    }
+
+    /// Sets the direction of the walk. `advance` must not have been called.
+    pub fn towards(self, direction: Direction) -> Self {
+        Self { direction, ..self }
+    }
+
+    /// Steps to the next key. Returns `false` at the end.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool> {
+        let is_valid = match (self.position, self.direction) {
+            (Position::At, Direction::Ascending) => self.iterator.step(DBRawIterator::next),
+            (Position::At, Direction::Descending) => self.iterator.step(DBRawIterator::prev),
+            // The bounds are set, so these are the first and the last key between them.
+            (Position::Ahead, _) => self.iterator.value().is_some(),
+            (Position::Before, Direction::Ascending) => self.iterator.step(DBRawIterator::seek_to_first),
+            (Position::Before, Direction::Descending) => self.iterator.step(DBRawIterator::seek_to_last),
+            (Position::End, _) => return Ok(false),
+        };
+        if is_valid {
+            self.position = Position::At;
+            return Ok(true);
+        }
+        self.end()
+    }
+
+    /// Makes the next `advance` step to the first key that does not start with `prefix`. The current key starts with it.
+    #[inline]
+    pub fn skip_prefix(&mut self, prefix: &[u8]) {
+        if self.position != Position::At {
+            return;
+        }
+        self.position = Position::Ahead;
+        // Most prefixes have few keys, and then a step is cheaper than a seek.
+        for _ in 0..SKIPPED_STEPS {
+            // Stepping an iterator without a current key is not allowed.
+            if !self.step() || !self.key().starts_with(prefix) {
+                return;
+            }
+        }
+        match self.direction {
+            Direction::Ascending => match KeyRange::prefix(prefix.to_vec()).end {
+                Some(end) => drop(self.iterator.step(|iterator| iterator.seek(end))),
+                // No key is after the last prefix.
+                None => while self.key().starts_with(prefix) && self.step() {},
+            },
+            Direction::Descending => {
+                self.iterator.step(|iterator| iterator.seek_for_prev(prefix));
+                // The prefix itself may be a key.
+                if self.key() == prefix {
+                    self.step();
+                }
+            }
+        }
+    }
+
+    /// Steps forward to the first key that is not before `key`, unless the current one is. Returns whether it is `key` itself.
+    /// The walk must be ascending.
+    #[inline]
+    pub fn advance_to(&mut self, key: &[u8]) -> Result<bool> {
+        let mut steps = 0;
+        while self.position != Position::End && (self.position == Position::Before || self.key() < key) {
+            // Most keys that are asked for one after the other are close, and then a step is cheaper than a seek.
+            let is_valid = if self.position == Position::At && steps < SKIPPED_STEPS {
+                steps += 1;
+                self.iterator.step(DBRawIterator::next)
+            } else {
+                self.iterator.step(|iterator| iterator.seek(key))
+            };
+            if !is_valid {
+                return self.end();
+            }
+            self.position = Position::At;
+        }
+        Ok(self.position == Position::At && self.key() == key)
+    }
+
+    /// Goes to the first key that is not before `key`, from wherever the walk is. Returns whether it is `key` itself.
+    #[inline]
+    pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        if !self.iterator.step(|iterator| iterator.seek(key)) {
+            return self.end();
+        }
+        self.position = Position::At;
+        Ok(self.key() == key)
+    }
+
+    /// Goes from the current key to `key`, forward or back, in at most `steps` steps. Returns whether it is there. If not, the
+    /// walk is somewhere between, and a [`Self::seek`] must follow.
+    pub fn step_towards(&mut self, key: &[u8], steps: usize) -> Result<bool> {
+        // Stepping an iterator without a current key is not allowed.
+        if self.position != Position::At {
+            return Ok(false);
+        }
+        let way = self.key().cmp(key);
+        for _ in 0..steps {
+            let is_valid = match way {
+                Ordering::Less => self.iterator.step(DBRawIterator::next),
+                Ordering::Greater => self.iterator.step(DBRawIterator::prev),
+                Ordering::Equal => return Ok(true),
+            };
+            if !is_valid {
+                return self.end();
+            }
+            let left = self.key().cmp(key);
+            if left != way {
+                return Ok(left == Ordering::Equal);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the current key is the next one: a skip has gone there already.
+    #[inline]
+    pub fn is_ahead(&self) -> bool {
+        self.position == Position::Ahead
+    }
+
+    /// Moves the iterator by one key. Returns `false` if it has no current key afterwards.
+    fn step(&mut self) -> bool {
+        match self.direction {
+            Direction::Ascending => self.iterator.step(DBRawIterator::next),
+            Direction::Descending => self.iterator.step(DBRawIterator::prev),
+        }
+    }
+
+    /// Ends the walk. Fails if it stopped because of an error.
+    #[cold]
+    fn end(&mut self) -> Result<bool> {
+        self.position = Position::End;
+        self.iterator.raw().status().map_err(translate::read)?;
+        Ok(false)
+    }
+
+    /// The current key. Empty before the first and after the last.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.iterator.raw().key().unwrap_or_default()
+    }
+
+    /// The current value. Empty before the first and after the last.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.iterator.value().unwrap_or_default()
+    }
+}
+
+/// The highest key of the family from `prefix` (included) to `end` (excluded).
+pub fn last_key(
+    snapshot: &Arc<Snapshot>,
+    family: Family,
+    prefix: &[u8],
+    end: Vec<u8>,
+) -> Result<Option<Vec<u8>>> {
+    let mut reads = ReadOptions::default();
+    reads.set_iterate_upper_bound(end);
+    reads.set_iterate_lower_bound(prefix.to_vec());
+    let mut iterator = OwnedIterator::open(snapshot, family, reads);
+    iterator.step(DBRawIterator::seek_to_last);
+    iterator.raw().status().map_err(translate::read)?;
+    Ok(iterator.raw().key().map(<[u8]>::to_vec))
+}

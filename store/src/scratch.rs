@@ -1,0 +1,108 @@
+//! Folders for the files of index builds: sorted runs, and tables before RocksDB takes them over.
+//!
+//! Each build has a folder of its own within that of the database, so that RocksDB can move its tables instead of copying
+//! them. Nothing in it is needed once the build has ended, so what a crash left is removed when the database is opened.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use base::error::{Error, Result};
+
+use crate::families::Database;
+use crate::folder::failed;
+use crate::format::{BUILD_PREFIX, SPILL_FOLDER};
+use crate::keys::IndexId;
+use crate::run::{RunFile, read_at};
+use crate::{fork, private};
+
+/// The folder of one build. Dropping it removes it.
+pub struct BuildFolder {
+    path: PathBuf,
+}
+
+impl BuildFolder {
+    /// Makes the folder for the build of an index. Ids are never used twice, so no other build has it.
+    pub fn make(database: &Database, build: IndexId) -> Result<Self> {
+        let path = database.path().join(format!("{BUILD_PREFIX}{build}"));
+        private::create_folder(&path).map_err(failed("make the folder", &path))?;
+        Ok(Self { path })
+    }
+
+    /// The path of a file in the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Makes a file for a run.
+    pub fn create<'a>(&self, database: &'a Database, name: &str) -> Result<BuildFile<'a>> {
+        let path = self.file(name);
+        let file = create_file(&path)?;
+        Ok(BuildFile { database, path, file, bytes: 0 })
+    }
+}
+
+/// The file of a run. Dropping it removes it.
+pub struct BuildFile<'a> {
+    database: &'a Database,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl RunFile for BuildFile<'_> {
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<u64> {
+        self.database.make_room_for_file(bytes.len())?;
+        self.file.write_all(bytes).map_err(|error| Error::io("write the file", Some(&self.path), error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(self.bytes - bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> Result<()> {
+        let read = read_at(&self.file, offset, bytes, into);
+        read.map_err(|error| Error::io("read the file", Some(&self.path), error))
+    }
+}
+
+impl Drop for BuildFile<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the folder. The files of a forked child are its parent's.
+        if !fork::is_child() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes a file that can be written and then read again, by its owner only.
+pub(super) fn create_file(path: &Path) -> Result<File> {
+    let opened = private::file_options().create_new(true).read(true).write(true).open(path);
+    opened.map_err(failed("make the file", path))
+}
+
+impl Drop for BuildFolder {
+    fn drop(&mut self) {
+        // The files of a forked child are its parent's.
+        if !fork::is_child()
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "files of an index build stay until the next open");
+        }
+    }
+}
+
+/// Removes the folders of builds that were cut short, and of sorts, groups and joins. The caller holds the lock of the database's folder.
+pub(super) fn remove_all(database: &Path) {
+    let entries = fs::read_dir(database).into_iter().flatten().flatten();
+    let is_left = |name: &str| name.starts_with(BUILD_PREFIX) || name == SPILL_FOLDER;
+    let folders = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
+    for folder in folders.map(|entry| entry.path()) {
+        // They take space and do no harm, so they are no reason not to open.
+        if let Err(error) = fs::remove_dir_all(&folder) {
+            tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A consistent read state that owns its database handle, so that cursors carry no lifetime.
+//!
+//! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static`, and an `Arc` in
+//! the same struct keeps the database alive. This is the only unsafe code of the engine. The invariants that must
+//! survive edits: in both structs the borrowing field is declared before the `Arc` and never leaves the struct; the
+//! iterator moves in one place only, which reads its value again. In a forked child neither is released: see `fork`.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use base::error::Result;
+use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
+
+use crate::families::{Database, Family};
+use crate::options::PlantedFault;
+use crate::{fork, translate};
+
+/// A read state. Later writes do not change it.
+pub struct Snapshot {
+    // Dropped before `database`: fields drop in the order of declaration.
+    raw: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
+    database: Arc<Database>,
+}
+
+/// A storage iterator on a snapshot.
+pub(super) struct OwnedIterator {
+    // Dropped before `_snapshot`.
+    raw: ManuallyDrop<DBRawIterator<'static>>,
+    /// The current value. It is read once a step, because each read crosses into C++ and through several iterators
+    /// there.
+    value: Option<&'static [u8]>,
+    _snapshot: Arc<Snapshot>,
+}
+
+impl Snapshot {
+    /// Takes a snapshot of the present state.
+    #[inline]
+    #[expect(unsafe_code, reason = "extends the borrow of a database that the struct keeps alive")]
+    pub fn take(database: &Arc<Database>) -> Arc<Self> {
+        let database = Arc::clone(database);
+        let borrowed: SnapshotWithThreadMode<'_, DB> = database.raw().snapshot();
+        // SAFETY: only the lifetime changes. The snapshot refers to the `DB` inside the `Arc`'s allocation,
+        // which does not move and lives until `database` is dropped; `raw` is dropped before that, because it
+        // is declared first, and it is never moved out of the struct.
+        let raw = unsafe {
+            std::mem::transmute::<SnapshotWithThreadMode<'_, DB>, SnapshotWithThreadMode<'static, DB>>(
+                borrowed,
+            )
+        };
+        Arc::new(Self { raw: ManuallyDrop::new(raw), database })
+    }
+
+    /// The fault that is planted in the database.
+    #[inline]
+    pub fn fault(&self) -> PlantedFault {
+        self.database.fault()
+    }
+
+    /// The value of a key. Returns `None` if the key does not exist.
+    #[inline]
+    pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.raw.get_cf(self.database.family(family), key).map_err(translate::read)
+    }
+
+    /// Replaces the content of `value` by the value of a key. Returns `false` if the key does not exist.
+    #[inline]
+    pub fn get_into(&self, family: Family, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = if self.fault() == PlantedFault::DocumentsReadLate {
+            self.database.get(family, key)?
+        } else {
+            self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?
+        };
+        if let Some(found) = &found {
+            value.extend_from_slice(found);
+        }
+        Ok(found.is_some())
+    }
+}
+
+impl Snapshot {
+    /// About how many bytes of tables have keys within ranges, each from its first key up to but without its end. What is
+    /// only in memory is not counted, nor is the moment of the snapshot looked at.
+    pub fn bytes_in_tables(&self, family: Family, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+        let bytes = ranges.iter().map(|(start, end)| self.database.file_bytes(family, start, end));
+        bytes.fold(0, u64::saturating_add)
+    }
+}
+
+impl OwnedIterator {
+    /// Opens an iterator on a family. It has no position before the first [`Self::step`].
+    #[expect(unsafe_code, reason = "extends the borrow of a snapshot that the struct keeps alive")]
+    pub(super) fn open(snapshot: &Arc<Snapshot>, family: Family, reads: ReadOptions) -> Self {
+        let snapshot = Arc::clone(snapshot);
+        let borrowed: DBRawIterator<'_> =
+            snapshot.raw.raw_iterator_cf_opt(snapshot.database.family(family), reads);
+        // SAFETY: only the lifetime changes. The iterator refers to the `DB` and the snapshot that the `Arc`
+        // keeps alive until `_snapshot` is dropped; `raw` is dropped before that, because it is declared first,
+        // and it is never moved out of the struct.
+        let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
+        Self { raw: ManuallyDrop::new(raw), value: None, _snapshot: snapshot }
+    }
+
+    pub(super) fn raw(&self) -> &DBRawIterator<'static> {
+        &self.raw
+    }
+
+    /// Moves the iterator by `step`. Returns `false` if it has no current key afterwards.
+    #[inline]
+    #[expect(unsafe_code, reason = "keeps a value that lives until the next move")]
+    pub(super) fn step(&mut self, step: impl FnOnce(&mut DBRawIterator<'static>)) -> bool {
+        self.value = None;
+        step(&mut self.raw);
+        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which does not change them until it
+        // moves or is dropped. It moves only here, under an exclusive borrow of the struct, which ends every borrow
+        // that `value` returned, and the field is replaced before it can be read again.
+        self.value =
+            self.raw.value().map(|value| unsafe { std::mem::transmute::<&[u8], &'static [u8]>(value) });
+        self.value.is_some()
+    }
+
+    /// The current value, until the next step.
+    #[inline]
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.value
+    }
+}
+
+impl Drop for Snapshot {
+    #[expect(unsafe_code, reason = "a snapshot is not released in a forked child")]
+    fn drop(&mut self) {
+        if !fork::is_child() {
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. The database still
+            // exists: its field is dropped after this function.
+            unsafe { ManuallyDrop::drop(&mut self.raw) }
+        }
+    }
+}
+
+impl Drop for OwnedIterator {
+    #[expect(unsafe_code, reason = "an iterator is not released in a forked child")]
+    fn drop(&mut self) {
+        self.value = None;
+        if !fork::is_child() {
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. No reference into it
+            // is left. The snapshot still exists: its field is dropped after this function.
+            unsafe { ManuallyDrop::drop(&mut self.raw) }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The open store: its gate, which `close` waits at, and what an operation does with the store as a whole.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use base::error::{Error, ErrorKind, Result};
+use base::sync::{AtomicBool, Mutex, ShardedLock, ShardedLockReadGuard};
+use crossbeam::channel::bounded;
+
+use crate::durability::CommitLevel;
+use crate::families::{Database, Family};
+use crate::fork;
+use crate::latch::Latches;
+use crate::recovery::RecoveryReport;
+use crate::sync::{Background, Errands};
+use crate::write::{Batch, Commits};
+
+/// How long closing waits for RocksDB after a full disk.
+const RELEASE_MAX: Duration = Duration::from_secs(30);
+
+/// An open database folder.
+pub struct Store {
+    /// Every operation holds it shared. `close` holds it exclusively and takes the database out.
+    pub(super) gate: ShardedLock<Option<Arc<Database>>>,
+    /// Set before `close` waits at the gate: operations that last for hours end then.
+    pub(super) closing: AtomicBool,
+    pub(super) commits: Arc<Commits>,
+    /// The latches of keys.
+    pub latches: Arc<Latches>,
+    /// `None` in a store that is opened for reading.
+    pub(super) errands: Option<Errands>,
+    pub(super) background: Mutex<Option<Background>>,
+    pub(super) recovery: RecoveryReport,
+}
+
+/// Shared use of the open database during one operation. `close` waits until it is dropped.
+pub struct InUse<'a> {
+    guard: ShardedLockReadGuard<'a, Option<Arc<Database>>>,
+}
+
+impl Store {
+    /// Keeps the database open until the guard is dropped.
+    #[inline]
+    pub fn enter(&self) -> Result<InUse<'_>> {
+        // Before the lock: in a forked child it may be held by a thread that does not exist there.
+        fork::refuse_child()?;
+        // A panic under the guard leaves nothing half done in an `Option`, so poisoning is ignored.
+        let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            return Err(Error::new(ErrorKind::Closed));
+        }
+        Ok(InUse { guard })
+    }
+
+    /// Fails once the store is being closed. It takes no lock, so it can be asked while the database is in use.
+    #[inline]
+    pub fn refuse_closing(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
+    }
+
+    /// What every commit and sync goes through.
+    #[inline]
+    pub fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    /// The queue of the background thread. Returns `None` in a store that is opened for reading.
+    #[inline]
+    pub fn errands(&self) -> Option<&Errands> {
+        self.errands.as_ref()
+    }
+
+    /// Closes the store: waits for running operations, syncs, and releases the folder.
+    ///
+    /// `before_release` runs when no operation can run any more and the database is still open.
+    pub fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        fork::refuse_child()?;
+        self.closing.store(true, Ordering::Relaxed);
+        // Operations end before the background thread does: until then it syncs what they write and runs their errands.
+        let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.background.lock().take());
+        let Some(database) = taken else { return Ok(()) };
+        // The database is released even if its end could not be written; the error is returned after that.
+        let finished = self.finish(&database, before_release);
+        // What still shares the database now is open cursors: operations have ended, and the thread has too.
+        let cursors = Arc::strong_count(&database) - 1;
+        let released = self.release(database);
+        finished.and(released)?;
+        if cursors > 0 {
+            return Err(Error::new(ErrorKind::CursorsOpen { cursors }));
+        }
+        Ok(())
+    }
+
+    /// Closes RocksDB, if no cursor shares the database.
+    fn release(&self, database: Arc<Database>) -> Result<()> {
+        if !self.commits.health.may_recover() {
+            drop(database);
+            return Ok(());
+        }
+        // Closing waits for the recovery, and the recovery for flushes that closing may keep from beginning. Told first, the
+        // recovery gives up. The log has what it would have flushed.
+        database.raw().cancel_all_background_work(false);
+        // Should it wait all the same, the caller must not wait with it.
+        let (done, is_done) = bounded(1);
+        let thread = std::thread::Builder::new().name("cairndb-close".to_owned()).spawn(move || {
+            drop(database);
+            // No error: the caller has given up waiting.
+            let _ = done.send(());
+        });
+        thread.map_err(|error| Error::io("start the thread that closes RocksDB", None, error))?;
+        is_done.recv_timeout(RELEASE_MAX).map_err(|_| {
+            let message =
+                "RocksDB does not end its recovery from a full disk; the folder stays locked until the \
+                           process ends"
+                    .to_owned();
+            Error::new(ErrorKind::NoSpace { message, during_commit: false })
+        })
+    }
+
+    fn finish(&self, database: &Database, last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        if self.commits.health.is_read_only() {
+            return Ok(());
+        }
+        self.admit_write()?;
+        // The witness comes last, so that it covers the last write.
+        last(database)?;
+        self.sync(database)?;
+        self.commits.raise_witness(database)
+    }
+
+    /// The ends of files that were left out when the store was opened.
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
+    }
+
+    /// Writes the batch as a whole, or not at all.
+    ///
+    /// On an I/O error the outcome is unknown until the next open, and the error says so.
+    #[inline]
+    pub fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        self.commits.commit(batch, level)
+    }
+
+    /// Writes a change of what exists: collections, indexes, definitions of sequences. Once it has changed what is in memory
+    /// too, the caller syncs it by [`sync_written`](Self::sync_written): if that fails, the change was made all the same.
+    pub fn commit_definition(&self, batch: Batch<'_>) -> Result<()> {
+        self.commits.write_unsynced(batch)
+    }
+
+    /// Returns once what the caller has written is on stable storage. If it fails, the outcome is unknown until the next open,
+    /// and the error says so.
+    pub fn sync_written(&self, database: &Database) -> Result<()> {
+        self.commits.sync_written(database)
+    }
+
+    /// Writes the new state of one record, whose latch is held, without building a batch.
+    #[inline]
+    pub fn commit_changed_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        let changing = database.record_cache().changing_one(key);
+        self.commits.commit_record(database, key, document, level)?;
+        changing.end(key, document);
+        Ok(())
+    }
+
+    /// Writes one new record without building a batch.
+    #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
+    #[inline(always)]
+    pub fn commit_new_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        self.commits.commit_record(database, key, document, level)
+    }
+
+    /// Returns once everything written before the call is on stable storage.
+    pub fn sync(&self, database: &Database) -> Result<()> {
+        self.commits.sync(database)
+    }
+
+    /// Fails where a write would fail: in a store that is read-only, poisoned or damaged, and in a forked child.
+    #[inline]
+    pub fn admit_write(&self) -> Result<()> {
+        fork::refuse_child()?;
+        self.commits.health.admit_write().map(|_admission| ())
+    }
+
+    /// Whether the disk is not full, as far as the last commit or sync tells.
+    pub fn has_space(&self) -> bool {
+        self.commits.health.admit_sync().is_ok()
+    }
+
+    /// The newest write known to be on stable storage.
+    #[inline]
+    pub fn durable_sequence(&self) -> u64 {
+        self.commits.durable_sequence()
+    }
+
+    /// Writes memtables to table files, so that RocksDB can delete logs.
+    pub fn flush(&self, database: &Database) -> Result<()> {
+        self.admit_write()?;
+        for family in Family::ALL {
+            let flushed = database.raw().flush_cf(database.family(family));
+            flushed.map_err(|error| self.commits.health.failed(&error))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for InUse<'_> {
+    type Target = Arc<Database>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Database> {
+        self.guard.as_ref().expect("enter() checked that the database is open")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::fixture;
+    use crate::open::OpenMode;
+    use crate::options::Durability;
+
+    /// How long a sync or an errand may take, however busy the machine is.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Closing once ended the background thread before it waited for operations: what they wrote meanwhile was synced by
+    /// nothing, and their errands were dropped.
+    #[test]
+    fn the_background_thread_works_for_operations_that_closing_waits_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = fixture::options(&folder.path().join("db"), OpenMode::CreateIfMissing);
+        options.durability = Durability::Buffered { sync_interval: Duration::from_millis(1) };
+        let store = Store::open(&options).expect("made");
+        std::thread::scope(|scope| {
+            let used = store.enter().expect("open");
+            let closing = scope.spawn(|| store.close(|_| Ok(())));
+            while store.refuse_closing().is_ok() {
+                std::thread::yield_now();
+            }
+            // More rounds than a thread can still do that was told to end.
+            for round in 0..50_u32 {
+                let key = round.to_be_bytes();
+                store.commit_new_record(&used, &key, b"a record", CommitLevel::Buffered).expect("written");
+                let (written, began) = (used.latest_sequence(), Instant::now());
+                while store.durable_sequence() < written {
+                    assert!(began.elapsed() < PATIENCE, "nothing syncs the write of round {round}");
+                    std::thread::yield_now();
+                }
+            }
+            let (done, is_done) = bounded(1);
+            let errand =
+                Box::new(move |_: &Commits, _: &Arc<Database>| done.send(()).expect("it is waited for"));
+            store.errands().expect("it is open for writing").leave(errand);
+            is_done.recv_timeout(PATIENCE).expect("the errand is run");
+            drop(used);
+            closing.join().expect("it does not panic").expect("closed");
+        });
+    }
+}

@@ -1,0 +1,315 @@
+//! The only way to the disk: a batch of puts and deletes, committed as a whole.
+
+use base::error::{Error, ErrorKind, Result};
+use base::metrics::notes;
+use rocksdb::{ColumnFamily, WriteBatch, WriteOptions};
+
+pub use crate::batch::Batch;
+pub use crate::durability::CommitLevel;
+use crate::durable_mark::DurableMark;
+use crate::families::{Database, Family};
+use crate::health::{Admission, Health};
+use crate::log_flush::LogFlush;
+use crate::log_turns::LogTurns;
+use crate::options::PlantedFault;
+use crate::planted;
+use crate::quota::charge::Charge;
+use crate::stall::{Stalled, Stalls, WriteResult};
+use crate::witness::Keeper;
+use crate::write_group::{Record, WriteGroup};
+
+/// What every commit and sync goes through. The background thread shares it.
+pub struct Commits {
+    pub(super) health: Health,
+    pub(super) durable: DurableMark,
+    turns: LogTurns,
+    group: WriteGroup,
+    /// Created once, because each creation crosses into C++.
+    write_options: WriteOptions,
+    pub(super) stalls: Stalls,
+    /// `None` in a store that is opened for reading, and in one in memory.
+    keeper: Option<Keeper>,
+    /// `None` where RocksDB hands each write to the operating system by itself.
+    log_flush: Option<LogFlush>,
+    fault: PlantedFault,
+}
+
+impl Commits {
+    pub(super) fn new(
+        health: Health,
+        durable: DurableMark,
+        keeper: Option<Keeper>,
+        fault: PlantedFault,
+    ) -> Self {
+        let (write_options, stalls) = (write_options(), Stalls::default());
+        let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::new(fault), None);
+        Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, fault }
+    }
+
+    /// The commits of a store whose log ends in memory.
+    pub(super) fn delaying_log(self) -> Self {
+        // RocksDB gives up a log of which a part in memory could not be written.
+        Self { health: self.health.without_healing(), log_flush: Some(LogFlush::default()), ..self }
+    }
+
+    /// The commits of a store whose writes go into no log.
+    pub(super) fn without_log(health: Health, durable: DurableMark, fault: PlantedFault) -> Self {
+        let mut write_options = write_options();
+        write_options.disable_wal(true);
+        Self { write_options, turns: LogTurns::without_log(), ..Self::new(health, durable, None, fault) }
+    }
+
+    /// Updates the witness to what is on stable storage now.
+    pub(super) fn raise_witness(&self, database: &Database) -> Result<()> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.raise(self.durable.sequence(), &self.health, || {
+            self.durable.sync_log(database, &self.health, &self.turns)?;
+            // The write of the stamp fails if RocksDB met an error in the background, for example with its MANIFEST.
+            // Then the witness must not be raised.
+            self.stamp(database)?;
+            Ok(self.durable.sequence())
+        })
+    }
+
+    /// Writes a stamp into the log: what is on stable storage now.
+    pub(super) fn stamp(&self, database: &Database) -> Result<()> {
+        let written = self.write_now(&mut self.stamp_batch(database))?;
+        written.map_err(|refused| refused.error)
+    }
+
+    /// A batch with nothing but a stamp. It is not synced, and has no sequence number.
+    fn stamp_batch<'a>(&self, database: &'a Database) -> Batch<'a> {
+        let mut batch = Batch::new(database);
+        batch.stamp(database.stamp(self.durable.sequence()));
+        batch
+    }
+
+    /// Writes the batch as a whole, or not at all, and returns once it has reached `level`.
+    ///
+    /// On an I/O error the outcome is unknown until the next open, and the error says so.
+    #[inline]
+    pub fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        let database = batch.database;
+        match level {
+            CommitLevel::Delayed => self.write(batch),
+            CommitLevel::Buffered => {
+                self.write(batch)?;
+                self.hand_over_written(database)
+            }
+            CommitLevel::Journaled => {
+                self.write_unsynced(batch)?;
+                self.sync_written(database)
+            }
+        }
+    }
+
+    /// Writes a batch that is synced afterwards, by [`sync_written`](Self::sync_written), and is seen before that.
+    pub(super) fn write_unsynced(&self, mut batch: Batch<'_>) -> Result<()> {
+        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
+        // that a crash cut short.
+        batch.stamp(batch.database.stamp(self.durable.sequence()));
+        self.write(batch)
+    }
+
+    fn write(&self, mut batch: Batch<'_>) -> Result<()> {
+        let admission = self.health.admit_write()?;
+        let database = batch.database;
+        let charged = match database.quota() {
+            Some(quota) => {
+                Some((quota, quota.admit(database, Charge::batch(database, batch.finish()?.bytes()))?))
+            }
+            None => None,
+        };
+        let written = self.write_now(&mut batch)?;
+        if let Some((quota, _charged)) = charged {
+            // After the write: noted earlier, it could be taken for compacted away before it is there.
+            quota.deleted.note(batch.finish()?.bytes());
+        }
+        self.settle(written, admission)
+    }
+
+    /// Gives a batch to RocksDB, and waits as long as it has no room. Fails if the batch is too large for its format.
+    fn write_now(&self, batch: &mut Batch<'_>) -> Result<WriteResult> {
+        let (database, options) = (batch.database, &self.write_options);
+        let finished = batch.finish()?;
+        // Until the end of the function, because RocksDB shows the changes at some moment before it.
+        let _changing = database.record_cache().changing(finished.changes());
+        notes::wrote(finished.len());
+        let write = || {
+            let raw = finished.for_rocksdb();
+            self.turns.write(&self.health, || {
+                if self.fault == PlantedFault::EntriesApart {
+                    planted::write_apart(database, raw, options)
+                } else if self.fault == PlantedFault::EntriesLeftOut {
+                    planted::write_without_entries(database, raw, options)
+                } else {
+                    database.raw().write_opt(raw, options)
+                }
+            })
+        };
+        let stalled = Stalled { database, health: &self.health, bytes: finished.len() };
+        Ok(self.stalls.outlast(write(), stalled, write))
+    }
+
+    /// Writes one record without building a batch. It is new, or the caller has told the record cache.
+    #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
+    #[inline(always)]
+    pub(super) fn commit_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        if level == CommitLevel::Journaled {
+            return self.commit_stamped(database, key, document);
+        }
+        let admission = self.health.admit_write()?;
+        let _charged = match database.quota() {
+            Some(quota) => Some(quota.admit(database, Charge::put(key.len() + document.len()))?),
+            None => None,
+        };
+        let (family, options) = (database.family(Family::Records), &self.write_options);
+        let bytes = key.len() + document.len();
+        let put = Put { database, family, key, document, options };
+        notes::wrote(bytes);
+        let written = self.turns.write(&self.health, || self.group.write(&put));
+        // Tried again alone: what waits for room is as large as it says.
+        let again = || self.turns.write(&self.health, || put.put());
+        let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
+        self.settle(written, admission)?;
+        if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
+    }
+
+    /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
+    #[inline(never)]
+    fn commit_stamped(&self, database: &Database, key: &[u8], document: &[u8]) -> Result<()> {
+        let mut batch = Batch::with_capacity(database, key.len() + document.len());
+        batch.put_new_record(key, document);
+        self.commit(batch, CommitLevel::Journaled)
+    }
+
+    /// Returns once everything written before the call is on stable storage.
+    pub fn sync(&self, database: &Database) -> Result<()> {
+        self.durable.sync(database, &self.health, &self.turns)
+    }
+
+    /// Syncs what the caller has written. RocksDB could do so within the write. But if it fails then, after the write is in the
+    /// log, the write is in no memtable; RocksDB recovers from a full disk by writing the memtables of one family after the
+    /// other to tables; and if the process dies between two of them, the log is replayed for the others alone: half a write
+    /// comes back, such as an entry of an index without its document.
+    pub(super) fn sync_written(&self, database: &Database) -> Result<()> {
+        if self.fault == PlantedFault::CommitsNotSynced {
+            return Ok(());
+        }
+        self.sync(database).map_err(outcome_unknown)
+    }
+
+    /// Returns once the operating system has what the caller has written.
+    #[inline]
+    fn hand_over_written(&self, database: &Database) -> Result<()> {
+        // Nearly every store has none: its writes were handed over by RocksDB.
+        if self.log_flush.is_none() || self.fault == PlantedFault::WritesNotHandedOver {
+            return Ok(());
+        }
+        self.hand_over(database).map_err(outcome_unknown)
+    }
+
+    /// Returns once the operating system has everything that was written before the call.
+    #[cold]
+    pub(super) fn hand_over(&self, database: &Database) -> Result<()> {
+        self.log_flush.as_ref().map_or(Ok(()), |flush| flush.run(database, &self.health))
+    }
+
+    /// Whether a sequence's reserve, written up to `sequence`, is on stable storage.
+    #[inline]
+    pub fn is_reserve_durable(&self, sequence: u64) -> bool {
+        self.fault == PlantedFault::ReserveNotSynced || self.durable.sequence() >= sequence
+    }
+
+    /// The newest write known to be on stable storage.
+    #[inline]
+    pub fn durable_sequence(&self) -> u64 {
+        self.durable.sequence()
+    }
+
+    #[inline]
+    fn settle(&self, result: WriteResult, admission: Admission) -> Result<()> {
+        match result {
+            Ok(()) => {
+                self.health.succeeded(admission);
+                Ok(())
+            }
+            Err(refused) => Err(refused.error),
+        }
+    }
+}
+
+/// A record as it is given to RocksDB.
+struct Put<'a> {
+    database: &'a Database,
+    family: &'a ColumnFamily,
+    key: &'a [u8],
+    document: &'a [u8],
+    options: &'a WriteOptions,
+}
+
+impl Record for Put<'_> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.key.len() + self.document.len()
+    }
+
+    #[inline]
+    fn put(&self) -> std::result::Result<(), rocksdb::Error> {
+        self.database.raw().put_cf_opt(self.family, self.key, self.document, self.options)
+    }
+
+    fn add_to(&self, batch: &mut WriteBatch) {
+        batch.put_cf(self.family, self.key, self.document);
+    }
+
+    fn write_batch(&self, batch: WriteBatch) -> std::result::Result<(), rocksdb::Error> {
+        self.database.raw().write_opt(batch, self.options)
+    }
+}
+
+/// The options of all writes. No write waits inside RocksDB: see [`Stalls`].
+fn write_options() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.set_no_slowdown(true);
+    options
+}
+
+/// The error for a write that was made and did not get as far as it should.
+#[cold]
+fn outcome_unknown(error: Error) -> Error {
+    if error.is_commit_unknown() {
+        return error;
+    }
+    if let ErrorKind::NoSpace { message, .. } = error.kind() {
+        return Error::new(ErrorKind::NoSpace { message: message.clone(), during_commit: true });
+    }
+    Error::new(ErrorKind::CommitUnknown { message: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The disk that was full when another write was tried, or that failed since, tells nothing of this write.
+    #[test]
+    fn whatever_refuses_the_sync_of_a_write_leaves_its_outcome_unknown() {
+        let message = || "full".to_owned();
+        for kind in [
+            ErrorKind::NoSpace { message: message(), during_commit: false },
+            ErrorKind::Poisoned { cause: message() },
+            ErrorKind::Damaged { cause: message() },
+            ErrorKind::CommitUnknown { message: message() },
+        ] {
+            let was_full = matches!(kind, ErrorKind::NoSpace { .. });
+            let error = outcome_unknown(Error::new(kind));
+            assert!(error.is_commit_unknown() && error.is_no_space() == was_full, "{error:?}");
+        }
+    }
+}
