@@ -62,12 +62,17 @@ impl<'a> Batch<'a> {
         self.builder.delete(self.database.number(family), key);
     }
 
-    /// Deletes every key from `start` (included) to `end` (excluded).
+    /// Deletes every key from `start` (included) to `end` (excluded). Records are removed by [`delete_records`](Self::delete_records).
     pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
-        if family == Family::Records {
-            self.changes.note_range(start, end);
-        }
+        assert!(family != Family::Records, "a range of records is removed where index builds learn of it");
         self.builder.delete_range(self.database.number(family), start, end);
+    }
+
+    /// Deletes every record from `start` (included) to `end` (excluded). Index builds must learn of it, so only
+    /// `CollectionState::remove_records` calls this.
+    pub fn delete_records(&mut self, start: &[u8], end: &[u8]) {
+        self.changes.note_range(start, end);
+        self.builder.delete_range(self.database.number(Family::Records), start, end);
     }
 
     /// Adds a stamp, which is in the log only.
@@ -157,7 +162,10 @@ mod tests {
             theirs.put_cf(handle, b"key", &long);
             ours.delete(family, &long);
             theirs.delete_cf(handle, &long);
-            ours.delete_range(family, b"", b"end");
+            match family {
+                Family::Records => ours.delete_records(b"", b"end"),
+                Family::Meta | Family::Entries => ours.delete_range(family, b"", b"end"),
+            }
             theirs.delete_range_cf(handle, b"".as_slice(), b"end");
         }
         let stamp = database.stamp(7);

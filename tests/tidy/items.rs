@@ -52,6 +52,19 @@ pub(crate) fn real_locks(file: &File) -> Vec<Finding> {
         .collect()
 }
 
+/// Removals of records as a range past the one function that tells index builds of them.
+pub(crate) fn untold_removals(file: &File) -> Vec<Finding> {
+    if file.path == "engine/src/catalog/record_removal.rs" {
+        return Vec::new();
+    }
+    file.code
+        .match_indices(".delete_records(")
+        .map(|(at, _)| file.line_at(at))
+        .filter(|line| !file.is_test(*line))
+        .map(|line| file.finding(line, "a range of records that index builds do not learn of"))
+        .collect()
+}
+
 /// Where the real locks come from.
 const REAL_LOCKS: [&str; 2] = ["parking_lot::", "crossbeam::sync::"];
 
@@ -133,6 +146,14 @@ mod tests {
             "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n",
             &[],
         );
+    }
+
+    #[test]
+    fn ranges_of_records_past_the_one_function_are_refused() {
+        let text = "fn f() {\n    batch.delete_records(a, b);\n}\npub fn delete_records(&self) {}\n";
+        check(untold_removals, "engine/src/a.rs", text, &[2]);
+        check(untold_removals, "engine/src/catalog/record_removal.rs", text, &[]);
+        check(untold_removals, "e/src/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}}}\n"), &[]);
     }
 
     #[test]

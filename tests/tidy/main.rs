@@ -91,6 +91,14 @@ fn the_checker_of_interleavings_sees_every_lock() {
 }
 
 #[test]
+fn index_builds_learn_of_every_range_of_records() {
+    check(
+        "records are removed as a range by `CollectionState::remove_records`, which ends index builds",
+        &Tree::load().rust().flat_map(items::untold_removals).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
 fn unsafe_code_does_not_spread() {
     let tree = Tree::load();
     check(

@@ -59,18 +59,18 @@ pub(crate) enum BuildEnd {
     CollectionGone,
     /// The index is to be dropped.
     IndexDropped,
-    /// All documents were removed in one step: what was read is out of date, and the build must begin again.
-    Truncated,
+    /// Documents were removed as a range: what was read is out of date, and the build must begin again.
+    RecordsRemoved,
 }
 
 impl BuildEnd {
-    const ALL: [Self; 3] = [Self::CollectionGone, Self::IndexDropped, Self::Truncated];
+    const ALL: [Self; 3] = [Self::CollectionGone, Self::IndexDropped, Self::RecordsRemoved];
 
     fn to_byte(self) -> u8 {
         match self {
             Self::CollectionGone => 1,
             Self::IndexDropped => 2,
-            Self::Truncated => 3,
+            Self::RecordsRemoved => 3,
         }
     }
 }
@@ -287,7 +287,7 @@ mod tests {
         builds.list.write().push(Arc::clone(&build));
         assert_eq!(build.ended(), None);
         assert!(builds.end(BuildEnd::IndexDropped, |index| index.name == "b_1").is_empty());
-        assert_eq!(builds.end(BuildEnd::Truncated, |_| true).len(), 1);
+        assert_eq!(builds.end(BuildEnd::RecordsRemoved, |_| true).len(), 1);
         for end in [BuildEnd::CollectionGone, BuildEnd::IndexDropped] {
             builds.end(end, |_| true);
             assert_eq!(build.ended(), Some(BuildEnd::CollectionGone));

@@ -26,6 +26,7 @@ use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
 use crate::catalog::names::{Catalog, Named, NextIds};
+use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::catalog::validation::{Validation, ValidationChange};
@@ -133,7 +134,10 @@ impl Catalog {
             stage_collection_removal(&mut batch, &collection, &alone);
             let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
             // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
-            let commit = || storage.store.commit_definition(batch);
+            let commit = || {
+                collection
+                    .remove_records(RecordRange::Whole, batch, |batch| storage.store.commit_definition(batch))
+            };
             collection.end(|| end_sequences(&fields, Box::new(commit)))?;
             self.forget(&fields);
             self.remove(namespace);
@@ -196,12 +200,15 @@ impl Catalog {
         stage_entry(&mut batch, collection.id, to, &definition)?;
         let fields: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
-        let commit = || storage.store.commit_definition(batch);
+        let commit = |batch| storage.store.commit_definition(batch);
         // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
         // so that handles to the old name look it up again.
         collection.end(|| match &target {
-            Some(target) => target.end(|| end_sequences(&fields, Box::new(commit))),
-            None => commit(),
+            Some(target) => {
+                let commit = || target.remove_records(RecordRange::Whole, batch, commit);
+                target.end(|| end_sequences(&fields, Box::new(commit)))
+            }
+            None => commit(batch),
         })?;
         self.forget(&fields);
         self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));

@@ -19,12 +19,12 @@ use store::Family;
 use store::handles::Storage;
 use store::write::Batch;
 
-use crate::catalog::builds::BuildEnd;
 use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{Furthest, as_conflict, find_existing, parse_fields, stage_fields};
 use crate::catalog::names::Catalog;
+use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequence_entry::Identity;
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, end_sequences};
 use crate::catalog::stage::{
@@ -224,7 +224,6 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
     // Ranges and not single keys: the cost does not depend on the number of documents.
-    batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
@@ -253,13 +252,13 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
     let commit = |batch| storage.store.commit_definition(batch);
-    collection.count.reset(0, || match turn {
-        Some(mut turn) => turn.commit(batch, commit),
-        None => commit(batch),
+    collection.count.reset(0, || {
+        collection.remove_records(RecordRange::All, batch, |batch| match turn {
+            Some(mut turn) => turn.commit(batch, commit),
+            None => commit(batch),
+        })
     })?;
     publish_all(changing, storage);
-    // What builds have read is gone. They wait for the gate before they end, so none ends without knowing.
-    collection.builds.end(BuildEnd::Truncated, |_| true);
     // After the commit: all keys are free again, and lookups for them would cost every insert.
     collection.forget_keys(&definition);
     Ok(Some(documents))

@@ -30,7 +30,8 @@ pub(crate) struct NewSequence<'a> {
     pub(crate) state: State,
 }
 
-/// Stages the removal of a collection with its documents, entries, indexes and sequences.
+/// Stages the removal of a collection with its entries, indexes and sequences. Its documents go by
+/// [`CollectionState::remove_records`] with the same batch.
 pub(crate) fn stage_collection_removal(
     batch: &mut Batch<'_>,
     collection: &CollectionState,
@@ -40,7 +41,6 @@ pub(crate) fn stage_collection_removal(
     batch.delete(Family::Meta, &collection.id.count_key());
     // The collection's id is never used again, so a write that comes late cannot appear in another
     // collection.
-    batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }

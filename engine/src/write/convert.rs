@@ -4,6 +4,7 @@
 //! Writers wait meanwhile, readers do not. The positions carry an id that is marked as being made until that commit: what a
 //! kill cuts short is removed by the next open.
 
+
 use base::error::Result;
 use store::Family;
 use store::handles::Storage;
@@ -13,6 +14,7 @@ use crate::catalog::capped::{Capped, CappedLimits, discard};
 use crate::catalog::change::refuse_builds;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Catalog;
+use crate::catalog::record_removal::RecordRange;
 use crate::catalog::stage::stage_entry;
 use crate::write::order_build::OrderBuild;
 
@@ -74,18 +76,93 @@ fn convert_alone(
     stage_entry(&mut batch, state.id, &state.namespace, &changed)?;
     stands.stage(&mut batch, capped.order);
     batch.delete(Family::Meta, &capped.order.building_key());
-    // A range and not single keys: the lowest `_id`s are one span of records.
-    let first = state.id.prefix();
-    if kept.first.as_slice() > first.as_slice() {
-        batch.delete_range(Family::Records, &first, &kept.first);
-    }
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    // The counter with the commit, so that an audit sees both or neither.
-    let commit = || state.count.reset(kept.documents, || storage.store.commit_definition(batch));
+    // A range and not single keys: the lowest `_id`s are one span of records. Builds that began since they were refused
+    // begin again, with the documents that stay. The counter with the commit, so that an audit sees both or neither.
+    let remove = || {
+        let range = RecordRange::Before(&kept.first);
+        state.remove_records(range, batch, |batch| storage.store.commit_definition(batch))
+    };
+    let commit = || state.count.reset(kept.documents, remove);
     state.withdraw_indexes(&mut definition, Vec::new(), commit)?;
     // Last: readers who see the order take a snapshot that has it.
     state.become_capped(&mut definition, capped);
     Ok(Converted::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::thread;
+
+    use bson::{Bson, Document, doc};
+
+    use super::*;
+    use crate::collection::Collection;
+    use crate::database::Database;
+    use base::error::Error;
+    use crate::fixture::Fixture;
+    use crate::options::{IndexModel, IndexOptions};
+    use crate::shared::Caller;
+
+    /// Begins to build an index while a conversion works that keeps the last 10 of 40 documents. Returns the collection, and
+    /// what became of the index.
+    #[track_caller]
+    fn converted_beside(options: IndexOptions) -> (Collection<Document>, std::result::Result<(), Error>) {
+        let fixture = Fixture::filled(|client| {
+            let things = client.database("test").collection("things");
+            things.insert_many((0..40).map(|n| doc! { "_id": n, "a": n })).run().expect("stored");
+        });
+        let state = fixture.collection("things").expect("there");
+        let shared = Arc::new(fixture.shared);
+        let things = Database::new(Arc::clone(&shared), Caller::default(), "test").collection("things");
+        let storage = Storage { store: &shared.store, database: &fixture.database };
+        let limits = CappedLimits { size: 1 << 20, documents_max: Some(10) };
+        let built = thread::scope(|scope| {
+            let build = RefCell::new(None);
+            let look = || {
+                build.borrow_mut().get_or_insert_with(|| {
+                    let model = IndexModel::builder().keys(doc! { "a": 1 }).options(options.clone()).build();
+                    let build = scope.spawn(|| things.create_index(model).run().map(|_| ()));
+                    // Its snapshot has all documents from here on, and it cannot end before the conversion does.
+                    while state.builds.list().is_empty() {
+                        thread::yield_now();
+                    }
+                    build
+                });
+                Ok(())
+            };
+            let converted = convert(storage, &shared.catalog, &state, limits, &look).expect("converted");
+            assert_eq!(converted, Converted::Done);
+            let build = build.take().expect("a conversion looks whether to stop");
+            build.join().expect("no panic")
+        });
+        let database = Database::new(shared, Caller::default(), "test");
+        let report = database.run_command(doc! { "validate": "things" }).run().expect("a reply");
+        assert_eq!(report.get_bool("valid").ok(), Some(true), "{report}");
+        assert_eq!(report.get("nrecords"), Some(&Bson::Int64(10)), "{report}");
+        (things, built)
+    }
+
+    /// The conversion asked once, at its beginning, whether an index is being built, and told nothing to one that began
+    /// while it gave out positions. So the index had entries of the documents that went.
+    #[test]
+    fn an_index_that_is_begun_beside_a_conversion_has_the_documents_that_stay() {
+        let (things, built) = converted_beside(IndexOptions::default());
+        built.expect("made");
+        assert_eq!(things.list_index_names().run().expect("a list"), ["_id_", "a_1"]);
+        let found = things.find(doc! { "a": { "$gte": 0 } }).run().expect("a cursor");
+        assert_eq!(found.map(|found| found.expect("a document")).count(), 10);
+    }
+
+    #[test]
+    fn an_expiry_that_is_begun_beside_a_conversion_is_refused() {
+        let expiry = IndexOptions::builder().expire_after(std::time::Duration::from_secs(9)).build();
+        let (things, built) = converted_beside(expiry);
+        assert_eq!(built.map_err(|error| error.code()), Err(Some(67)));
+        assert_eq!(things.list_index_names().run().expect("a list"), ["_id_"]);
+    }
 }

@@ -10,8 +10,10 @@
 mod schedules;
 mod world;
 
+use std::time::Duration;
+
 use cairndb::bson::doc;
-use cairndb::{AutoIncrement, Contract, ErrorKind, Hint, PlantedFault};
+use cairndb::{AutoIncrement, Contract, ErrorKind, Hint, IndexModel, IndexOptions, PlantedFault};
 use shuttle::thread::yield_now;
 
 use crate::world::{Findings, World, beside, finds, holds, is_done};
@@ -311,6 +313,40 @@ fn an_index_that_is_built_beside_writers_has_what_they_wrote() {
         let found = world.things().find(doc! { "a": 7 }).hint(Hint::Name("a_1".to_owned())).run();
         let found = world.read(found).len();
         world.expect(found == 2, || format!("the index has {found} of two documents"));
+        world.findings()
+    });
+}
+
+/// The conversion drops documents as a range, of which no build has notes.
+#[test]
+fn an_index_that_is_built_beside_a_conversion_has_the_documents_that_stay() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", 0..20);
+        let build = |expire_after: Option<Duration>, path: &'static str| {
+            world.thread(move |world| {
+                let options = IndexOptions::builder().expire_after(expire_after).build();
+                let model = IndexModel::builder().keys(doc! { path: 1 }).options(options).build();
+                match world.things().create_index(model).run() {
+                    Ok(_) => {}
+                    // No document of a capped collection expires.
+                    Err(error) => {
+                        world.expect(expire_after.is_some() && error.code() == Some(67), || error.to_string())
+                    }
+                }
+            })
+        };
+        let convert = world.thread(|world| match world.things().convert_to_capped(256).run() {
+            Ok(()) => {}
+            // A build was there first.
+            Err(error) => world.expect(error.code() == Some(12587), || error.to_string()),
+        });
+        beside(vec![build(None, "a"), build(Some(Duration::from_secs(1 << 20)), "at"), convert]);
+        let is_capped = world.documents().len() < 20;
+        let expires =
+            world.things().list_index_names().run().expect("a list").iter().any(|name| name == "at_1");
+        world.expect(!(is_capped && expires), || "a capped collection has an index that expires".to_owned());
+        // `verify` knows whether an index has entries of documents that are gone.
         world.findings()
     });
 }

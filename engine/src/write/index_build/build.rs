@@ -84,8 +84,8 @@ pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'
         return Ok(Outcome::Changed);
     }
     match running.run(request, snapshot, callback) {
-        // What was read is out of date, and no document of it is left. The build begins anew with the empty collection.
-        Err(_) if running.build.ended() == Some(BuildEnd::Truncated) => Ok(Outcome::Changed),
+        // What was read is out of date. The build begins anew with the documents that are left.
+        Err(_) if running.build.ended() == Some(BuildEnd::RecordsRemoved) => Ok(Outcome::Changed),
         done => done.map(|()| Outcome::Present),
     }
 }
@@ -168,6 +168,8 @@ impl Running<'_> {
         let Building { storage, collection, build, .. } = *building;
         let mut definition = collection.enter_alone();
         building.look()?;
+        // Asked when the build began, and again: the collection may have become a capped one since.
+        refuse_expiry(collection, build.index.settings.expire_after_seconds)?;
         // Writers that were running when the gate was asked for may have written much. Twice the bound is for what all
         // others wrote meanwhile.
         if build.noted() > 2 * rest_max {

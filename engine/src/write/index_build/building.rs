@@ -64,7 +64,7 @@ impl Building<'_> {
         let reason = match end {
             BuildEnd::CollectionGone => "the collection was dropped",
             BuildEnd::IndexDropped => "the index was dropped",
-            BuildEnd::Truncated => "the collection was truncated",
+            BuildEnd::RecordsRemoved => "documents were removed as a range",
         };
         let message = format!("Index build failed: {}: {reason}", self.collection.namespace);
         Err(Error::command(Code::INDEX_BUILD_ABORTED, message).in_namespace(&self.collection.namespace))
