@@ -33,8 +33,15 @@ pub(crate) enum Purpose {
 /// The claims of a client.
 #[derive(Default)]
 pub(crate) struct Uploads {
-    claims: Mutex<HashMap<FileKey, (Purpose, Bson)>>,
+    claims: Mutex<Claims>,
     released: Condvar,
+}
+
+#[derive(Default)]
+struct Claims {
+    files: HashMap<FileKey, (Purpose, Bson)>,
+    /// The chunks of buckets that are being dropped.
+    buckets: HashSet<Namespace>,
 }
 
 /// A claim. Dropping it releases the file.
@@ -43,14 +50,26 @@ pub(crate) struct Claim {
     key: FileKey,
 }
 
+/// A claim on all files of a bucket, those that there may be among them. Dropping it releases them.
+pub(crate) struct BucketClaim {
+    uploads: Arc<Uploads>,
+    chunks: Namespace,
+}
+
+/// What has a claim at one moment.
+pub(crate) struct Claimed {
+    files: HashSet<FileKey>,
+    buckets: HashSet<Namespace>,
+}
+
 impl Uploads {
-    /// Claims a file. Waits for the end of a removal; fails if an upload has the file.
+    /// Claims a file. Waits for the end of a removal, also of the whole bucket; fails if an upload has the file.
     pub(crate) fn claim(self: &Arc<Self>, key: FileKey, id: &Bson, purpose: Purpose) -> Result<Claim> {
         self.try_claim(key, id, purpose)?
             .ok_or_else(|| Error::from(GridFsErrorKind::upload_running(id.clone())))
     }
 
-    /// Claims a file. Waits for the end of a removal; returns `None` if an upload has the file.
+    /// Claims a file. Waits for the end of a removal, also of the whole bucket; returns `None` if an upload has the file.
     pub(crate) fn try_claim(
         self: &Arc<Self>,
         key: FileKey,
@@ -61,7 +80,9 @@ impl Uploads {
         fork::refuse_child()?;
         let mut claims = self.claims.lock();
         loop {
-            match claims.get(&key) {
+            match claims.files.get(&key) {
+                // As short as a removal, and what is written before its end would be lost in part.
+                _ if claims.buckets.contains(&key.chunks) => self.released.wait(&mut claims),
                 None => break,
                 // An upload lasts as long as its caller likes, so it is not waited for.
                 Some((Purpose::Upload, _)) => return Ok(None),
@@ -69,27 +90,46 @@ impl Uploads {
             }
         }
         // Under the same lock as the look at it: two callers cannot both find it free.
-        claims.insert(key.clone(), (purpose, id.clone()));
+        claims.files.insert(key.clone(), (purpose, id.clone()));
         Ok(Some(Claim { uploads: Arc::clone(self), key }))
+    }
+
+    /// Claims the bucket with these chunks, for its removal. Waits for the end of another one; fails if an upload to it is
+    /// running. Until the claim is dropped none begins.
+    pub(crate) fn claim_bucket(self: &Arc<Self>, chunks: &Namespace) -> Result<BucketClaim> {
+        // As above: the lock is not for a forked child.
+        fork::refuse_child()?;
+        let mut claims = self.claims.lock();
+        while claims.buckets.contains(chunks) {
+            self.released.wait(&mut claims);
+        }
+        let mut files = claims.files.iter().filter(|(key, _)| key.chunks == *chunks);
+        // The removal of a file may go on: it takes nothing but what goes anyway.
+        if let Some((_, (_, id))) = files.find(|(_, (purpose, _))| *purpose == Purpose::Upload) {
+            return Err(Error::from(GridFsErrorKind::UploadRunning { id: id.clone() }));
+        }
+        // Under the same lock as the look at the uploads: none can begin between the two.
+        claims.buckets.insert(chunks.clone());
+        Ok(BucketClaim { uploads: Arc::clone(self), chunks: chunks.clone() })
     }
 
     /// Whether an upload or a removal has the file.
     pub(crate) fn is_claimed(&self, key: &FileKey) -> bool {
-        self.claims.lock().contains_key(key)
-    }
-
-    /// The `_id` of an upload to the bucket with these chunks, if one is running.
-    pub(crate) fn any_to(&self, chunks: &Namespace) -> Result<Option<Bson>> {
-        // As above: the lock is not for a forked child.
-        fork::refuse_child()?;
         let claims = self.claims.lock();
-        let mut uploads = claims.iter().filter(|(_, (purpose, _))| *purpose == Purpose::Upload);
-        Ok(uploads.find(|(key, _)| key.chunks == *chunks).map(|(_, (_, id))| id.clone()))
+        claims.files.contains_key(key) || claims.buckets.contains(&key.chunks)
     }
 
-    /// All files that have a claim now.
-    pub(crate) fn claimed(&self) -> HashSet<FileKey> {
-        self.claims.lock().keys().cloned().collect()
+    /// What has a claim now.
+    pub(crate) fn claimed(&self) -> Claimed {
+        let claims = self.claims.lock();
+        Claimed { files: claims.files.keys().cloned().collect(), buckets: claims.buckets.clone() }
+    }
+}
+
+impl Claimed {
+    /// Whether an upload or a removal had the file.
+    pub(crate) fn has(&self, key: &FileKey) -> bool {
+        self.files.contains(key) || self.buckets.contains(&key.chunks)
     }
 }
 
@@ -97,9 +137,70 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // A forked child has a copy of the list, and its lock may be held for ever.
         if !fork::is_child() {
-            self.uploads.claims.lock().remove(&self.key);
+            self.uploads.claims.lock().files.remove(&self.key);
             // All: they wait for different files.
             self.uploads.released.notify_all();
         }
+    }
+}
+
+impl Drop for BucketClaim {
+    fn drop(&mut self) {
+        // As above.
+        if !fork::is_child() {
+            self.uploads.claims.lock().buckets.remove(&self.chunks);
+            self.uploads.released.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn key(chunks: &Namespace, id: u8) -> FileKey {
+        FileKey { chunks: chunks.clone(), id: vec![id] }
+    }
+
+    #[test]
+    fn no_file_is_claimed_while_its_bucket_is() {
+        let uploads = Arc::new(Uploads::default());
+        let chunks = Namespace::parse("media", "fs.chunks").expect("a name");
+        let others = Namespace::parse("media", "others.chunks").expect("a name");
+        let upload = uploads.claim(key(&chunks, 1), &Bson::Int32(1), Purpose::Upload).expect("free");
+        assert!(uploads.claim_bucket(&chunks).is_err(), "an upload is running");
+        drop(upload);
+        // A removal of a file takes nothing but what goes anyway.
+        let removal = uploads.claim(key(&chunks, 1), &Bson::Int32(1), Purpose::Removal).expect("free");
+        let bucket = uploads.claim_bucket(&chunks).expect("no upload is running");
+        drop(removal);
+        assert!(uploads.is_claimed(&key(&chunks, 2)) && uploads.claimed().has(&key(&chunks, 2)));
+        assert!(!uploads.is_claimed(&key(&others, 2)) && !uploads.claimed().has(&key(&others, 2)));
+        drop(uploads.claim(key(&others, 2), &Bson::Int32(2), Purpose::Upload).expect("another bucket"));
+        let is_released = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (uploads, chunks, is_released) = (&uploads, &chunks, &is_released);
+            let waiting: Vec<_> = [Purpose::Upload, Purpose::Removal]
+                .into_iter()
+                .zip(2..)
+                .map(|(purpose, id)| {
+                    scope.spawn(move || {
+                        let claim = uploads.claim(key(chunks, id), &Bson::Int32(0), purpose).expect("free");
+                        assert!(is_released.load(Ordering::Acquire), "{purpose:?} did not wait");
+                        drop(claim);
+                    })
+                })
+                .collect();
+            for _ in 0..1000 {
+                thread::yield_now();
+            }
+            is_released.store(true, Ordering::Release);
+            drop(bucket);
+            waiting.into_iter().for_each(|waiting| waiting.join().expect("it waited"));
+        });
+        assert!(!uploads.is_claimed(&key(&chunks, 2)));
     }
 }

@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use sequence::auto_increment::Field;
 use store::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
+use sequence::auto_increment::Field;
 
 pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
@@ -40,7 +40,7 @@ use crate::catalog::load::tagged_entries;
 use crate::catalog::sequence_entry::Identity;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
-use crate::uploads::FileKey;
+use crate::uploads::Claimed;
 
 /// A collection as it is in the snapshot.
 struct Audited {
@@ -70,7 +70,7 @@ struct Subject {
     /// The indexes that are being built, or whose build was cut short. No collection has their entries yet.
     building: HashSet<u32>,
     /// The files whose chunks this process was writing or removing at that moment.
-    uploading: HashSet<FileKey>,
+    uploading: Claimed,
 }
 
 impl Subject {

@@ -56,7 +56,7 @@ impl Orphans {
         let Ok(id) = document.get(FILES_ID) else { return Ok(()) };
         let id = id.unwrap_or(RawBsonRef::Null);
         let key = FileKey { chunks: audited.namespace.clone(), id: record_key(CollectionId(0), id) };
-        let is_uploading = subject.uploading.contains(&key);
+        let is_uploading = subject.uploading.has(&key);
         let key = shortened(key);
         let is_orphan = match &self.last {
             Some((last, is_orphan)) if *last == key => *is_orphan,

@@ -2,9 +2,12 @@
 //!
 //! The document of a file goes first: then no reader finds a file whose chunks are going.
 
+use bson::{Bson, Document, doc};
+
 use base::error::{Error, Result};
 use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
-use bson::{Bson, Document, doc};
+use base::error::Result;
+use base::gridfs_error::GridFsFileIdentifier;
 
 use crate::gridfs::bucket::{GridFsBucket, by_id, chunks_of};
 use crate::gridfs::download::file_not_found;
@@ -51,7 +54,7 @@ impl GridFsBucket {
     }
 
     /// Removes the bucket: both of its collections. Fails with [`GridFsErrorKind::UploadRunning`] while this process uploads to
-    /// it.
+    /// it. An upload that begins meanwhile waits until both are gone.
     ///
     /// ```
     /// # use cairndb::Client;
@@ -136,12 +139,76 @@ impl Drop<'_> {
     /// Drops both collections.
     pub fn run(self) -> Result<()> {
         let parts = &self.bucket.parts;
-        // An upload that went on would make a file without its first chunks.
-        if let Some(id) = parts.shared.uploads.any_to(&self.bucket.chunks_namespace())? {
-            return Err(Error::from(GridFsErrorKind::upload_running(id)));
-        }
+        // An upload that went on, or that began between the two drops, would make a file without its first chunks.
+        let _claim = parts.shared.uploads.claim_bucket(&self.bucket.chunks_namespace())?;
         // In this order for the same reason as above: no file without chunks is seen.
         parts.files.drop().run()?;
         parts.chunks.drop().run()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::client::Client;
+    use base::error::{Error, ErrorKind};
+    use base::gridfs_error::GridFsErrorKind;
+
+    fn content(length: usize) -> Vec<u8> {
+        (0..length).map(|place| (place % 251) as u8).collect()
+    }
+
+    fn download(bucket: &GridFsBucket, id: Bson) -> Result<Vec<u8>> {
+        let mut found = Vec::new();
+        bucket.open_download_stream(id).run()?.read_to_end(&mut found).map_err(Error::from)?;
+        Ok(found)
+    }
+
+    /// The drop looked once for uploads and then dropped two collections. An upload that began in between made a file whose first
+    /// chunks went with the second drop.
+    #[test]
+    fn no_upload_loses_a_chunk_to_a_drop_of_the_bucket_beside_it() {
+        let client = Client::in_memory().expect("a database in memory");
+        let bucket = client.database("test").gridfs_bucket(None);
+        let uploading = AtomicUsize::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let mut upload =
+                            bucket.open_upload_stream("raced").chunk_size_bytes(100).run().expect("opened");
+                        for _ in 0..2 {
+                            upload.write_all(&content(250)).expect("written");
+                            upload.flush().expect("stored");
+                        }
+                        upload.close().expect("closed");
+                        // No upload runs for a moment, so that a drop can begin.
+                        bucket.find(doc! {}).run().expect("found").for_each(drop);
+                    }
+                    uploading.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            while uploading.load(Ordering::Relaxed) > 0 {
+                match bucket.drop().run() {
+                    Ok(()) => {}
+                    Err(error) => assert!(
+                        matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::UploadRunning { .. })),
+                        "{error}"
+                    ),
+                }
+                for file in bucket.find(doc! {}).run().expect("found") {
+                    let id = file.expect("a file").id;
+                    match download(&bucket, id.clone()) {
+                        Ok(found) => assert_eq!(found.len(), 500),
+                        // No other thread drops the bucket.
+                        Err(error) => panic!("{id}: {error}"),
+                    }
+                }
+            }
+        });
+        assert_eq!(bucket.find_orphans().run().expect("searched").count(), 0);
     }
 }
