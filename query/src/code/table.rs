@@ -168,6 +168,7 @@ macro_rules! table {
             META_KEYWORD = 17308;
             SORT_EXPRESSION = 17312;
             OUT_SYSTEM_COLLECTION = 17385;
+            GROUP_ID_INCLUSION = 17390;
             UPDATED_TOO_LARGE = 17419;
             UPSERTED_TOO_LARGE = 17420;
             DATE_TO_STRING_FORMAT_TYPE = 18533;

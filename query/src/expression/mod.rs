@@ -95,6 +95,11 @@ impl Expression {
         Ok(Self { root: parse::parse(expression, variables)? })
     }
 
+    /// Parses the key of groups, which is null where it is missing, also if it is the only field of an object.
+    pub(crate) fn parse_group_key(key: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_group_key(key, variables)? })
+    }
+
     /// Parses the argument of the accumulator `$percentile` or `$median`: the input, and what is wanted.
     pub(crate) fn parse_percentile(
         operator: &'static str,

@@ -10,7 +10,7 @@ use index::collation::Collation;
 
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::{Node, Scope};
+use crate::expression::node::{Arguments, Node, Scope};
 use crate::expression::operator::{Form, OperatorSupport, known};
 use crate::expression::parser::{Parser, check_field_name, invalid};
 use crate::expression::value::Value;
@@ -22,6 +22,30 @@ const FOLDED_BYTES_MAX: usize = 64 * 1024;
 /// Parses a whole expression.
 pub(super) fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Node, Error> {
     Parser::new(variables).operand(expression)
+}
+
+/// Parses the key of groups. As in MongoDB the key of an object of one field is the value of that field alone, so a missing
+/// value is null; with several fields, and deeper, it stays missing.
+pub(super) fn parse_group_key(key: RawBsonRef<'_>, variables: &Variables) -> Result<Node, Error> {
+    let parser = Parser::new(variables);
+    let mut fields = key.as_document().into_iter().flat_map(RawDocument::iter);
+    let (Some(field), None) = (fields.next(), fields.next()) else { return parser.operand(key) };
+    let (name, value) = field.map_err(invalid)?;
+    if name.as_str().starts_with('$') {
+        return parser.operand(key);
+    }
+    check_field_name(name.as_str())?;
+    let value = Some(parser.deeper()?.operand(value)?);
+    // Not folded: where it is constant the value would be missing before it became null.
+    let value = Node::Call { operator: "$group", evaluate: null_if_missing, arguments: vec![value] };
+    Ok(Node::Object(vec![(name.to_owned(), value)]))
+}
+
+fn null_if_missing<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    match arguments.value(0)? {
+        Value::Missing => Ok(Value::Borrowed(RawBsonRef::Null)),
+        value => Ok(value),
+    }
 }
 
 impl Parser<'_> {
@@ -138,5 +162,32 @@ fn folded(node: Node, collation: &Collation) -> Node {
         // that no operation accounts for.
         Ok(value) if value.content_bytes() <= FOLDED_BYTES_MAX => Node::Constant(value),
         Ok(_) | Err(_) => node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawBson, rawdoc};
+
+    use super::*;
+    use crate::expression::Expression;
+
+    #[test]
+    fn a_key_of_one_field_is_null_where_it_is_missing() {
+        let variables = Variables::default();
+        let key = |key: RawDocumentBuf, document: &RawDocument| {
+            let key = Expression::parse_group_key(RawBsonRef::Document(&key), &variables).expect("a key");
+            key.evaluate(document, &variables).expect("evaluated").expect("an object")
+        };
+        let empty = rawdoc! {};
+        for (of, value) in [
+            (rawdoc! { "k": "$k" }, rawdoc! { "k": null }),
+            (rawdoc! { "k": { "$arrayElemAt": [[1], 5] } }, rawdoc! { "k": null }),
+            (rawdoc! { "k": "$k", "l": 1 }, rawdoc! { "l": 1 }),
+            (rawdoc! { "x": { "k": "$k" } }, rawdoc! { "x": {} }),
+        ] {
+            assert_eq!(key(of, &empty), RawBson::Document(value));
+        }
+        assert_eq!(key(rawdoc! { "k": "$k" }, &rawdoc! { "k": 3 }), RawBson::Document(rawdoc! { "k": 3 }));
     }
 }

@@ -1,7 +1,7 @@
 //! `$group`: groups documents by the value of an expression, and computes accumulators for each group.
 //!
 //! Two documents are in one group if their keys compare as equal: 1 and 1.0 are one group, whose `_id` is the first of
-//! them. A missing key is null. Groups come out in the order of their first documents.
+//! them. A missing key is null, also as the only field of an object. Groups come out in the order of their first documents.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ impl Group {
             // The key can be anywhere among the fields; in the result it comes first.
             if field.name() != ID {
                 output.add(&field, variables)?;
-            } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
+            } else if id.replace(parse_key(field.value()?, variables)?).is_some() {
                 return Err(unmade(ID, "it is given twice", Code::GROUP_ID_TWICE));
             }
         }
@@ -141,6 +141,31 @@ impl GroupFields {
     }
 }
 
+/// Parses the key. A plain number or boolean as a field of it is a forgotten dollar sign: `{a: 1}` for `{a: "$a"}`.
+fn parse_key(key: RawBsonRef<'_>, variables: &Variables) -> Result<Expression, Fault> {
+    for field in key.as_document().into_iter().flat_map(Fields::of) {
+        let field = field?;
+        let is_plain = matches!(
+            field.value()?,
+            RawBsonRef::Int32(_)
+                | RawBsonRef::Int64(_)
+                | RawBsonRef::Double(_)
+                | RawBsonRef::Decimal128(_)
+                | RawBsonRef::Boolean(_)
+        );
+        // An operator has operands of all kinds.
+        if field.name().starts_with('$') {
+            break;
+        }
+        if is_plain {
+            let reason =
+                "a key has no plain numbers and booleans: a field of documents begins with a dollar sign";
+            return Err(unmade(field.name(), reason, Code::GROUP_ID_INCLUSION));
+        }
+    }
+    Ok(Expression::parse_group_key(key, variables)?)
+}
+
 /// The error for a field that the groups cannot have.
 fn unmade(field: &str, reason: &'static str, code: Code) -> Fault {
     Fault::Field { stage: STAGE, field: shorten(field), reason, code }
@@ -228,5 +253,32 @@ impl GroupStates {
         // A `$push` can make a group larger than a document may be.
         validate(document.as_bytes()).map_err(|error| Fault::of_result(stage, &error))?;
         Ok(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn a_plain_number_in_a_key_is_a_forgotten_dollar_sign() {
+        let parsed = |id: RawDocumentBuf| {
+            let stage = rawdoc! { "_id": id };
+            Group::parse(RawBsonRef::Document(&stage), &Variables::default()).map(drop)
+        };
+        for refused in [rawdoc! { "a": 1 }, rawdoc! { "x": "$a", "a": true }, rawdoc! { "a": 1.5 }] {
+            let refusal = parsed(refused.clone());
+            assert!(
+                matches!(&refusal, Err(Fault::Field { code, .. }) if *code == Code::GROUP_ID_INCLUSION),
+                "{refused:?}: {refusal:?}"
+            );
+        }
+        for taken in
+            [rawdoc! { "x": { "a": 1 } }, rawdoc! { "$add": [1, 2] }, rawdoc! {}, rawdoc! { "a": "$a" }]
+        {
+            assert!(parsed(taken.clone()).is_ok(), "{taken:?}");
+        }
     }
 }
