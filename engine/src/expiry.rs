@@ -46,7 +46,8 @@ pub(crate) fn start_if_needed(shared: &Shared) -> Result<()> {
 /// Deletes the documents of all collections that have expired at the moment `now`.
 ///
 /// # Errors
-/// The first error ends the pass. What was deleted until then stays deleted.
+/// The first error, after all other indexes had their turn: a damaged collection keeps no other from being cleared. A call that
+/// has to end, and a store that takes no writes, end the pass. What was deleted stays deleted.
 pub(crate) fn pass(engine: &Engine, now: DateTime, operation: &OperationContext) -> Result<Expired> {
     let passed = pass_all(engine, now, operation);
     // No verb does: what was deleted by a pass that failed counts as well.
@@ -55,17 +56,28 @@ pub(crate) fn pass(engine: &Engine, now: DateTime, operation: &OperationContext)
 }
 
 fn pass_all(engine: &Engine, now: DateTime, operation: &OperationContext) -> Result<Expired> {
-    let mut expired = Expired::default();
+    let (mut expired, mut first_error) = (Expired::default(), None);
     for state in engine.catalog.collections() {
         let indexes = state.indexes();
         let due = indexes.iter().filter(|index| index.settings.expire_after_seconds.is_some());
         for index in due {
             let of_index = TtlPass { engine, state: &state, index: index.id, now, operation };
-            let deleted = of_index.run().map_err(|error| error.in_namespace(&state.namespace))?;
-            expired.deleted += deleted;
+            match of_index.run().map_err(|error| error.in_namespace(&state.namespace)) {
+                Ok(deleted) => expired.deleted += deleted,
+                Err(error) if must_end(engine, operation) => return Err(first_error.unwrap_or(error)),
+                Err(error) => {
+                    tracing::warn!(%error, "the other collections have their turn");
+                    first_error.get_or_insert(error);
+                }
+            }
         }
     }
-    Ok(expired)
+    first_error.map_or(Ok(expired), Err)
+}
+
+/// Whether no index could be passed over any more.
+fn must_end(engine: &Engine, operation: &OperationContext) -> bool {
+    operation.look().is_err() || engine.store.enter().is_err() || engine.store.admit_write().is_err()
 }
 
 /// A pass over one index.
@@ -149,4 +161,72 @@ fn has_ttl_index(engine: &Engine) -> bool {
         state.indexes().iter().any(|index| index.settings.expire_after_seconds.is_some())
     };
     engine.catalog.collections().iter().any(has_ttl_index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bson::{Document, RawBsonRef, doc};
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
+    use store::Family;
+    use store::write::{Batch, CommitLevel};
+    use crate::write::prepare::record_key;
+
+    /// One damaged document kept all collections after its own from being cleared, at every pass.
+    #[test]
+    fn a_damaged_collection_keeps_no_other_from_being_cleared() {
+        let names = ["a", "b", "c"];
+        let fixture = Fixture::filled(|client| {
+            for name in names {
+                let things = client.database("test").collection::<Document>(name);
+                let options = IndexOptions::builder().expire_after(Duration::from_secs(10)).build();
+                let model = IndexModel::builder().keys(doc! { "at": 1 }).options(options).build();
+                things.create_index(model).run().expect("made");
+                things.insert_one(doc! { "_id": 1, "at": DateTime::from_millis(0) }).run().expect("stored");
+            }
+        });
+        let damaged = fixture.collection("b").expect("there");
+        let mut batch = Batch::new(&fixture.database);
+        batch.put(Family::Records, &record_key(damaged.id, RawBsonRef::Int32(1)), b"damaged");
+        fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("committed");
+        let operation = OperationContext::default();
+        let error = pass(fixture.shared.engine(), DateTime::now(), &operation).expect_err("one is damaged");
+        assert!(error.is_corruption(), "{error}");
+        for name in names {
+            let left = fixture.collection(name).expect("there").count.known();
+            assert_eq!(left, Some(u64::from(name == "b")), "{name}");
+        }
+        // A call that has to end does end.
+        let token = CancellationToken::new();
+        token.cancel();
+        let caller = Caller { cancellation: Some(token), ..Caller::default() };
+        let ended = pass(fixture.shared.engine(), DateTime::now(), &fixture.shared.operation(&caller, None));
+        assert_eq!(ended.expect_err("it was cancelled").code(), Some(11_601));
+    }
+
+    /// The filter of the index was read by the order of bytes, so what only the collation of the index matches stayed for
+    /// ever.
+    #[test]
+    fn a_partial_ttl_index_deletes_what_its_collation_matches() {
+        let fixture = Fixture::filled(|client| {
+            let things = client.database("test").collection::<Document>("things");
+            let options = IndexOptions::builder()
+                .expire_after(Duration::from_secs(10))
+                .partial_filter_expression(doc! { "kind": "temporary" })
+                .collation(Collation::with_locale("en").strength(CollationStrength::Secondary))
+                .build();
+            let model = IndexModel::builder().keys(doc! { "at": 1 }).options(options).build();
+            things.create_index(model).run().expect("made");
+            let kinds = ["temporary", "TEMPORARY", "kept"];
+            let old = kinds.map(|kind| doc! { "at": DateTime::from_millis(0), "kind": kind });
+            things.insert_many(old).run().expect("stored");
+        });
+        let expired = pass(fixture.shared.engine(), DateTime::now(), &OperationContext::default());
+        assert_eq!(expired.expect("a pass"), Expired { deleted: 2 });
+        assert_eq!(fixture.collection("things").expect("there").count.known(), Some(1));
+    }
 }

@@ -13,7 +13,6 @@ use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::write::Target;
 use crate::write::delete::{LATCHED_DOCUMENTS_MAX, delete_batch, is_refused_by_quota};
-use index::collation::Collation;
 
 /// The documents of one round. A round holds the gate of its collection, and a snapshot; between two of them a change of the
 /// collection's indexes gets its turn.
@@ -30,7 +29,9 @@ pub(crate) struct Round {
 /// Deletes documents that have expired by an index at the moment `now`, up to a limit.
 pub(crate) fn expire_some(target: Target<'_>, index: &Index, now: DateTime) -> Result<Round> {
     let Some(filter) = expired(index, now) else { return Ok(Round::default()) };
-    let moment = Moment { now, operation: target.operation.clone(), collation: Collation::simple() };
+    // The index has what its own filter matches, and that compares texts as the index does. Dates compare in one way only.
+    let collation = index.spec.collation().clone();
+    let moment = Moment { now, operation: target.operation.clone(), collation };
     let selector = Selector::parse_at(&filter, None, moment)?;
     // A view of this index alone: it may be hidden from searches, and documents expire all the same.
     let view = ReadView::of_index(target.database, target.collection, index);
