@@ -195,6 +195,11 @@ impl ReadView {
             for (found, (changes, _)) in found.iter().flatten().zip(&before) {
                 is_current &= shows(&snapshot, found, *changes)?;
             }
+            // One that was made in between may be in the snapshot, beside what was written of it to the others.
+            let mut absent = (0..count).zip(&found).filter(|(_, found)| found.is_none());
+            is_current &= absent.try_fold(true, |absent, (position, _)| {
+                Ok::<_, Error>(absent && find(position)?.is_none())
+            })?;
             if is_current {
                 let mut before = before.into_iter();
                 let viewed = found.into_iter().map(|found| {

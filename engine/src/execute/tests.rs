@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use bson::doc;
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use bson::doc;
 use query::operation::OperationContext;
 
-use crate::catalog::change::{Rename, Replace, drop_indexes};
+use crate::catalog::change::{Created, NewCollection, Rename, Replace, drop_indexes};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{FoundCollection, ReadView, look_up};
 use crate::fixture::Fixture;
@@ -114,6 +114,30 @@ fn an_index_that_is_removed_after_the_look_up_is_not_read() {
     let fixture = old_and_new();
     let seen = fixture.seen(fixture.finding("old", || fixture.drop_indexes("old")));
     assert_eq!(seen, Some(Seen { documents: 2, indexes: 0 }));
+}
+
+/// A collection that was absent at the look and there at the snapshot was taken for absent. So a join could find the document
+/// that names another one, and not the collection of that.
+#[test]
+fn a_collection_that_is_made_after_the_look_up_is_seen_with_the_others() {
+    let fixture = old_and_new();
+    let make = || {
+        let others = fixture.shared.catalog.create(
+            fixture.shared.storage(&fixture.database),
+            &namespace("later"),
+            &NewCollection::default(),
+        );
+        assert!(matches!(others.expect("made"), Created::New(_)));
+    };
+    let (old, later) = (fixture.finding("old", || ()), fixture.finding("later", make));
+    let find = |position: usize| if position == 0 { old() } else { later() };
+    let taken = ReadView::take_together(&fixture.database, 2, find).expect("taken");
+    let names: Vec<_> =
+        taken.iter().map(|taken| taken.as_ref().map(|(found, _)| found.namespace.coll.clone())).collect();
+    assert_eq!(names, [Some("old".into()), Some("later".into())]);
+    // One that never comes does not keep it waiting.
+    let taken = ReadView::take_together(&fixture.database, 2, |_| Ok(None)).expect("taken");
+    assert!(taken.iter().all(Option::is_none));
 }
 
 #[test]
