@@ -42,7 +42,8 @@ pub const DISK_QUOTA_MIN: u64 = 32 << 20;
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The pause between two measurements of a write that waits.
 const NAP: Duration = Duration::from_millis(5);
-/// How long after a refusal others follow without a measurement, if nothing was deleted meanwhile.
+/// How long after a refusal others follow that ask for as much or more, without a measurement, if nothing was deleted
+/// meanwhile.
 const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// The part of the quota that one memtable has. Levels, files and compactions have a few times that, so that what is kept
 /// free for them is a small part of the quota.
@@ -105,6 +106,10 @@ impl Quota {
         // Pending before it is paid: a measurement between the two counts it once too often, and never too seldom.
         let charged = Charged::new(&self.pending, bytes);
         if pay(if is_delete { &self.deletes } else { &self.puts }, bytes) {
+            // A larger one was refused, and there is room for others.
+            if !is_delete && self.is_full() {
+                self.is_full.store(false, Ordering::Relaxed);
+            }
             return Ok(charged);
         }
         drop(charged);
@@ -140,10 +145,11 @@ impl Quota {
                 return Ok(charged);
             }
             let reclaimed = self.deleted.reclaimed() + database.spill_space().freed();
-            let is_known = refused
-                .as_ref()
-                .is_some_and(|refused| refused.at.elapsed() < REFUSED_FOR && refused.reclaimed == reclaimed);
+            let is_known = refused.as_ref().is_some_and(|refused| {
+                bytes >= refused.bytes && refused.at.elapsed() < REFUSED_FOR && refused.reclaimed == reclaimed
+            });
             if is_known && !is_busy && self.deleted.is_empty() {
+                self.is_full.store(true, Ordering::Relaxed);
                 return Err(self.refusal(bytes, None));
             }
             let measuring = self.measuring.lock();
@@ -158,7 +164,7 @@ impl Quota {
             let makes_room = is_busy || self.ask_to_reclaim(&mut has_asked);
             if !makes_room || has_waited || arrived.elapsed() >= WAIT_MAX || bytes > self.limit {
                 self.is_full.store(true, Ordering::Relaxed);
-                *refused = Some(Refused { at: Instant::now(), reclaimed });
+                *refused = Some(Refused { at: Instant::now(), bytes, reclaimed });
                 return Err(self.refusal(bytes, Some(room)));
             }
             sync::sleep(NAP);
@@ -275,4 +281,37 @@ impl Quota {
 fn pay(credit: &AtomicU64, bytes: u64) -> bool {
     let paid = credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, |credit| credit.checked_sub(bytes));
     paid.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    const LIMIT: u64 = 64 << 20;
+
+    fn put(bytes: u64) -> Charge {
+        Charge { bytes, is_delete: false }
+    }
+
+    /// For some milliseconds after a refusal every write was refused with it, however small it was and whoever made it.
+    #[test]
+    fn a_small_write_has_room_where_a_large_one_was_refused() {
+        let fixture = Fixture::filled(|_| {});
+        let database = &fixture.database;
+        let quota = Quota::of(LIMIT, memtable_bytes(LIMIT), database, Arc::default()).expect("a quota");
+        for _ in 0..3 {
+            // Without credit, so that the refusal is what decides.
+            quota.puts.store(0, Ordering::Release);
+            assert!(quota.admit(database, put(LIMIT)).is_err() && quota.is_full());
+            // As much, and more, is known to have none.
+            assert!(quota.admit(database, put(LIMIT)).is_err());
+            assert!(quota.admit(database, put(LIMIT + 1)).is_err());
+            assert!(quota.admit(database, put(1000)).is_ok());
+            assert!(!quota.is_full(), "there is room");
+            // From the credit of that measurement, and not by another one.
+            assert!(quota.admit(database, put(LIMIT)).is_err() && quota.is_full());
+            assert!(quota.admit(database, put(1000)).is_ok() && !quota.is_full());
+        }
+    }
 }

@@ -15,9 +15,12 @@ use crate::quota::gate::Gate;
 
 /// How many spans of deleted keys are known at most. More are one span for each family.
 const SPANS_MAX: usize = 1024;
+
 /// The last refusal of a put.
 pub(super) struct Refused {
     pub(super) at: Instant,
+    /// What it asked for. Less may still have room.
+    pub(super) bytes: u64,
     /// How often room had been made by then: deleted keys reclaimed, or a temporary file dropped.
     pub(super) reclaimed: u64,
 }
