@@ -5,15 +5,12 @@
 //! in one step with the record's. And a change that takes long to compute is computed without latches, which other
 //! documents share. Either way what was computed counts only if the document is still the same under the latch.
 
-use std::collections::HashSet;
 use std::ops::AddAssign;
 
+use bson::RawDocumentBuf;
 use base::error::{Error, Result};
 use base::metrics::notes;
-use bson::RawDocumentBuf;
-use store::Family;
-use store::latch::LatchSet;
-use store::write::Batch;
+use query::operation::{OperationContext, Reservation};
 
 use crate::catalog::capped::OrderTurn;
 use crate::catalog::indexes::Index;
@@ -164,28 +161,27 @@ fn update_found(
             }
             computed?
         };
-        let (new, shown) = match computed {
+        let (new, shown, difference) = match computed {
             Computed::NotMatched => return Ok(None),
             Computed::Same { shown } => return Ok(Some(Matched { is_modified: false, shown })),
-            Computed::Changed { new, shown } => (new, shown),
+            Computed::Changed { new, shown, difference } => (new, shown, difference),
         };
         if let Some(turn) = &mut turn {
             capped::resize(&mut turn.state, &current, &new);
         }
-        let concerned = concerned(target, key, &current, &new)?;
         // Without entries to change the latch of the record is all that an update needs, and the commit is a single put.
-        if concerned.is_empty() && turn.is_none() {
+        if difference.is_none() && turn.is_none() {
             target.commit_changed_record(key, &new)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }
-        let difference = Difference::of(&concerned, key, &current, &new)?;
+        let difference = difference.unwrap_or_default();
         let needed = difference.latches(target, key);
         if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
             // Latches are taken in one global order, so none may be added to those that are held: all are let go and
             // taken together. Another writer may change the document in between.
             held = Some(needed);
-            ahead = Some((current, Computed::Changed { new, shown }));
+            ahead = Some((current, Computed::Changed { new, shown, difference: Some(difference) }));
             continue;
         }
         difference.commit(target, turn, key, &new)?;
@@ -199,12 +195,12 @@ enum Computed {
     /// The document does not pass the check any more.
     NotMatched,
     /// Its bytes stay the same.
-    Same {
-        shown: Option<RawDocumentBuf>,
-    },
+    Same { shown: Option<RawDocumentBuf> },
     Changed {
         new: Vec<u8>,
         shown: Option<RawDocumentBuf>,
+        /// Absent if no index is concerned.
+        difference: Option<Difference>,
     },
 }
 
@@ -231,7 +227,11 @@ fn compute(target: Target<'_>, key: &[u8], wish: &Wish<'_>, current: &[u8]) -> R
         return Err(Error::write(refusal));
     }
     let shown = shown.of(current, &new)?;
-    Ok(Computed::Changed { new, shown })
+    let concerned = concerned(target, key, current, &new)?;
+    let states = States { key, old: current, new: &new };
+    let difference =
+        (!concerned.is_empty()).then(|| Difference::of(&concerned, states, target.operation)).transpose()?;
+    Ok(Computed::Changed { new, shown, difference })
 }
 
 /// The indexes in which the entries of a document may change, with their positions.
@@ -243,35 +243,103 @@ fn concerned<'t>(target: Target<'t>, key: &[u8], old: &[u8], new: &[u8]) -> Resu
     Ok(target.indexes.iter().enumerate().filter(|(_, index)| changed.concern(index)).collect())
 }
 
-/// What an update changes in the indexes.
+/// The document before and after.
+#[derive(Clone, Copy)]
+struct States<'a> {
+    key: &'a [u8],
+    old: &'a [u8],
+    new: &'a [u8],
+}
+
+/// What an update changes in the indexes, and nothing of what stays.
+#[derive(Default)]
 struct Difference {
-    old: Vec<Entry>,
-    new: Vec<Entry>,
-    /// Positions in `new` of entries whose keys the old document did not have.
+    /// Entries that the old document did not have, or with another value.
+    written: Vec<Entry>,
+    /// Positions in `written` of entries whose keys the old document did not have.
     added: Vec<usize>,
+    /// The keys of entries that only the old document had.
+    removed: Vec<Vec<u8>>,
     /// Arrays of the new document that the catalog does not know of.
     arrays: NewArrays,
+    /// The bytes of all this, and their memory.
+    bytes: usize,
+    room: Option<Reservation>,
 }
 
 impl Difference {
-    fn of(indexes: &[(usize, &Index)], key: &[u8], old: &[u8], new: &[u8]) -> Result<Self> {
-        let indexes = || indexes.iter().copied();
-        let drawn =
-            |bytes| stored_entries_of(indexes(), stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
-        let Drawn { entries: new, arrays } = drawn(new)?;
-        let old = drawn(old)?.entries;
-        // By key alone: a unique key that both documents have needs no latch and no check.
-        let keys: HashSet<&[u8]> = old.iter().map(|entry| entry.key.as_slice()).collect();
-        let is_added = |entry: &Entry| !keys.contains(entry.key.as_slice());
-        let added = new.iter().enumerate().filter(|(_, entry)| is_added(entry)).map(|(position, _)| position);
-        let added: Vec<usize> = added.collect();
-        let bytes = added.iter().filter_map(|&position| new.get(position)).map(Entry::bytes).sum();
-        check_added(bytes).map_err(Error::write)?;
-        Ok(Self { old, new, added, arrays })
+    /// Index by index, so that no more is in memory than the entries of both documents in one of them. They can be many
+    /// thousands for a change of one value in an array.
+    fn of(indexes: &[(usize, &Index)], states: States<'_>, operation: &OperationContext) -> Result<Self> {
+        let mut difference = Self { room: Some(Reservation::of(operation)), ..Self::default() };
+        for &index in indexes {
+            difference.add(index, states, operation)?;
+        }
+        let added = difference.added.iter().filter_map(|&position| difference.written.get(position));
+        check_added(added.map(Entry::bytes).sum()).map_err(Error::write)?;
+        Ok(difference)
+    }
+
+    fn add(
+        &mut self,
+        index: (usize, &Index),
+        states: States<'_>,
+        operation: &OperationContext,
+    ) -> Result<()> {
+        let States { key, old, new } = states;
+        let drawn = |bytes| {
+            let drawn =
+                stored_entries_of([index], stored(key, bytes)?, encoded_id(key)).map_err(Error::write)?;
+            let bytes = drawn.entries.iter().map(|entry| entry.bytes() + size_of::<Entry>()).sum();
+            // Drawing them took about as long as reading them would.
+            operation.pass(bytes)?;
+            operation.steps(drawn.entries.len() as u64)?;
+            // Beside those of the other document, as long as both are compared.
+            Ok::<_, Error>((drawn, operation.reserve(bytes)?))
+        };
+        let (Drawn { entries: new, arrays }, _new_room) = drawn(new)?;
+        let (Drawn { entries: old, .. }, _old_room) = drawn(old)?;
+        self.arrays.extend(arrays);
+        // Both ascend by their keys, and none has a key twice.
+        let mut old = old.into_iter().peekable();
+        for entry in new {
+            while let Some(before) = old.next_if(|before| before.key < entry.key) {
+                self.remove(before)?;
+            }
+            match old.next_if(|before| before.key == entry.key) {
+                // An entry with the same key may have other type bytes, as when 1 becomes 1.0.
+                Some(before) if before.value == entry.value => {}
+                Some(_) => self.write(entry)?,
+                // By key alone: a unique key that both documents have needs no latch and no check.
+                None => {
+                    self.added.push(self.written.len());
+                    self.write(entry)?;
+                }
+            }
+        }
+        old.try_for_each(|before| self.remove(before))
+    }
+
+    fn write(&mut self, entry: Entry) -> Result<()> {
+        self.grow(entry.bytes() + size_of::<Entry>())?;
+        self.written.push(entry);
+        Ok(())
+    }
+
+    fn remove(&mut self, entry: Entry) -> Result<()> {
+        self.grow(entry.key.len() + size_of::<Vec<u8>>())?;
+        self.removed.push(entry.key);
+        Ok(())
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        let grown = self.room.as_mut().map(|room| room.grow_by_steps(self.bytes));
+        Ok(grown.transpose()?.unwrap_or_default())
     }
 
     fn added_unique<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Entry> {
-        let added = self.added.iter().filter_map(|&position| self.new.get(position));
+        let added = self.added.iter().filter_map(|&position| self.written.get(position));
         added.filter(move |entry| is_unique(target, entry))
     }
 
@@ -308,25 +376,118 @@ impl Difference {
         let bytes = document.len() + 128 * (1 + self.added.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
         target.put_record(&mut batch, key, document);
-        let old: HashSet<(&[u8], &[u8])> =
-            self.old.iter().map(|entry| (entry.key.as_slice(), entry.value.as_slice())).collect();
-        // An entry with the same key may have other type bytes, as when 1 becomes 1.0.
-        for entry in
-            self.new.iter().filter(|entry| !old.contains(&(entry.key.as_slice(), entry.value.as_slice())))
-        {
+        for entry in &self.written {
             batch.put(Family::Entries, &entry.key, &entry.value);
         }
-        // By key alone here: an entry whose value changed was overwritten by the put above.
-        let kept: HashSet<&[u8]> = self.new.iter().map(|entry| entry.key.as_slice()).collect();
-        for entry in self.old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
+        for key in &self.removed {
             if target.database.fault() != PlantedFault::OldEntriesKept {
-                batch.delete(Family::Entries, &entry.key);
+                batch.delete(Family::Entries, key);
             }
         }
         let commit = |batch| target.commit(batch, &self.arrays);
         match turn {
             Some(mut turn) => turn.commit(batch, commit),
             None => commit(batch),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use bson::{RawDocumentBuf, doc};
+    use query::operation::Allowance;
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::options::IndexModel;
+
+    /// A collection with eight indexes that begin with an array, and documents with `count` and one more values there.
+    fn indexed(count: i32) -> (Fixture, [RawDocumentBuf; 2]) {
+        let fixture = Fixture::filled(|client| {
+            let things = client.database("test").collection::<bson::Document>("things");
+            for field in ["b", "c", "d", "e", "f", "g", "h", "i"] {
+                things
+                    .create_index(IndexModel::builder().keys(doc! { "a": 1, field: 1 }).build())
+                    .run()
+                    .expect("made");
+            }
+        });
+        let state = |count: i32| {
+            let document = doc! { "_id": 1, "a": (0..count).collect::<Vec<_>>(), "b": count };
+            RawDocumentBuf::try_from(&document).expect("a document")
+        };
+        (fixture, [state(count), state(count + 1)])
+    }
+
+    fn difference(
+        fixture: &Fixture,
+        states: [&RawDocumentBuf; 2],
+        operation: &OperationContext,
+    ) -> Result<Difference> {
+        let [old, new] = states.map(|state| state.as_bytes());
+        let indexes = fixture.collection("things").expect("there").indexes();
+        let indexes: Vec<_> = indexes.iter().enumerate().collect();
+        Difference::of(&indexes, States { key: b"\0\0\0\x01id", old, new }, operation)
+    }
+
+    /// The entries of both documents in all indexes were in memory at once, whatever the operation was allowed.
+    #[test]
+    fn an_update_holds_the_entries_of_one_index_at_a_time() {
+        let (fixture, [old, new]) = indexed(10_000);
+        let counting = OperationContext::counting();
+        let found = difference(&fixture, [&old, &new], &counting).expect("computed");
+        // All of those by the second field of the first index, which has changed, and one new value in each of the others.
+        assert_eq!((found.written.len(), found.removed.len()), (10_001 + 7, 10_000));
+        assert_eq!(found.added.len(), found.written.len());
+        assert!(counting.steps_taken() > 8 * 20_000, "{}", counting.steps_taken());
+        drop(found);
+        assert_eq!(counting.bytes_reserved(), 0);
+        // Of one index they are about 2 MB, of all 16.
+        for (bytes, is_enough) in [(8 << 20, true), (1 << 20, false)] {
+            let limited = OperationContext::new(Allowance { bytes: Some(bytes), ..Allowance::default() });
+            let found = difference(&fixture, [&old, &new], &limited);
+            assert_eq!(found.as_ref().err().and_then(Error::code), (!is_enough).then_some(146), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn only_entries_that_change_are_written_and_removed() {
+        let (fixture, _) = indexed(0);
+        let operation = OperationContext::unlimited();
+        let drawn = |document: &RawDocumentBuf| {
+            let indexes = fixture.collection("things").expect("there").indexes();
+            let drawn =
+                stored_entries_of(indexes.iter().enumerate(), document, b"id").expect("drawn").entries;
+            drawn.into_iter().map(|entry| (entry.key, entry.value)).collect::<BTreeSet<_>>()
+        };
+        let states = [
+            doc! { "_id": 1, "a": [1, 2, 3], "b": 1 },
+            doc! { "_id": 1, "a": [1.0, 2, 4], "b": 1 },
+            doc! { "_id": 1, "a": [], "b": 5 },
+            doc! { "_id": 1, "b": 2 },
+            doc! { "_id": 1, "a": 3, "c": 1, "i": 1 },
+        ]
+        .map(|state| RawDocumentBuf::try_from(&state).expect("a document"));
+        for old in &states {
+            for new in &states {
+                let found = difference(&fixture, [old, new], &operation).expect("computed");
+                let mut stored = drawn(old);
+                let before: BTreeSet<_> = stored.iter().map(|(key, _)| key.clone()).collect();
+                for key in &found.removed {
+                    assert!(before.contains(key));
+                    stored.retain(|(other, _)| other != key);
+                }
+                for (position, entry) in found.written.iter().enumerate() {
+                    let is_new = !before.contains(&entry.key);
+                    assert_eq!(found.added.contains(&position), is_new);
+                    stored.retain(|(other, _)| *other != entry.key);
+                    assert!(stored.insert((entry.key.clone(), entry.value.clone())));
+                }
+                assert_eq!(stored, drawn(new));
+                assert!(old != new || (found.written.is_empty() && found.removed.is_empty()));
+            }
         }
     }
 }
