@@ -1,7 +1,7 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
-use base::error::{Error, ErrorKind, Result};
-use base::metrics::notes;
+use std::sync::atomic::Ordering;
+
 use rocksdb::{ColumnFamily, WriteBatch, WriteOptions};
 
 pub use crate::batch::Batch;
@@ -12,11 +12,14 @@ use crate::health::{Admission, Health};
 use crate::log_flush::LogFlush;
 use crate::log_turns::LogTurns;
 use crate::options::PlantedFault;
+pub(crate) use crate::batch::Batch;
+pub(crate) use crate::durability::CommitLevel;
 use crate::planted;
 use crate::quota::charge::Charge;
 use crate::stall::{Stalled, Stalls, WriteResult};
 use crate::witness::Keeper;
 use crate::write_group::{Record, WriteGroup};
+use base::sync::AtomicU64;
 
 /// What every commit and sync goes through. The background thread shares it.
 pub struct Commits {
@@ -31,6 +34,8 @@ pub struct Commits {
     keeper: Option<Keeper>,
     /// `None` where RocksDB hands each write to the operating system by itself.
     log_flush: Option<LogFlush>,
+    /// What the newest stamp in the log tells.
+    stamped: AtomicU64,
     fault: PlantedFault,
 }
 
@@ -43,7 +48,9 @@ impl Commits {
     ) -> Self {
         let (write_options, stalls) = (write_options(), Stalls::default());
         let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::new(fault), None);
-        Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, fault }
+        // The log of an earlier opening tells of the writes before, or the witness does.
+        let stamped = AtomicU64::new(durable.sequence());
+        Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, stamped, fault }
     }
 
     /// The commits of a store whose log ends in memory.
@@ -80,8 +87,22 @@ impl Commits {
     /// A batch with nothing but a stamp. It is not synced, and has no sequence number.
     fn stamp_batch<'a>(&self, database: &'a Database) -> Batch<'a> {
         let mut batch = Batch::new(database);
-        batch.stamp(database.stamp(self.durable.sequence()));
+        self.add_stamp(&mut batch);
         batch
+    }
+
+    fn add_stamp(&self, batch: &mut Batch<'_>) {
+        let synced = self.durable.sequence();
+        batch.stamp(batch.database.stamp(synced));
+        self.stamped.fetch_max(synced, Ordering::Relaxed);
+    }
+
+    /// Whether something was synced of which no stamp tells yet. The next write does, whatever its level: if what was synced is
+    /// damaged later, nothing else tells that from a write that a crash cut short. A write that was made before the sync had
+    /// ended cannot tell it, and neither can the preflight: a power failure leaves the one without the other as well.
+    #[inline]
+    fn has_unstamped(&self) -> bool {
+        self.durable.sequence() > self.stamped.load(Ordering::Relaxed)
     }
 
     /// Writes the batch as a whole, or not at all, and returns once it has reached `level`.
@@ -91,9 +112,9 @@ impl Commits {
     pub fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
         let database = batch.database;
         match level {
-            CommitLevel::Delayed => self.write(batch),
+            CommitLevel::Delayed => self.write_stamped_if_new(batch),
             CommitLevel::Buffered => {
-                self.write(batch)?;
+                self.write_stamped_if_new(batch)?;
                 self.hand_over_written(database)
             }
             CommitLevel::Journaled => {
@@ -107,7 +128,14 @@ impl Commits {
     pub(super) fn write_unsynced(&self, mut batch: Batch<'_>) -> Result<()> {
         // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
         // that a crash cut short.
-        batch.stamp(batch.database.stamp(self.durable.sequence()));
+        self.add_stamp(&mut batch);
+        self.write(batch)
+    }
+
+    fn write_stamped_if_new(&self, mut batch: Batch<'_>) -> Result<()> {
+        if self.has_unstamped() {
+            self.add_stamp(&mut batch);
+        }
         self.write(batch)
     }
 
@@ -161,8 +189,8 @@ impl Commits {
         document: &[u8],
         level: CommitLevel,
     ) -> Result<()> {
-        if level == CommitLevel::Journaled {
-            return self.commit_stamped(database, key, document);
+        if level == CommitLevel::Journaled || self.has_unstamped() {
+            return self.commit_stamped(database, key, document, level);
         }
         let admission = self.health.admit_write()?;
         let _charged = match database.quota() {
@@ -181,12 +209,18 @@ impl Commits {
         if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
     }
 
-    /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
+    /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync before or after it.
     #[inline(never)]
-    fn commit_stamped(&self, database: &Database, key: &[u8], document: &[u8]) -> Result<()> {
+    fn commit_stamped(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
         let mut batch = Batch::with_capacity(database, key.len() + document.len());
         batch.put_new_record(key, document);
-        self.commit(batch, CommitLevel::Journaled)
+        self.commit(batch, level)
     }
 
     /// Returns once everything written before the call is on stable storage.
