@@ -163,7 +163,7 @@ pub(super) fn mark_copy(path: &Path) -> Result<()> {
 }
 
 /// Locks the marker file. Returns `None` if the folder has none.
-fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
+pub(super) fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
     let marker = path.join(MARKER_FILE);
     let file = match File::options().read(true).write(true).open(&marker) {
         Ok(file) => file,
@@ -265,6 +265,14 @@ fn refuse_foreign(path: &Path, create: bool) -> Result<()> {
             ))
         }
     }
+}
+
+/// A file in the folder of a database that neither RocksDB nor we make there. Returns `None` if there is none.
+pub(super) fn foreign_file(path: &Path) -> Result<Option<String>> {
+    let entries = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
+    let entries = entries().map_err(failed("read the folder", path))?;
+    let mut names = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.find(|name| !is_ours(name) && ![MARKER_FILE, COPYING_FILE].contains(&name.as_str())))
 }
 
 /// Creates the folder and its parents, and makes them durable.

@@ -13,9 +13,12 @@ use base::error::{Error, Result};
 use bson::DateTime;
 
 use crate::folder::{failed, sync_folder, sync_parent};
-use crate::format::{BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX};
+use crate::format::{
+    BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX,
+};
 use crate::partial_copy::{Content, EarlierTables};
 use crate::private;
+use crate::removable::{Found, Removable};
 
 /// How much of the file that marks the folder is read.
 const TEXT_BYTES_MAX: u64 = 64;
@@ -29,7 +32,16 @@ const NAME_BYTES: usize = "2026-11-25T13-22-48Z".len();
 /// A folder of generations, which no other process uses meanwhile.
 pub struct Generations {
     path: PathBuf,
+    store: StoreId,
     _lock: File,
+}
+
+/// What became of the generations that are older than those that stay, the oldest first.
+#[derive(Debug, Default)]
+pub struct Older {
+    pub removed: Vec<PathBuf>,
+    /// Those that a process has open for writing, or that are no longer as a backup has left them.
+    pub kept: Vec<PathBuf>,
 }
 
 impl Generations {
@@ -54,7 +66,7 @@ impl Generations {
             Error::invalid_argument(format!("another backup to the folder {} is running", path.display()))
         })?;
         check_text(&mut file, path, store)?;
-        let generations = Self { path: path.to_owned(), _lock: file };
+        let generations = Self { path: path.to_owned(), store, _lock: file };
         generations.clear()?;
         Ok(generations)
     }
@@ -97,20 +109,33 @@ impl Generations {
         sync_folder(&self.path)
     }
 
-    /// Removes all generations but the newest `keep`, and returns those.
-    pub fn remove_older(&self, keep: usize) -> Result<Vec<PathBuf>> {
+    /// Removes all generations but the newest `keep`. One that is in use, or that was written to, stays.
+    pub fn remove_older(&self, keep: usize) -> Result<Older> {
         let names = self.complete()?;
-        let older = names.len().saturating_sub(keep);
-        let mut removed = Vec::new();
-        for name in names.into_iter().take(older) {
+        let count = names.len().saturating_sub(keep);
+        let mut older = Older::default();
+        for name in names.into_iter().take(count) {
             let path = self.path.join(&name);
             let leaving = self.path.join(format!("{name}{REMOVED_SUFFIX}"));
-            // Renamed first: a kill in the middle leaves no half of a generation under its name.
-            fs::rename(&path, &leaving).map_err(failed("remove the old backup", &path))?;
-            fs::remove_dir_all(&leaving).map_err(failed("remove the old backup", &leaving))?;
-            removed.push(path);
+            match Removable::copy(&path, self.store)? {
+                Found::Removable(_) if leaving.symlink_metadata().is_ok() => {
+                    kept(&path, &format!("cannot be removed while {} is there", leaving.display()));
+                    older.kept.push(path);
+                }
+                Found::Removable(mut generation) => {
+                    // Renamed first: a kill in the middle leaves no half of a generation under its name.
+                    generation.rename(&leaving)?;
+                    generation.remove()?;
+                    older.removed.push(path);
+                }
+                Found::Kept(reason) => {
+                    kept(&path, &reason);
+                    older.kept.push(path);
+                }
+                Found::Absent => {}
+            }
         }
-        Ok(removed)
+        Ok(older)
     }
 
     /// The names of the complete generations, the oldest first.
@@ -130,7 +155,12 @@ impl Generations {
             });
             if is_left {
                 let path = self.path.join(name);
-                fs::remove_dir_all(&path).map_err(failed("remove what an earlier backup left in", &path))?;
+                match Removable::left_over(&path)? {
+                    Found::Removable(left) => left.remove()?,
+                    // It has such a name, and nothing says that a backup made it.
+                    Found::Kept(reason) => kept(&path, &reason),
+                    Found::Absent => {}
+                }
             }
         }
         Ok(())
@@ -162,6 +192,11 @@ impl Generations {
         let tables = tables.collect::<Option<_>>()?;
         Some(EarlierTables { folder: self.path.join(name), tables })
     }
+}
+
+/// Says why a folder was not removed.
+fn kept(path: &Path, reason: &str) {
+    tracing::warn!(path = %path.display(), reason, "a folder among the backups is kept");
 }
 
 /// Fails if a folder without the mark of generations holds anything.

@@ -31,6 +31,7 @@ mod quota;
 mod record_cache;
 pub mod recovery;
 mod refusal;
+mod removable;
 mod spill_space;
 mod stall;
 mod store;

@@ -14,9 +14,9 @@ use crate::copy;
 use crate::families::Database;
 use crate::folder::{failed, sync_folder, sync_parent};
 use crate::fork;
-use crate::format::COPYING_FILE;
 use crate::open::StoreOptions;
 use crate::private;
+use crate::removable::{Found, Removable};
 
 /// What is read and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -68,15 +68,16 @@ pub struct CopyCalls<'a> {
 pub struct PartialCopy {
     path: PathBuf,
     target: PathBuf,
-    /// Locked as long as the copy is made, so that no other process takes it for what a killed one left.
-    _lock: File,
-    is_kept: bool,
+    /// Absent once the copy was kept or published. Locked as long as the copy is made, so that no other process takes it for
+    /// what a killed one left.
+    folder: Option<Removable>,
 }
 
 /// The state of a database at one moment, in a folder beside it that is removed when this is dropped. Files are hard links where
 /// the file system allows, so it is made quickly, and the database is not held up by the copying.
 struct BesideCheckpoint {
-    folder: PathBuf,
+    checkpoint: PathBuf,
+    folder: Option<Removable>,
 }
 
 impl PartialCopy {
@@ -90,13 +91,8 @@ impl PartialCopy {
             )));
         }
         let path = with_suffix(target, SUFFIX)?;
-        remove_left_over(&path)?;
-        private::create_folder(&path).map_err(failed("make the folder", &path))?;
-        let lock = path.join(COPYING_FILE);
-        let made = private::file_options().create_new(true).write(true).open(&lock);
-        let made = made.map_err(failed("make the file", &lock))?;
-        made.try_lock().map_err(|error| failed("lock the file", &lock)(error.into()))?;
-        Ok(Self { path, target: target.to_owned(), _lock: made, is_kept: false })
+        let folder = Some(make_anew(&path)?);
+        Ok(Self { path, target: target.to_owned(), folder })
     }
 
     /// The folder.
@@ -117,7 +113,7 @@ impl PartialCopy {
         }
         // Copied from a checkpoint, because compactions may remove files of the store meanwhile.
         let beside = BesideCheckpoint::make(database, options, calls.look)?;
-        self.fill_from(&beside.checkpoint(), earlier, calls)
+        self.fill_from(&beside.checkpoint, earlier, calls)
     }
 
     /// Copies what a store in memory has, whose tables are never those of an earlier copy.
@@ -202,7 +198,7 @@ impl PartialCopy {
 
     /// Leaves the folder as it is, without a marker: it cannot be opened as a database.
     pub fn keep(mut self) -> PathBuf {
-        self.is_kept = true;
+        self.folder = None;
         self.path.clone()
     }
 
@@ -214,21 +210,23 @@ impl PartialCopy {
             return Err(Error::invalid_argument(format!("the backup folder {target} was made meanwhile")));
         }
         // The marker is there already, so what has the name can be opened.
-        fs::rename(&self.path, &self.target).map_err(failed("rename the folder", &self.path))?;
-        self.is_kept = true;
+        let Some(mut folder) = self.folder.take() else { return Ok(()) };
+        if let Err(error) = folder.rename(&self.target) {
+            // The drop removes it.
+            self.folder = Some(folder);
+            return Err(error);
+        }
         sync_parent(&self.target)?;
-        // Last: until it has its name, this file is what the folder is known by. A copy that is complete may have it.
-        let lock = self.target.join(COPYING_FILE);
-        fs::remove_file(&lock).map_err(failed("remove the file", &lock))
+        // Last: until it has its name, the mark is what the folder is known by. A copy that is complete may have it.
+        folder.unmark()
     }
 }
 
 impl Drop for PartialCopy {
     fn drop(&mut self) {
         // A forked child has this value too, and must remove nothing.
-        if !self.is_kept
-            && !fork::is_child()
-            && let Err(error) = fs::remove_dir_all(&self.path)
+        if let Some(folder) = self.folder.take().filter(|_| !fork::is_child())
+            && let Err(error) = folder.remove()
         {
             tracing::warn!(%error, path = %self.path.display(), "an unfinished backup could not be removed");
         }
@@ -245,30 +243,18 @@ impl BesideCheckpoint {
         } else {
             with_suffix(&store, CHECKPOINT_SUFFIX)?
         };
-        // What a killed process left: the store is open here alone, and one backup is made at a time.
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove what an earlier backup left in", &folder)(error));
-            }
-            Ok(()) | Err(_) => {}
-        }
-        private::create_folder(&folder).map_err(failed("make the folder", &folder))?;
-        let beside = Self { folder };
-        copy::make(database, &beside.checkpoint(), options, look)?;
-        Ok(beside)
-    }
-
-    fn checkpoint(&self) -> PathBuf {
-        self.folder.join("checkpoint")
+        let made = Self { checkpoint: folder.join("checkpoint"), folder: Some(make_anew(&folder)?) };
+        copy::make(database, &made.checkpoint, options, look)?;
+        Ok(made)
     }
 }
 
 impl Drop for BesideCheckpoint {
     fn drop(&mut self) {
-        if !fork::is_child()
-            && let Err(error) = fs::remove_dir_all(&self.folder)
+        if let Some(folder) = self.folder.take().filter(|_| !fork::is_child())
+            && let Err(error) = folder.remove()
         {
-            tracing::warn!(%error, path = %self.folder.display(), "the checkpoint of a backup could not be removed");
+            tracing::warn!(%error, path = %self.checkpoint.display(), "the checkpoint of a backup could not be removed");
         }
     }
 }
@@ -323,25 +309,16 @@ fn read(path: &Path, take: &mut dyn FnMut(&[u8], u64) -> Result<()>) -> Result<C
     }
 }
 
-/// Removes a partial copy that no process makes any more. Anything else of that name is refused.
-fn remove_left_over(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let refused = |reason: &str| Error::invalid_argument(format!("the folder {} {reason}", path.display()));
-    let lock = match File::open(path.join(COPYING_FILE)) {
-        Ok(lock) => Some(lock),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed("open the file", &path.join(COPYING_FILE))(error)),
-    };
-    match lock {
-        Some(lock) if lock.try_lock().is_ok() => {
-            fs::remove_dir_all(path).map_err(failed("remove what an earlier backup left in", path))
+/// Makes a folder after removing what a killed backup left under its name. Anything else of that name is refused.
+fn make_anew(path: &Path) -> Result<Removable> {
+    match Removable::left_over(path)? {
+        Found::Absent => {}
+        Found::Removable(left) => left.remove()?,
+        Found::Kept(reason) => {
+            return Err(Error::invalid_argument(format!("the folder {} {reason}", path.display())));
         }
-        Some(_) => Err(refused("is being made by another backup")),
-        // The first thing in it is that file. Without it only an empty folder is known to hold nothing.
-        None => fs::remove_dir(path).map_err(|_| refused("is in the way, and is not what a backup left")),
     }
+    Removable::make(path)
 }
 
 /// The path with something after its name, also where a slash follows the name.

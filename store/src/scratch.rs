@@ -97,12 +97,38 @@ impl Drop for BuildFolder {
 /// Removes the folders of builds that were cut short, and of sorts, groups and joins. The caller holds the lock of the database's folder.
 pub(super) fn remove_all(database: &Path) {
     let entries = fs::read_dir(database).into_iter().flatten().flatten();
-    let is_left = |name: &str| name.starts_with(BUILD_PREFIX) || name == SPILL_FOLDER;
-    let folders = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
+    // Exactly the names that are given here: what else a user has put there stays.
+    let is_id = |id: &str| id.parse::<u32>().is_ok_and(|number| number.to_string() == id);
+    let is_left = |name: &str| name.strip_prefix(BUILD_PREFIX).is_some_and(is_id) || name == SPILL_FOLDER;
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let folders = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()) && is_folder(entry));
     for folder in folders.map(|entry| entry.path()) {
         // They take space and do no harm, so they are no reason not to open.
         if let Err(error) = fs::remove_dir_all(&folder) {
             tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything in the folder of a database that was called like a folder of ours was removed, whatever it was.
+    #[test]
+    fn only_folders_with_the_names_that_are_given_here_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names =
+            ["CAIRNDB.build-7", "CAIRNDB.spill", "CAIRNDB.build-notes", "CAIRNDB.build-07", "CAIRNDB.builds"];
+        for name in names {
+            fs::create_dir(folder.path().join(name)).expect("made");
+            fs::write(folder.path().join(name).join("file"), b"mine").expect("written");
+        }
+        fs::write(folder.path().join("CAIRNDB.build-8"), b"mine").expect("written");
+        remove_all(folder.path());
+        let left = fs::read_dir(folder.path()).expect("listed");
+        let mut left: Vec<_> = left.map(|entry| entry.expect("listed").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["CAIRNDB.build-07", "CAIRNDB.build-8", "CAIRNDB.build-notes", "CAIRNDB.builds"]);
     }
 }

@@ -22,6 +22,9 @@ use crate::options::PlantedFault;
 use crate::preflight::{self, Length, Lengths, SyncedState};
 use crate::private;
 
+/// The turn of the newer slot of a witness that was just made.
+const FIRST_TURN: u64 = 1;
+
 /// The witness of an open folder.
 struct Witness {
     file: File,
@@ -41,6 +44,17 @@ pub(super) struct FoundWitness {
 }
 
 impl FoundWitness {
+    /// The id of the database, which a copy shares with its original.
+    pub(super) fn store(&self) -> StoreId {
+        self.slot.store
+    }
+
+    /// Whether the folder is a copy as [`write_for_copy`] left it. Every opening for writing writes a slot before its first
+    /// write, also one that keeps no witness.
+    pub(super) fn is_of_untouched_copy(&self) -> bool {
+        self.slot.turn == FIRST_TURN && self.slot.kept && !self.other_is_damaged
+    }
+
     /// Only the database's id. Nothing counts as synced.
     pub(super) fn id_only(&self) -> SyncedState {
         SyncedState { store: Some(self.slot.store), ..SyncedState::default() }
@@ -99,7 +113,8 @@ pub(super) fn read(path: &Path) -> Result<FoundWitness> {
 
 /// Creates the witness of a new database. It holds nothing but the database's id.
 pub(super) fn create(path: &Path, store: StoreId) -> Result<FoundWitness> {
-    let slot = WitnessSlot { store, turn: 1, kept: true, sequence: 0, manifest: (0, 0), log: (0, 0) };
+    let slot =
+        WitnessSlot { store, turn: FIRST_TURN, kept: true, sequence: 0, manifest: (0, 0), log: (0, 0) };
     write_both(path, slot)?;
     Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
@@ -107,7 +122,8 @@ pub(super) fn create(path: &Path, store: StoreId) -> Result<FoundWitness> {
 /// Creates a witness in place of one that was lost. It counts as not kept, because only a user who does not ask for a
 /// witness can open a database without one.
 pub(super) fn renew(path: &Path, store: StoreId) -> Result<FoundWitness> {
-    let slot = WitnessSlot { store, turn: 1, kept: false, sequence: 0, manifest: (0, 0), log: (0, 0) };
+    let slot =
+        WitnessSlot { store, turn: FIRST_TURN, kept: false, sequence: 0, manifest: (0, 0), log: (0, 0) };
     write_both(path, slot)?;
     Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
@@ -119,7 +135,8 @@ pub(super) fn write_for_copy(path: &Path, store: StoreId) -> Result<()> {
     let Lengths { manifest, log } = preflight::lengths(path)?;
     let log = log.map_or((0, 0), |log| (log.number, log.bytes));
     let manifest = (manifest.number, manifest.bytes);
-    write_both(path, WitnessSlot { store, turn: 1, kept: true, sequence: passed.sequence, manifest, log })
+    let sequence = passed.sequence;
+    write_both(path, WitnessSlot { store, turn: FIRST_TURN, kept: true, sequence, manifest, log })
 }
 
 /// A random id for a new database.

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use base::error::{Error, ErrorKind, Result};
+use base::metrics::notes;
+use base::sync::AtomicU64;
 use rocksdb::{ColumnFamily, WriteBatch, WriteOptions};
 
 pub use crate::batch::Batch;
@@ -12,14 +15,11 @@ use crate::health::{Admission, Health};
 use crate::log_flush::LogFlush;
 use crate::log_turns::LogTurns;
 use crate::options::PlantedFault;
-pub(crate) use crate::batch::Batch;
-pub(crate) use crate::durability::CommitLevel;
 use crate::planted;
 use crate::quota::charge::Charge;
 use crate::stall::{Stalled, Stalls, WriteResult};
 use crate::witness::Keeper;
 use crate::write_group::{Record, WriteGroup};
-use base::sync::AtomicU64;
 
 /// What every commit and sync goes through. The background thread shares it.
 pub struct Commits {

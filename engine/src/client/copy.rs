@@ -128,6 +128,12 @@ pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     whole(parent).zip(whole(folder)).is_some_and(|(parent, folder)| parent.starts_with(folder))
 }
 
+/// Whether `path`, which exists, is in `folder`, or is that folder.
+pub(super) fn is_in(path: &Path, folder: &Path) -> bool {
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    whole(path).zip(whole(folder)).is_some_and(|(path, folder)| path.starts_with(folder))
+}
+
 /// The sizes of all files in the folder.
 fn folder_bytes(path: &Path) -> Result<u64> {
     let sum = || {

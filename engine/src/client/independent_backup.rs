@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use store::generations::Generations;
 use store::partial_copy::{CopiedFiles, CopyCalls, EarlierTables, PartialCopy};
 
-use crate::client::copy::lies_within;
+use crate::client::copy::{is_in, lies_within};
 use crate::client::handle::Client;
 use crate::progress::{BackupPhase, BackupProgress, VerifyProgress};
 use crate::results::{Finding, VerifyReport};
@@ -95,13 +95,21 @@ pub struct IndependentBackupReport {
     pub files_linked: u64,
     /// The generations that were removed, the oldest first.
     pub removed: Vec<PathBuf>,
+    /// Older generations that stay all the same, the oldest first: a process has them open for writing, or they were opened for
+    /// writing since they were made, or hold files that no backup has put there. The log says which.
+    #[serde(default)]
+    pub kept: Vec<PathBuf>,
     /// The report of verifying the copy.
     pub verified: VerifyReport,
 }
 
 impl<'a> IndependentBackup<'a> {
     /// Makes the folder one of generations: the copy is a new folder in it, and after it was verified all but the newest
-    /// `keep` are removed. The folder must hold such copies of this store, or be empty or absent.
+    /// `keep` are removed. The folder must hold such copies of this store, or be empty or absent, and the database must not lie
+    /// in it.
+    ///
+    /// A generation that a process has open for writing, or that was opened for writing since it was made, is not removed:
+    /// [`kept`](IndependentBackupReport::kept) names it.
     ///
     /// A table file that the newest generation has already, with the same name, length and hash, is linked and not written
     /// again. All files of the database and of the new copy are read, which is the check that both are whole.
@@ -178,7 +186,8 @@ impl<'a> IndependentBackup<'a> {
                 }
                 let (mut report, copied) = made?;
                 generations.note(&path, &copied.tables)?;
-                report.removed = generations.remove_older(keep)?;
+                let older = generations.remove_older(keep)?;
+                (report.removed, report.kept) = (older.removed, older.kept);
                 Ok(report)
             }
         }
@@ -194,6 +203,13 @@ impl<'a> IndependentBackup<'a> {
         if !options.mode.is_in_memory() && lies_within(&self.path, &options.path) {
             return Err(Error::invalid_argument(format!(
                 "the backup folder {path} lies in the database, and would go with it"
+            )));
+        }
+        // Old generations are removed there, and the database may have the name of one.
+        if self.generations.is_some() && !options.mode.is_in_memory() && is_in(&options.path, &self.path) {
+            return Err(Error::invalid_argument(format!(
+                "the database {} lies in the backup folder {path}: choose a folder for backups alone",
+                options.path.display()
             )));
         }
         Ok(())
@@ -251,6 +267,7 @@ impl<'a> IndependentBackup<'a> {
             bytes_linked,
             files_linked,
             removed: Vec::new(),
+            kept: Vec::new(),
             verified,
         };
         Ok((report, copied))
@@ -335,5 +352,157 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use bson::{Document, doc};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::client::ClientBuilder;
+    use crate::collection::Collection;
+    use base::error::ErrorKind;
+
+    struct Fixture {
+        client: Client,
+        folder: TempDir,
+    }
+
+    fn small() -> ClientBuilder {
+        Client::builder().memory_budget(16 << 20)
+    }
+
+    fn things(client: &Client) -> Collection<Document> {
+        client.database("test").collection("things")
+    }
+
+    fn filled() -> Fixture {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = small().open(folder.path().join("db")).expect("made");
+        things(&client).insert_many((0..20).map(|id| doc! { "_id": id })).run().expect("stored");
+        Fixture { client, folder }
+    }
+
+    fn back_up(fixture: &Fixture, keep: usize) -> Result<IndependentBackupReport> {
+        fixture.client.independent_backup(fixture.folder.path().join("backups")).generations(keep).run()
+    }
+
+    fn open_copy(path: &Path) -> Client {
+        small().read_only(true).open(path).expect("a copy")
+    }
+
+    #[track_caller]
+    fn verify_clean(client: &Client) {
+        let report = client.verify().expect("verified");
+        assert!(report.is_clean(), "{report:?}");
+    }
+
+    fn count(client: &Client) -> u64 {
+        things(client).count_documents(doc! {}).run().expect("counted")
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("listed");
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("text");
+        let mut names: Vec<_> = entries.map(|entry| name(entry.expect("listed"))).collect();
+        names.sort();
+        names
+    }
+
+    fn generations(folder: &Path) -> Vec<String> {
+        let mut names = names(folder);
+        names.retain(|name| !name.starts_with("CAIRNDB"));
+        names
+    }
+
+    /// A folder was removed for its name: `db.backing-up` beside the store, whatever was in it.
+    #[test]
+    fn a_folder_of_the_user_that_is_called_like_a_checkpoint_stays() {
+        let fixture = filled();
+        let folder = fixture.folder.path();
+        let (mine, copy) = (folder.join("db.backing-up"), folder.join("copy"));
+        fs::create_dir(&mine).expect("done");
+        fs::write(mine.join("notes.txt"), b"mine").expect("done");
+        let error = fixture.client.independent_backup(&copy).run().expect_err("it is in the way");
+        assert!(error.to_string().contains("db.backing-up is in the way"), "{error}");
+        assert_eq!(names(&mine), ["notes.txt"]);
+        assert_eq!(names(folder), ["db", "db.backing-up"]);
+        // What a killed backup left has the file that it is known by, and goes.
+        fs::write(mine.join("CAIRNDB.copying"), b"").expect("done");
+        fixture.client.independent_backup(&copy).run().expect("done");
+        assert_eq!(names(folder), ["copy", "db"]);
+    }
+
+    /// A generation that a process had open was removed under it, with the writes that it had acknowledged.
+    #[test]
+    fn a_generation_that_is_open_or_was_written_to_is_not_removed() {
+        let fixture = filled();
+        let first = back_up(&fixture, 1).expect("done").path;
+        let opened = small().open(&first).expect("done");
+        things(&opened).insert_one(doc! { "_id": "acknowledged" }).run().expect("done");
+        let report = back_up(&fixture, 1).expect("done");
+        assert_eq!((report.removed, report.kept), (vec![], vec![first.clone()]));
+        verify_clean(&opened);
+        opened.close().expect("done");
+        // What is no longer as it was made is somebody's data.
+        let second = report.path;
+        fs::write(second.join("notes.txt"), b"mine").expect("done");
+        let report = back_up(&fixture, 1).expect("done");
+        assert_eq!((report.removed, report.kept), (vec![], vec![first.clone(), second.clone()]));
+        assert_eq!(count(&open_copy(&first)), 21);
+        // One that was only read goes, and so does one that holds nothing else any more.
+        verify_clean(&open_copy(&report.path));
+        fs::remove_file(second.join("notes.txt")).expect("done");
+        let last = back_up(&fixture, 1).expect("done");
+        assert_eq!((last.removed, last.kept), (vec![second, report.path], vec![first]));
+    }
+
+    /// The next backup took every folder whose name began like that of a generation for what a killed one had left.
+    #[test]
+    fn folders_among_generations_that_no_backup_made_stay() {
+        let fixture = filled();
+        let backups = fixture.folder.path().join("backups");
+        back_up(&fixture, 2).expect("done");
+        let mine = [
+            "2025-11-25T13-22-48Z.partial",
+            "2025-11-25T13-22-48Z.removed",
+            "2025-11-25T13-22-49Z.partial-mine",
+        ];
+        for name in mine {
+            fs::create_dir(backups.join(name)).expect("done");
+            fs::write(backups.join(name).join("notes.txt"), b"mine").expect("done");
+        }
+        // A store that was opened, and what a kill has left of one that was being removed.
+        let store = backups.join("2025-11-25T13-22-50Z.partial");
+        fixture.client.independent_backup(&store).run().expect("done");
+        fs::write(store.join("CAIRNDB.copying"), b"").expect("done");
+        small().open(&store).expect("done").close().expect("done");
+        let removed = backups.join("2025-11-25T13-22-51Z.removed");
+        fs::create_dir(&removed).expect("done");
+        fs::write(removed.join("CAIRNDB.copying"), b"").expect("done");
+        fs::write(removed.join("000007.sst"), b"half").expect("done");
+        back_up(&fixture, 2).expect("done");
+        for name in mine {
+            assert_eq!(names(&backups.join(name)), ["notes.txt"]);
+        }
+        assert!(store.exists() && !removed.exists());
+    }
+
+    /// The store itself went, with its name of a generation, when its folder was the folder of its backups.
+    #[test]
+    fn a_store_in_the_folder_of_its_backups_is_refused() {
+        let fixture = filled();
+        let backups = fixture.folder.path().join("backups");
+        let first = back_up(&fixture, 1).expect("done").path;
+        let restored = small().open(&first).expect("done");
+        let error = restored.independent_backup(&backups).generations(1).run().expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+        assert!(error.to_string().contains("lies in the backup folder"), "{error}");
+        assert_eq!(generations(&backups).len(), 1);
+        verify_clean(&restored);
     }
 }
