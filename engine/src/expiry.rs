@@ -13,6 +13,7 @@ use query::operation::{CancellationToken, OperationContext};
 use store::keys::IndexId;
 
 use crate::catalog::collection::CollectionState;
+use crate::one_line::OneLine;
 use crate::periodic::PeriodicThread;
 use crate::shared::{Caller, Engine, Shared};
 use crate::write::Target;
@@ -66,7 +67,7 @@ fn pass_all(engine: &Engine, now: DateTime, operation: &OperationContext) -> Res
                 Ok(deleted) => expired.deleted += deleted,
                 Err(error) if must_end(engine, operation) => return Err(first_error.unwrap_or(error)),
                 Err(error) => {
-                    tracing::warn!(%error, "the other collections have their turn");
+                    tracing::warn!(error = %OneLine(&error), "the other collections have their turn");
                     first_error.get_or_insert(error);
                 }
             }
@@ -151,7 +152,7 @@ fn pass_in_background(engine: &Engine, token: &CancellationToken) {
         // The database is being closed.
         Err(_) if token.is_cancelled() => {}
         Err(error) => {
-            tracing::warn!(%error, "expired documents could not be deleted; the next pass tries again");
+            tracing::warn!(error = %OneLine(error), "expired documents could not be deleted; the next pass tries again");
         }
     }
 }
@@ -172,9 +173,9 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
     use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
+    use crate::write::prepare::record_key;
     use store::Family;
     use store::write::{Batch, CommitLevel};
-    use crate::write::prepare::record_key;
 
     /// One damaged document kept all collections after its own from being cleared, at every pass.
     #[test]

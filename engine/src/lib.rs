@@ -303,6 +303,7 @@ mod gridfs;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod metrics;
+mod one_line;
 mod options;
 mod orphans;
 mod periodic;

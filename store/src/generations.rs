@@ -13,9 +13,7 @@ use base::error::{Error, Result};
 use bson::DateTime;
 
 use crate::folder::{failed, sync_folder, sync_parent};
-use crate::format::{
-    BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX,
-};
+use crate::format::{BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX};
 use crate::partial_copy::{Content, EarlierTables};
 use crate::private;
 use crate::removable::{Found, Removable};

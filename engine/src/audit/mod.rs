@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
+use sequence::auto_increment::Field;
 use store::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
-use sequence::auto_increment::Field;
 
 pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;

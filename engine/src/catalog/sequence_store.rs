@@ -12,6 +12,7 @@ use store::write::{Batch, CommitLevel, Commits};
 
 use crate::catalog::sequences::SequenceState;
 use crate::catalog::stage::stage_sequence_change;
+use crate::one_line::OneLine;
 
 /// The storage of a sequence.
 #[derive(Clone, Copy)]
@@ -79,7 +80,7 @@ impl Provider for NextReserve {
                 // Not lost: the caller that needs the reserve makes it, and gets the error.
                 Err(error) => {
                     let name = &state.identity.name;
-                    tracing::warn!(%error, name, "the next reserve of a sequence could not be made");
+                    tracing::warn!(error = %OneLine(error), name = %OneLine(name), "the next reserve of a sequence could not be made");
                 }
             }
         }));

@@ -18,6 +18,7 @@ use crate::cursor::{Cursor, RawCursor};
 use crate::expiry;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::one_line::OneLine;
 use crate::options::IndexModel;
 use crate::progress::IndexBuildProgress;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
@@ -218,7 +219,7 @@ impl Handle {
                     shared.store.sync_written(&database)?;
                     // Its error is no reason to deny the index, which is there; the next open starts the thread.
                     if let Err(error) = expiry::start_if_needed(shared) {
-                        tracing::warn!(%error, "the thread that deletes expired documents could not be started");
+                        tracing::warn!(error = %OneLine(error), "the thread that deletes expired documents could not be started");
                     }
                     return Ok(definition.name.clone());
                 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use base::codes::refused;
+use base::namespace::Namespace;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 use store::keys::OrderId;
@@ -18,6 +19,7 @@ use crate::catalog::collection::{CollectionState, Definition};
 use crate::cursor::RawCursor;
 use crate::document::draft::Drafts;
 use crate::execute::piped::Piped;
+use crate::one_line::OneLine;
 use crate::options::WriteConcern;
 use crate::shared::Shared;
 use crate::write::Target;
@@ -239,7 +241,7 @@ impl Drop for Aside<'_> {
             self.shared.define(&database, drop)
         });
         if let Err(error) = dropped {
-            tracing::warn!(%error, target = %self.target, "what was gathered stays until the next open");
+            tracing::warn!(error = %OneLine(error), target = %OneLine(&self.target), "what was gathered stays until the next open");
         }
     }
 }

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use bson::doc;
 use base::error::{Error, Result};
 use base::namespace::Namespace;
+use bson::doc;
 use query::operation::OperationContext;
 
 use crate::catalog::change::{Created, NewCollection, Rename, Replace, drop_indexes};

@@ -5,10 +5,11 @@
 
 use std::io;
 
-use base::error::{Error, Result};
-use base::gridfs_error::GridFsErrorKind;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
+
+use base::error::{Error, Result};
+use base::gridfs_error::GridFsErrorKind;
 use store::fork;
 
 use crate::document::draft::Drafts;
@@ -16,6 +17,7 @@ use crate::document::validate::validate_insert;
 use crate::gridfs::bucket::GridFsBucket;
 use crate::gridfs::chunk::OpenChunk;
 use crate::gridfs::file::FilesCollectionDocument;
+use crate::one_line::OneLine;
 use crate::options::GridFsUploadOptions;
 use crate::uploads::{Claim, Purpose};
 
@@ -456,7 +458,7 @@ impl Drop for GridFsUploadStream {
         }
         if let Err(error) = self.remove_chunks() {
             // A destructor cannot return the error.
-            tracing::warn!(%error, id = %self.file.id, "the chunks of an upload that was given up could not be removed");
+            tracing::warn!(error = %OneLine(error), id = %OneLine(&self.file.id), "the chunks of an upload that was given up could not be removed");
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use bson::Document;
+
 use base::error::{Error, ErrorKind, Result};
 use base::metrics::notes::{self, PlanNote};
 use base::namespace::Namespace;
-use bson::Document;
 
 use crate::metrics::recorder::{Ended, Recorder};
 use crate::metrics::shape::Requested;
 use crate::metrics::spans::OpenSpan;
 use crate::metrics::verb::Verb;
+use crate::one_line::OneLine;
 
 /// The target of the log's lines on slow operations.
 const SLOW: &str = "cairndb::slow";
@@ -212,7 +214,7 @@ fn log(namespace: &Namespace, ended: &Ended, plans: &[PlanNote], requested: &Req
     tracing::warn!(
         target: SLOW,
         verb = verb.name(),
-        %namespace,
+        namespace = %OneLine(namespace),
         millis = nanoseconds / 1_000_000,
         failed = has_failed,
         plan = summaries.join(", "),

@@ -4,7 +4,6 @@
 //! Writers wait meanwhile, readers do not. The positions carry an id that is marked as being made until that commit: what a
 //! kill cuts short is removed by the next open.
 
-
 use base::error::Result;
 use store::Family;
 use store::handles::Storage;
@@ -16,6 +15,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Catalog;
 use crate::catalog::record_removal::RecordRange;
 use crate::catalog::stage::stage_entry;
+use crate::one_line::OneLine;
 use crate::write::order_build::OrderBuild;
 
 /// What became of a conversion.
@@ -45,7 +45,7 @@ pub(crate) fn convert(
     if !matches!(converted, Ok(Converted::Done)) {
         // What is left stays marked, and the next open removes it.
         if let Err(error) = discard(storage, order) {
-            tracing::warn!(%error, namespace = %state.namespace, "what a conversion had stored stays until the next open");
+            tracing::warn!(error = %OneLine(error), namespace = %OneLine(&state.namespace), "what a conversion had stored stays until the next open");
         }
     }
     converted
@@ -103,10 +103,10 @@ mod tests {
     use super::*;
     use crate::collection::Collection;
     use crate::database::Database;
-    use base::error::Error;
     use crate::fixture::Fixture;
     use crate::options::{IndexModel, IndexOptions};
     use crate::shared::Caller;
+    use base::error::Error;
 
     /// Begins to build an index while a conversion works that keeps the last 10 of 40 documents. Returns the collection, and
     /// what became of the index.

@@ -7,9 +7,9 @@
 
 use std::ops::AddAssign;
 
-use bson::RawDocumentBuf;
 use base::error::{Error, Result};
 use base::metrics::notes;
+use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
 
 use crate::catalog::capped::OrderTurn;

@@ -15,6 +15,7 @@ use query::filter::failure::{describe_briefly, describe_failure};
 use query::operation::OperationContext;
 
 use crate::catalog::validation::Validation;
+use crate::one_line::OneLine;
 use crate::options::{ValidationAction, ValidationLevel};
 
 /// The most bytes that the details of one refused document take.
@@ -115,7 +116,7 @@ impl<'a> Checks<'a> {
         let Some(validator) = self.validation.active() else { return Ok(()) };
         // The rules and the `_id`, and no other value of the document.
         let details = describe_briefly(validator.document(), document, &self.variables)?;
-        tracing::warn!(namespace = %self.namespace, details = %details, "a document is not valid");
+        tracing::warn!(namespace = %OneLine(self.namespace), details = %OneLine(details), "a document is not valid");
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use crate::catalog::change::{self, BuildIds, refuse_expiry};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::Index;
 use crate::catalog::names::Catalog;
+use crate::one_line::OneLine;
 use crate::progress::IndexBuildPhase;
 use crate::write::index_build::building::Building;
 use crate::write::index_build::follow::{Follower, Pace};
@@ -197,7 +198,7 @@ impl Drop for Running<'_> {
             self.collection.builds.remove(&self.build);
         }
         abandon(self.storage, self.ids);
-        tracing::info!(namespace = %self.collection.namespace, index = self.build.index.name, "index build ended early");
+        tracing::info!(namespace = %OneLine(&self.collection.namespace), index = %OneLine(&self.build.index.name), "index build ended early");
     }
 }
 
@@ -205,6 +206,6 @@ fn abandon(storage: Storage<'_>, ids: BuildIds) {
     // What cannot be removed now, because the disk is full for example, is removed by the next open.
     let abandoned = change::abandon_index(storage, ids);
     if let Err(error) = abandoned.and_then(|()| storage.store.sync_written(storage.database)) {
-        tracing::warn!(%error, "entries of an abandoned index build stay until the next open");
+        tracing::warn!(error = %OneLine(error), "entries of an abandoned index build stay until the next open");
     }
 }

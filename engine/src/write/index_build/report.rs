@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use base::namespace::Namespace;
 
 use crate::catalog::builds::Build;
+use crate::one_line::OneLine;
 use crate::progress::{IndexBuildPhase, IndexBuildProgress};
 
 /// The shortest time between two calls of the caller's function.
@@ -39,7 +40,7 @@ impl<'a, 'c> Report<'a, 'c> {
         callback: Option<&'a mut Callback<'c>>,
     ) -> Self {
         let now = Instant::now();
-        tracing::info!(%namespace, index = build.index.name, "index build begins");
+        tracing::info!(namespace = %OneLine(namespace), index = %OneLine(&build.index.name), "index build begins");
         let (began, told, logged) = (now, now, now);
         let phase = IndexBuildPhase::default();
         Self { build, namespace, callback, began, told, logged, phase, done: 0, total: 0, looked_at: 0 }
@@ -68,14 +69,14 @@ impl<'a, 'c> Report<'a, 'c> {
         if self.logged.elapsed() >= LOGGED_INTERVAL {
             self.logged = Instant::now();
             let (namespace, index) = (self.namespace, &self.build.index.name);
-            tracing::info!(%namespace, index, phase = %self.phase, done = self.done, total = self.total, "index build");
+            tracing::info!(namespace = %OneLine(namespace), index = %OneLine(index), phase = %self.phase, done = self.done, total = self.total, "index build");
         }
     }
 
     /// Tells that the index is there.
     pub(super) fn end(&mut self) {
         let (namespace, index, took) = (self.namespace, &self.build.index.name, self.began.elapsed());
-        tracing::info!(%namespace, index, ?took, "index build is done");
+        tracing::info!(namespace = %OneLine(namespace), index = %OneLine(index), ?took, "index build is done");
         self.tell();
     }
 
