@@ -106,7 +106,7 @@ impl Uploads {
         let mut files = claims.files.iter().filter(|(key, _)| key.chunks == *chunks);
         // The removal of a file may go on: it takes nothing but what goes anyway.
         if let Some((_, (_, id))) = files.find(|(_, (purpose, _))| *purpose == Purpose::Upload) {
-            return Err(Error::from(GridFsErrorKind::UploadRunning { id: id.clone() }));
+            return Err(Error::from(GridFsErrorKind::upload_running(id.clone())));
         }
         // Under the same lock as the look at the uploads: none can begin between the two.
         claims.buckets.insert(chunks.clone());

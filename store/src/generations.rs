@@ -37,6 +37,7 @@ pub struct Generations {
 /// What became of the generations that are older than those that stay, the oldest first.
 #[derive(Debug, Default)]
 pub struct Older {
+    /// Generations that were removed.
     pub removed: Vec<PathBuf>,
     /// Those that a process has open for writing, or that are no longer as a backup has left them.
     pub kept: Vec<PathBuf>,

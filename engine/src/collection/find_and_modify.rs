@@ -5,6 +5,8 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use base::error::Error;
+use base::error::Result;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::projection::Projection;
 use serde::Serialize;

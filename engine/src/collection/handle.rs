@@ -8,8 +8,16 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use base::error::Error;
+use base::error::Result;
+use base::namespace::Namespace;
+use base::namespace::SystemCollection;
 use index::collation::{Collation as Rules, has_text};
 use query::operation::{CancellationToken, OperationContext};
+use store::Database as StorageDatabase;
+use store::fork::refuse_child;
+use store::handles::Storage;
+use store::write::CommitLevel;
 
 use bson::RawBsonRef;
 

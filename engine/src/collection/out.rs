@@ -8,6 +8,10 @@
 use std::sync::Arc;
 
 use base::codes::refused;
+use base::error::CommandError;
+use base::error::Error;
+use base::error::ErrorKind;
+use base::error::Result;
 use base::namespace::Namespace;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};

@@ -3,6 +3,7 @@
 //! As in MongoDB a projection is then the stage `$project`, which has no `$`, `$elemMatch` and `$slice` of projections, and what
 //! is about the keys of an index is refused.
 
+use base::codes::refused;
 use base::error::Result;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;

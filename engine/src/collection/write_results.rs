@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use base::codes::refused;
+use base::error::Result;
+use base::namespace::Namespace;
 use bson::RawDocument;
 use query::code::Code;
 use query::expression::Variables;

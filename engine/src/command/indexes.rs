@@ -1,5 +1,7 @@
 //! `createIndexes`, `dropIndexes` and `listIndexes`.
 
+use base::codes::refused;
+use base::error::Result;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use base::error::{Error, ErrorKind, Result};
-use store::fork::{is_child, refuse_child};
 
 use crate::cursor::raw::{RawCursor, WaitingCursor};
 use crate::document::decode::decode;

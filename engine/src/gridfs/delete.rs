@@ -5,9 +5,7 @@
 use bson::{Bson, Document, doc};
 
 use base::error::Result;
-use base::error::{Error, Result};
 use base::gridfs_error::GridFsFileIdentifier;
-use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 
 use crate::gridfs::bucket::{GridFsBucket, by_id, chunks_of};
 use crate::gridfs::download::file_not_found;

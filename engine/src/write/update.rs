@@ -11,6 +11,9 @@ use base::error::{Error, Result};
 use base::metrics::notes;
 use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
+use store::Family;
+use store::latch::LatchSet;
+use store::write::Batch;
 
 use crate::catalog::capped::OrderTurn;
 use crate::catalog::indexes::Index;
