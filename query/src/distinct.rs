@@ -214,4 +214,15 @@ mod tests {
         distinct.add(&large("a")).unwrap();
         assert_eq!(distinct.add(&large("b")).unwrap_err().code(), 17_217);
     }
+
+    #[cfg(feature = "collation")]
+    #[test]
+    fn a_collation_says_which_texts_are_the_same() {
+        let english = Collation::parse(&bson::rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+        let mut names = Distinct::new("name").unwrap().with_collation(english);
+        for name in ["Ada", "ADA", "Bob"] {
+            names.add(&bson::rawdoc! { "name": name }).unwrap();
+        }
+        assert_eq!(names.into_values(), [RawBson::from("Ada"), RawBson::from("Bob")]);
+    }
 }

@@ -87,3 +87,20 @@ impl Drop for Acquirer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attributes::{Attributes, Options};
+
+    #[test]
+    fn an_acquirer_has_one_slot_of_a_sequence() {
+        let sequence = || Arc::new(Sequence::new(Attributes::create(&Options::default()).unwrap()));
+        let (acquirer, first) = (Acquirer::default(), sequence());
+        let slot = acquirer.slot(7, &first);
+        assert!(Arc::ptr_eq(&slot, &acquirer.slot(7, &first)));
+        // After a rename another sequence has the id.
+        assert!(!Arc::ptr_eq(&slot, &acquirer.slot(7, &sequence())));
+        assert!(!Arc::ptr_eq(&slot, &acquirer.slot(8, &first)));
+    }
+}

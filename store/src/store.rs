@@ -259,7 +259,7 @@ mod tests {
                 let (written, began) = (used.latest_sequence(), Instant::now());
                 while store.durable_sequence() < written {
                     assert!(began.elapsed() < PATIENCE, "nothing syncs the write of round {round}");
-                    std::thread::yield_now();
+                    std::thread::park_timeout(Duration::from_millis(1));
                 }
             }
             let (done, is_done) = bounded(1);

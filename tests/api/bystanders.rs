@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{CancellationToken, Collection, Error, IndexModel};
-use cairndb_tests::race::race;
+use cairndb_tests::race::{pause, race};
 
 use crate::Fixture;
 use crate::cancellation::{endless, wide};
@@ -53,7 +53,7 @@ fn slow_update(things: &Collection<Document>) -> Result<(), Error> {
 fn wait_a_while() {
     let started = Instant::now();
     while started.elapsed() < WHILE {
-        thread::yield_now();
+        pause();
     }
 }
 

@@ -6,7 +6,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{
     Acknowledgment, Client, Collection, Durability, ErrorKind, IndexModel, SequenceOptions, WriteConcern,
 };
-use cairndb_tests::race::race;
+use cairndb_tests::race::{pause, race};
 use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::refused;
@@ -206,7 +206,7 @@ fn the_background_makes_writes_durable() {
     let started = Instant::now();
     while !ticket.is_durable() {
         assert!(started.elapsed() < Duration::from_secs(30), "nothing was synced");
-        std::thread::yield_now();
+        pause();
     }
 }
 

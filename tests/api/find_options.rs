@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Collation, Hint};
+use cairndb_tests::race::pause;
 
 use crate::{Fixture, refused};
 
@@ -127,7 +128,7 @@ fn the_time_between_two_calls_of_a_cursor_does_not_count() {
     assert!(cursor.advance().unwrap());
     let opened = Instant::now();
     while opened.elapsed() < 2 * limit {
-        std::hint::spin_loop();
+        pause();
     }
     let rest: Vec<Document> = cursor.map(|document| document.expect("within the limit")).collect();
     assert_eq!(rest.len(), 999);

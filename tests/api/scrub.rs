@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, ErrorKind, ScrubStatus};
 use cairndb_tests::files::{change, contents, is_table};
+use cairndb_tests::race::pause;
 use cairndb_tests::scratch::{Scratch, small};
 
 const FAST: u64 = 1 << 30;
@@ -31,7 +32,7 @@ fn status(client: &Client, is_right: impl Fn(&ScrubStatus) -> bool) -> ScrubStat
             return status;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "{status:?}");
-        std::thread::yield_now();
+        pause();
     }
 }
 

@@ -45,6 +45,12 @@ pub fn wait_until(is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < PATIENCE, "the background does nothing");
-        thread::yield_now();
+        pause();
     }
+}
+
+/// Lets the processor to other threads for a moment, before something that they do is looked at again. A look after the other
+/// would take the time of what is waited for.
+pub fn pause() {
+    thread::park_timeout(Duration::from_millis(1));
 }

@@ -319,11 +319,22 @@ fn indexed() -> Fixture {
     fixture
 }
 
+/// Checks all cases at the same time, each on a thread of its own.
+fn each_on_its_own<C: Send>(cases: impl IntoIterator<Item = C>, check: impl Fn(C) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            let check = &check;
+            scope.spawn(move || check(case));
+        }
+    });
+}
+
 /// The batch without an answer was sent again by halves, each of its documents was counted as refused, and the migration went on
 /// after them: resuming it never copied them.
 #[test]
 fn a_batch_of_a_migration_that_a_signal_cuts_off_is_copied_by_the_same_command() {
-    for name in ["create", "insert", "createIndexes"] {
+    // At the same time: each waits for the five seconds of its answer.
+    each_on_its_own(["create", "insert", "createIndexes"], |name| {
         let (source, target) = (indexed(), with_test_commands());
         let command = || source.run("migrate", &["--to", &uri(&target), "--json"]);
         cut_off(&target, name, command(), Signal::INT, 130);
@@ -334,7 +345,7 @@ fn a_batch_of_a_migration_that_a_signal_cuts_off_is_copied_by_the_same_command()
         assert_eq!(there, if name == "createIndexes" { 0 } else { 10 }, "{name}: {report}");
         assert_eq!((number(&report, "refused"), number(&report, "differences")), (0, 0), "{name}: {report}");
         assert!(!source.path("db.cairn-migrate").exists(), "{name}");
-    }
+    });
 }
 
 /// Five seconds were waited for each half of the batch, and its documents were named as refused.
@@ -344,9 +355,10 @@ fn a_restore_that_a_signal_cuts_off_sends_nothing_more_and_names_nothing_as_refu
     let dumped = source.run("dump", &["--archive", "archive"]).output().expect("it works");
     assert!(dumped.status.success(), "{dumped:?}");
     let archive = source.path("archive");
-    for (name, signal, status) in
-        [("create", Signal::INT, 130), ("insert", Signal::TERM, 143), ("createIndexes", Signal::INT, 130)]
-    {
+    let cases =
+        [("create", Signal::INT, 130), ("insert", Signal::TERM, 143), ("createIndexes", Signal::INT, 130)];
+    // At the same time: each waits for the five seconds of its answer.
+    each_on_its_own(cases, |(name, signal, status)| {
         let target = with_test_commands();
         let command = |more: &[&str]| {
             let mut command = target.run("restore", &["--json", "--archive"]);
@@ -356,5 +368,5 @@ fn a_restore_that_a_signal_cuts_off_sends_nothing_more_and_names_nothing_as_refu
         cut_off(&target, name, command(&[]), signal, status);
         let again = report(&command(&["--drop", "--verify"]).output().expect("it works"));
         assert_eq!((number(&again, "documents"), number(&again, "refused")), (10, 0), "{name}: {again}");
-    }
+    });
 }

@@ -546,7 +546,7 @@ fn ends_within(child: &mut std::process::Child, time: Duration) -> bool {
         if child.try_wait().expect("it works").is_some() {
             return true;
         }
-        std::thread::yield_now();
+        std::thread::park_timeout(time.saturating_sub(started.elapsed()).min(Duration::from_millis(1)));
     }
     false
 }

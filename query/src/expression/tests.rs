@@ -461,3 +461,13 @@ fn metadata_comes_back_from_a_document() {
         assert_eq!(Metadata::restore(&metadata.stored()), metadata);
     }
 }
+
+#[cfg(feature = "collation")]
+#[test]
+fn a_collation_compares_the_texts_of_an_expression() {
+    let english = index::collation::Collation::parse(&rawdoc! { "locale": "en", "strength": 2 }).unwrap();
+    let variables = Variables::default().with_collation(english);
+    let same = raw(bson!({ "$eq": ["$name", "ada"] }));
+    let same = Expression::parse(same.as_raw_bson_ref(), &variables).unwrap();
+    assert!(same.matches(&rawdoc! { "name": "ADA" }, &variables).unwrap());
+}

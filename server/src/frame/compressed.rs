@@ -8,12 +8,6 @@ use crate::frame::header::{HEADER_BYTES, Header, OP_COMPRESSED};
 use crate::frame::{FrameError, MESSAGE_BYTES_MAX, take_i32};
 
 /// How a message is compressed.
-///
-/// ```
-/// use cairndb_server::frame::compressed::Compressor;
-///
-/// assert!(Compressor::ALL.iter().any(|compressor| compressor.name() == "snappy"));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// Not at all.
@@ -59,12 +53,6 @@ impl Compressor {
     pub const ALL: [Self; 4] = [Self::Zstd, Self::Snappy, Self::Zlib, Self::Noop];
 
     /// The name of the compressor in a hello.
-    ///
-    /// ```
-    /// use cairndb_server::frame::compressed::Compressor;
-    ///
-    /// assert_eq!(Compressor::Zstd.name(), "zstd");
-    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Self::Noop => "noop",
@@ -90,19 +78,6 @@ impl Compressed {
     /// # Errors
     /// The message is too short or compressed twice, announces more bytes than a message may have, or has a
     /// compressor that is not in `agreed`.
-    ///
-    /// ```
-    /// use cairndb_server::frame::FrameError;
-    /// use cairndb_server::frame::compressed::{Compressed, Compressor, pack};
-    /// use cairndb_server::frame::header::{Header, OP_MSG};
-    ///
-    /// # fn main() -> std::io::Result<()> {
-    /// let message = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG }.bytes();
-    /// let packed = pack(&message, Compressor::Zlib)?.into();
-    /// assert_eq!(Compressed::parse(&packed, &[Compressor::Snappy]), Err(FrameError::Compressor(2)));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn parse(message: &Bytes, agreed: &[Compressor]) -> Result<Self, FrameError> {
         let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
         let opcode = take_i32(&mut rest, "the inner opcode")?;
@@ -157,19 +132,6 @@ impl Compressed {
 ///
 /// # Errors
 /// The message has no header, or the compressor fails.
-///
-/// ```
-/// use cairndb_server::frame::compressed::{Compressor, pack};
-/// use cairndb_server::frame::header::{Header, OP_COMPRESSED, OP_MSG};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let message = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG }.bytes();
-/// let packed = pack(&message, Compressor::Snappy)?;
-/// let header = Header::parse(packed.first_chunk().expect("a header"))?;
-/// assert_eq!(header.opcode, OP_COMPRESSED);
-/// # Ok(())
-/// # }
-/// ```
 pub fn pack(message: &[u8], compressor: Compressor) -> std::io::Result<Vec<u8>> {
     let (front, inner) = message.split_at_checked(HEADER_BYTES).unwrap_or((message, &[]));
     let header = front.first_chunk().and_then(|front| Header::parse(front).ok());

@@ -14,15 +14,6 @@ pub const OP_COMPRESSED: i32 = 2012;
 pub const OP_MSG: i32 = 2013;
 
 /// A message's length, numbers and kind.
-///
-/// ```
-/// use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
-///
-/// let header = Header { length: HEADER_BYTES, request_id: 7, response_to: 0, opcode: OP_MSG };
-/// assert_eq!(header.bytes().len(), HEADER_BYTES);
-/// assert_eq!(Header::parse(&header.bytes())?, header);
-/// # Ok::<(), cairndb_server::frame::FrameError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The length of the whole message, in bytes.
@@ -64,13 +55,6 @@ impl Header {
     ///
     /// # Panics
     /// If the length is beyond 2^31 - 1, which no message has.
-    ///
-    /// ```
-    /// use cairndb_server::frame::header::{Header, OP_MSG};
-    ///
-    /// let header = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG };
-    /// assert_eq!(header.bytes(), [16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0]);
-    /// ```
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
         let length = i32::try_from(self.length).expect("a message is shorter than 2 GiB");
         let mut bytes = [0; HEADER_BYTES];

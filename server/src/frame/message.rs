@@ -19,28 +19,9 @@ const SEQUENCES_MAX: usize = 16;
 /// The number of characters of a sequence's name that an error shows.
 const NAME_CHARS_SHOWN_MAX: usize = 64;
 /// The bytes before the body of an answer: the header, the flags and the kind of the first section.
-///
-/// ```
-/// use cairndb_server::frame::message::{ANSWER_FRONT_BYTES, finish_answer};
-///
-/// let empty_document = [5, 0, 0, 0, 0];
-/// let mut answer = [&[0; ANSWER_FRONT_BYTES][..], &empty_document].concat();
-/// finish_answer(&mut answer, 2, 1);
-/// assert_eq!(answer[0], 26);
-/// ```
 pub const ANSWER_FRONT_BYTES: usize = HEADER_BYTES + 4 + 1;
 
 /// A command or an answer.
-///
-/// ```
-/// use cairndb::bson::rawdoc;
-/// use cairndb_server::frame::message::Message;
-///
-/// let body = rawdoc! { "ping": 1, "$db": "admin" }.into_bytes().into();
-/// let ping = Message { flags: 0, body, sequences: Vec::new() };
-/// assert_eq!(Message::parse(&ping.bytes(1, 0).into())?, ping);
-/// # Ok::<(), cairndb_server::frame::FrameError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The flag bits.
@@ -78,7 +59,7 @@ impl Message {
     /// # Errors
     /// Unknown required flags, a wrong checksum, sections that do not fill the message.
     ///
-    /// The example of [`Message`] reads one.
+    /// The example of [`DocumentSequence`] reads one.
     pub fn parse(message: &Bytes) -> Result<Self, FrameError> {
         let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
         let flags = take_i32(&mut rest, "the flags")?.cast_unsigned();
@@ -108,13 +89,6 @@ impl Message {
     }
 
     /// Whether the sender accepts several answers to this command.
-    ///
-    /// ```
-    /// use cairndb_server::frame::message::{EXHAUST_ALLOWED, Message};
-    ///
-    /// let message = Message { flags: EXHAUST_ALLOWED, body: Default::default(), sequences: Vec::new() };
-    /// assert!(message.allows_exhaust() && !message.wants_no_answer());
-    /// ```
     pub fn allows_exhaust(&self) -> bool {
         self.flags & EXHAUST_ALLOWED != 0
     }
@@ -125,16 +99,6 @@ impl Message {
     }
 
     /// The message as bytes. It ends with a checksum if its flags say so.
-    ///
-    /// ```
-    /// use cairndb::bson::rawdoc;
-    /// use cairndb_server::frame::message::{CHECKSUM_PRESENT, Message};
-    ///
-    /// let body = rawdoc! {}.into_bytes();
-    /// let plain = Message { flags: 0, body: body.into(), sequences: Vec::new() };
-    /// let checked = Message { flags: CHECKSUM_PRESENT, ..plain.clone() };
-    /// assert_eq!(checked.bytes(1, 0).len(), plain.bytes(1, 0).len() + 4);
-    /// ```
     pub fn bytes(&self, request_id: i32, response_to: i32) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.put_u32_le(self.flags);
@@ -171,16 +135,6 @@ pub fn finish_answer(bytes: &mut [u8], request_id: i32, response_to: i32) {
 }
 
 /// Marks an answer as one after which another answer follows.
-///
-/// ```
-/// use cairndb_server::frame::message::{ANSWER_FRONT_BYTES, Message, announce_another, finish_answer};
-///
-/// let mut answer = [&[0; ANSWER_FRONT_BYTES][..], &[5, 0, 0, 0, 0]].concat();
-/// finish_answer(&mut answer, 2, 1);
-/// announce_another(&mut answer);
-/// assert!(Message::parse(&answer.into())?.wants_no_answer());
-/// # Ok::<(), cairndb_server::frame::FrameError>(())
-/// ```
 pub fn announce_another(bytes: &mut [u8]) {
     if let Some(flags) = bytes.get_mut(HEADER_BYTES..HEADER_BYTES + 4) {
         flags.copy_from_slice(&MORE_TO_COME.to_le_bytes());
@@ -316,5 +270,17 @@ mod tests {
                 prop_assert!(RawDocumentBuf::from_bytes(message.body.to_vec()).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn flags_say_how_many_answers_there_are() {
+        let exhaust = message(EXHAUST_ALLOWED);
+        assert!(exhaust.allows_exhaust() && !exhaust.wants_no_answer());
+        let mut answer = [&[0; ANSWER_FRONT_BYTES][..], &[5, 0, 0, 0, 0]].concat();
+        finish_answer(&mut answer, 2, 1);
+        assert_eq!(answer[0], 26);
+        assert!(!Message::parse(&answer.clone().into()).expect("an answer").wants_no_answer());
+        announce_another(&mut answer);
+        assert!(Message::parse(&answer.into()).expect("an answer").wants_no_answer());
     }
 }

@@ -11,24 +11,9 @@ pub mod query;
 pub mod reply;
 
 /// The largest message in bytes, its header included.
-///
-/// ```
-/// use cairndb_server::frame::MESSAGE_BYTES_MAX;
-/// use cairndb_server::frame::header::Header;
-///
-/// let long = Header { length: MESSAGE_BYTES_MAX + 1, request_id: 1, response_to: 0, opcode: 2013 };
-/// assert!(Header::parse(&long.bytes()).is_err());
-/// ```
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 
 /// Why bytes are not a message.
-///
-/// ```
-/// use cairndb_server::frame::FrameError;
-/// use cairndb_server::frame::header::Header;
-///
-/// assert_eq!(Header::parse(&[0; 16]), Err(FrameError::MessageLength(0)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {

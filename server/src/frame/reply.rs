@@ -10,15 +10,6 @@ pub const QUERY_FAILURE: u32 = 1 << 1;
 const AWAIT_CAPABLE: u32 = 1 << 3;
 
 /// The bytes of an answer with one document.
-///
-/// ```
-/// use cairndb::bson::rawdoc;
-/// use cairndb_server::frame::reply;
-///
-/// let document = rawdoc! { "ok": 1.0 };
-/// let answer = reply::bytes(document.as_bytes(), 0, 2, 1);
-/// assert!(answer.ends_with(document.as_bytes()));
-/// ```
 pub fn bytes(document: &[u8], flags: u32, request_id: i32, response_to: i32) -> Vec<u8> {
     let length = HEADER_BYTES + 20 + document.len();
     let mut bytes = Vec::with_capacity(length);

@@ -1,5 +1,6 @@
 //! Cursors between two batches: their batches, their owners, and how they are closed.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
@@ -125,6 +126,7 @@ fn wait_for_cursors(peer: &mut Peer, which: &str, expected: i64) {
     let end = Instant::now() + PATIENCE;
     while open_cursors(peer, which) != expected {
         assert!(Instant::now() < end, "{which} is not {expected}");
+        thread::park_timeout(Duration::from_millis(1));
     }
 }
 
@@ -200,6 +202,7 @@ fn idle_cursors_are_closed_unless_they_have_no_timeout() {
             break;
         }
         assert!(start.elapsed() < PATIENCE, "no cursor was ended");
+        thread::park_timeout(Duration::from_millis(1));
     }
     refused(&get_more(&mut peer, goes, doc! {}), 43);
     assert_eq!(batch(&get_more(&mut peer, stays, doc! {})), (0, 8));

@@ -34,7 +34,8 @@ pub(crate) fn wait_for<T>(
             return found;
         }
         assert!(start.elapsed() < PATIENCE, "it does not come to be: {listed}");
-        thread::yield_now();
+        // Each look is a command, which takes the time of what is waited for.
+        thread::park_timeout(Duration::from_millis(1));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use cairndb::Client;
 use cairndb::bson::doc;
@@ -126,7 +127,7 @@ fn readers_are_bounded() {
     let started = std::time::Instant::now();
     while !page(address).starts_with("HTTP/1.1 200") {
         assert!(started.elapsed() < PATIENCE, "no reader is answered");
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 

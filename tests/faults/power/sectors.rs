@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use cairndb::bson::doc;
 use cairndb::{Compression, Durability, ErrorKind, SalvageReport, salvage};
 use cairndb_tests::files::{contents, is_log, is_table, manifest, newest_log};
+use cairndb_tests::race::pause;
 use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::power::disk::Image;
@@ -245,7 +246,7 @@ fn the_scrub_names_sectors_and_reads_everything_else() {
     let started = Instant::now();
     while client.scrub_status().passes == 0 {
         assert!(started.elapsed() < Duration::from_secs(60), "no pass ends");
-        std::thread::yield_now();
+        pause();
     }
     let status = client.scrub_status();
     let said = format!("bytes at {at} cannot be read: Input/output error");
