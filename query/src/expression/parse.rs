@@ -6,7 +6,6 @@
 
 use bson::raw::CString;
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::collation::Collation;
 
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
@@ -15,9 +14,18 @@ use crate::expression::operator::{Form, OperatorSupport, known};
 use crate::expression::parser::{Parser, check_field_name, invalid};
 use crate::expression::value::Value;
 use crate::expression::variables::Variables;
+use crate::operation::{Allowance, OperationContext};
 
 /// A larger value does not replace the constant expression that makes it.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
+/// The memory that evaluating a constant expression may take while parsing.
+const FOLDED_MEMORY_MAX: usize = 1 << 20;
+/// The steps that it may take, besides those for its parts.
+const FOLDED_STEPS: u64 = 256;
+/// Steps for each part.
+const STEPS_PER_PART: usize = 4;
+/// The bytes of parts for which there is another step.
+const BYTES_PER_STEP: usize = 4;
 
 /// Parses a whole expression.
 pub(super) fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Node, Error> {
@@ -77,7 +85,7 @@ impl Parser<'_> {
 
     fn array(self, array: &RawArray) -> Result<Node, Error> {
         let members = array.into_iter().map(|member| self.operand(member.map_err(invalid)?));
-        Ok(folded(Node::Array(members.collect::<Result<_, _>>()?), self.variables().collation()))
+        folded(Node::Array(members.collect::<Result<_, _>>()?), self.variables())
     }
 
     /// Parses an operator, or an object of computed fields.
@@ -104,7 +112,7 @@ impl Parser<'_> {
             }
             computed.push((name.to_owned(), self.operand(value)?));
         }
-        Ok(folded(Node::Object(computed), self.variables().collation()))
+        folded(Node::Object(computed), self.variables())
     }
 
     fn operator(self, name: &str, operand: RawBsonRef<'_>) -> Result<Node, Error> {
@@ -120,7 +128,7 @@ impl Parser<'_> {
             // expression.
             Form::Special(parse) => {
                 let node = parse(self, operator, operand)?;
-                return Ok(folded(node, self.variables().collation()));
+                return folded(node, self.variables());
             }
             Form::List { count, evaluate } => {
                 let arguments = self.list(operand)?;
@@ -129,17 +137,18 @@ impl Parser<'_> {
             }
             Form::Named { names, evaluate } => (evaluate, names.parse(self, operator, operand)?),
         };
-        Ok(folded(Node::Call { operator, evaluate, arguments }, self.variables().collation()))
+        folded(Node::Call { operator, evaluate, arguments }, self.variables())
     }
 }
 
-/// Replaces a node whose parts are all constant by its value.
+/// Replaces a node whose parts are all constant by its value, if that takes little.
 ///
-/// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated.
-fn folded(node: Node, collation: &Collation) -> Node {
+/// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated. So does one that
+/// takes long or makes much: nothing is computed while parsing that an operation does not count.
+fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     let parts = match &node {
         // `$rand` and `$createObjectId` have no parts and are no constants: each evaluation gives another value.
-        Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => return node,
+        Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => return Ok(node),
         Node::Object(_)
         | Node::Array(_)
         | Node::Call { .. }
@@ -150,19 +159,29 @@ fn folded(node: Node, collation: &Collation) -> Node {
         | Node::Percentile { .. }
         | Node::Regex(_) => node.parts(),
     };
-    if !parts.into_iter().all(|part| part.constant().is_some()) {
-        return node;
-    }
+    let Some(constants) = parts.into_iter().map(Node::constant).collect::<Option<Vec<_>>>() else {
+        return Ok(node);
+    };
+    let bytes: usize = constants.iter().map(|constant| constant.content_bytes()).sum();
+    // In proportion to what the request has written down: an array of a thousand values is one of them.
+    let steps_max = FOLDED_STEPS + (STEPS_PER_PART * constants.len() + bytes / BYTES_PER_STEP) as u64;
+    // Of its own, because what goes beyond is no error of the request.
+    let operation =
+        OperationContext::new(Allowance { bytes: Some(FOLDED_MEMORY_MAX), ..Allowance::default() });
     // Nothing constant reads the document or the variables, so empty ones do; constants are compared, though.
-    let (document, variables) =
-        (RawDocumentBuf::new(), Variables::default().with_collation(collation.clone()));
-    let value = node.evaluate(Scope::new(&document, &variables)).map(Value::into_static);
-    match value {
+    let (document, empty) = (RawDocumentBuf::new(), Variables::default().within(operation.clone()));
+    let empty = empty.with_collation(variables.collation().clone());
+    let slice = operation.slice(steps_max);
+    let value = node.evaluate(Scope::new(&document, &empty)).map(Value::into_static);
+    drop(slice);
+    // There can be many of them, so the request has a time and can be ended.
+    variables.operation().steps(operation.steps_taken())?;
+    Ok(match value {
         // A small expression can make a large value, `$range` for one. Kept in the tree it would take memory
         // that no operation accounts for.
         Ok(value) if value.content_bytes() <= FOLDED_BYTES_MAX => Node::Constant(value),
         Ok(_) | Err(_) => node,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -171,6 +190,52 @@ mod tests {
 
     use super::*;
     use crate::expression::Expression;
+    use crate::operation::CancellationToken;
+
+    fn parsed(expression: &RawDocument, operation: OperationContext) -> Result<Expression, Error> {
+        Expression::parse(RawBsonRef::Document(expression), &Variables::default().within(operation))
+    }
+
+    /// Constant parts were evaluated to their end while parsing, without a clock and without memory that counts.
+    #[test]
+    fn what_takes_long_is_not_evaluated_while_parsing() {
+        let long = [
+            rawdoc! { "$size": { "$range": [0, 3000] } },
+            rawdoc! { "$reduce": { "input": { "$range": [0, 100_000] }, "initialValue": 0, "in": 1 } },
+            rawdoc! { "$map": { "input": { "$range": [0, 10_000] }, "in": { "$size": { "$range": [0, 10_000] } } } },
+        ];
+        for expression in long {
+            let operation = OperationContext::counting();
+            let parsed = parsed(&expression, operation.clone()).expect("it can be evaluated");
+            assert_eq!(parsed.constant(), None, "{expression:?}");
+            assert!(operation.steps_taken() < 5000, "{expression:?}: {}", operation.steps_taken());
+        }
+    }
+
+    #[test]
+    fn what_takes_little_is_its_value() {
+        let thousand: Vec<i32> = (0..1000).collect();
+        for (expression, value) in [
+            (rawdoc! { "$add": [1, { "$multiply": [2, 3] }] }, RawBson::Int32(7)),
+            (rawdoc! { "$size": { "$range": [0, 50] } }, RawBson::Int32(50)),
+            (
+                rawdoc! { "$size": { "$setUnion": [bson::RawArrayBuf::from_iter(thousand)] } },
+                RawBson::Int32(1000),
+            ),
+        ] {
+            let parsed = parsed(&expression, OperationContext::unlimited()).expect("it can be evaluated");
+            assert_eq!(parsed.constant(), Some(Some(value.as_raw_bson_ref())), "{expression:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_to_end_ends_while_parsing() {
+        let token = CancellationToken::new();
+        token.cancel();
+        let operation = OperationContext::new(Allowance { tokens: vec![token], ..Allowance::default() });
+        let ended = parsed(&rawdoc! { "$add": [1, 2] }, operation);
+        assert!(matches!(ended, Err(Error::Interrupted(_))), "{ended:?}");
+    }
 
     #[test]
     fn a_key_of_one_field_is_null_where_it_is_missing() {
