@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 pub(crate) struct Rows {
     reader: Reader,
     delimiter: u8,
+    /// The cells of the row that was read last, one after the other. What follows them is of longer rows before.
     text: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -25,7 +26,8 @@ impl Rows {
         rows
     }
 
-    /// Reads one row. Returns how many cells it has; `None` if it ends within a quoted cell.
+    /// Reads one row. Returns how many cells it has, after which the text ends with the last of them; `None` if the
+    /// row ends within a quoted cell.
     fn read(&mut self, row: &[u8]) -> Option<usize> {
         // Cells are never longer than the row, so that there is always room.
         self.text.resize(row.len() + 1, 0);
@@ -38,7 +40,10 @@ impl Rows {
             written += wrote;
             cells += found;
             match result {
-                ReadRecordResult::Record => return Some(cells),
+                ReadRecordResult::Record => {
+                    self.text.truncate(written);
+                    return Some(cells);
+                }
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
                 // The line feed that the splitter took off; if it ends nothing, a quote is open.
                 ReadRecordResult::InputEmpty if !is_ended => {
@@ -75,13 +80,27 @@ impl Rows {
                 "column {column}: there is more after the closing quote"
             )));
         }
-        let text = std::str::from_utf8(&self.text).map_err(|error| {
-            Refusal::not_parsed(format!(
-                "the row is no UTF-8 from byte {} of its cells on",
-                error.valid_up_to()
-            ))
-        })?;
+        let text = self.utf_8(count)?;
         with(&Cells { rows: self, text, count })
+    }
+
+    /// The text of the cells. Refused if one of them is no UTF-8, though all of them together may be.
+    fn utf_8(&self, count: usize) -> Result<&str, Refusal> {
+        let whole = std::str::from_utf8(&self.text);
+        let ends = self.ends.get(..count).unwrap_or_default();
+        if let Ok(text) = whole
+            && ends.iter().all(|end| text.is_char_boundary(*end))
+        {
+            return Ok(text);
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let cells = std::iter::zip(starts, ends).map(|(start, end)| self.text.get(start..*end));
+        let found = std::iter::zip(1.., cells).find_map(|(column, cell)| {
+            let error = std::str::from_utf8(cell.unwrap_or_default()).err()?;
+            Some((column, error.valid_up_to() + 1))
+        });
+        let (column, byte) = found.unwrap_or((1, 1));
+        Err(Refusal::not_parsed(format!("column {column}: the cell is no UTF-8 from its byte {byte} on")))
     }
 }
 
