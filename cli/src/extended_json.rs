@@ -7,6 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairndb::bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocument};
 
+use formats::dates::date_text;
+use formats::parse::json_value;
+
 use crate::argument::shown;
 use crate::failure::Failure;
 
@@ -14,8 +17,6 @@ use crate::failure::Failure;
 const DEPTH_MAX: usize = 250;
 /// Milliseconds of 1970 to 9999, the years that relaxed mode writes as text.
 const WRITTEN_DATES: std::ops::Range<i64> = 0..253_402_300_800_000;
-/// Milliseconds of the years 0 to 9999, which RFC 3339 can write.
-const TEXT_DATES: std::ops::Range<i64> = -62_167_219_200_000..WRITTEN_DATES.end;
 
 /// How values are written whose type JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +79,6 @@ pub(crate) fn double_text(number: f64) -> String {
     }
 }
 
-/// RFC 3339 in UTC, if the year has four digits.
-pub(crate) fn date_text(date: DateTime) -> Option<String> {
-    // Asked first: other dates would be written as the nearest one that has a text.
-    if !TEXT_DATES.contains(&date.timestamp_millis()) {
-        return None;
-    }
-    date.try_to_rfc3339_string().ok()
-}
-
 /// Parses a document of the command line; `option` is named in errors.
 pub(crate) fn parse_document(option: &str, text: &str) -> Result<Document, Failure> {
     let wrong = || Failure::usage(format!("{option} must be a document: {}", shown(text)));
@@ -100,7 +92,7 @@ pub(crate) fn parse_array(option: &str, text: &str) -> Result<Vec<Bson>, Failure
 }
 
 fn parse(option: &str, text: &str) -> Result<Bson, Failure> {
-    serde_json::from_str(text)
+    json_value(text)
         .map_err(|error| Failure::usage(format!("{option} is not Extended JSON: {error}: {}", shown(text))))
 }
 
@@ -241,9 +233,8 @@ impl Writer<'_> {
 
     fn date(&mut self, date: DateTime) {
         let milliseconds = date.timestamp_millis();
-        let is_text = self.mode == Mode::Relaxed && WRITTEN_DATES.contains(&milliseconds);
-        if let Some(text) = date_text(date).filter(|_| is_text) {
-            self.wrapped("$date", &text);
+        if self.mode == Mode::Relaxed && WRITTEN_DATES.contains(&milliseconds) {
+            self.wrapped("$date", &date_text(milliseconds));
         } else {
             self.raw(&format!("{{\"$date\":{{\"$numberLong\":\"{milliseconds}\"}}}}"));
         }

@@ -1,8 +1,8 @@
 //! The value of a cell: by the type of its column, or by what the text looks like.
 
-use bson::Decimal128;
 use bson::spec::ElementType;
 use data_encoding::{BASE32, BASE64, Encoding, HEXLOWER_PERMISSIVE};
+use index::number::parse_exact_decimal;
 
 use crate::dates::{FOREIGN, check_format, exact_milliseconds, formatted, translated};
 use crate::element::{push_binary, push_text, push_whole};
@@ -13,6 +13,8 @@ use crate::typed::{UUID, object_id, uuid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CellType {
     Auto,
+    /// Of a column whose cells were looked at before: those of one kind alone, and empty texts.
+    Seen(Kind),
     Text,
     Int32,
     Int64,
@@ -95,11 +97,12 @@ impl CellType {
     fn name(&self) -> &'static str {
         match self {
             Self::Auto => "value",
+            Self::Seen(kind) => kind.name(),
             Self::Text => "string",
             Self::Int32 => "int32",
             Self::Int64 => "int64",
             Self::Double => "double",
-            Self::Decimal => "decimal",
+            Self::Decimal => "decimal of at most 34 digits",
             Self::Boolean => "boolean",
             Self::Binary(TextCode::Base64) => "binary(base64)",
             Self::Binary(TextCode::Base32) => "binary(base32)",
@@ -119,6 +122,11 @@ impl CellType {
     fn try_write(&self, out: &mut Vec<u8>, text: &str) -> Option<ElementType> {
         match self {
             Self::Auto => Some(push_auto(out, text)),
+            Self::Seen(_) if text.is_empty() => {
+                push_text(out, text);
+                Some(ElementType::String)
+            }
+            Self::Seen(kind) => kind.push(out, text),
             Self::Text => {
                 push_text(out, text);
                 Some(ElementType::String)
@@ -126,7 +134,7 @@ impl CellType {
             Self::Int32 => push(out, &text.parse::<i32>().ok()?.to_le_bytes(), ElementType::Int32),
             Self::Int64 => push(out, &text.parse::<i64>().ok()?.to_le_bytes(), ElementType::Int64),
             Self::Double => push(out, &double(text)?.to_le_bytes(), ElementType::Double),
-            Self::Decimal => push(out, &text.parse::<Decimal128>().ok()?.bytes(), ElementType::Decimal128),
+            Self::Decimal => push(out, &parse_exact_decimal(text)?.bytes(), ElementType::Decimal128),
             Self::Boolean => push(out, &[u8::from(boolean(text)?)], ElementType::Boolean),
             Self::Binary(code) => {
                 push_binary(out, 0, &code.encoding().decode(text.as_bytes()).ok()?);
@@ -168,32 +176,121 @@ fn boolean(text: &str) -> Option<bool> {
 /// The longest text of a double.
 const DOUBLE_BYTES_MAX: usize = 32;
 
-/// A number is made only of a text that is written for this number again, so that nothing is lost: `007`, `+1`, `1.50`
-/// and `1e400` stay texts. Of a date the moment is kept, and not its zone.
-fn push_auto(out: &mut Vec<u8>, text: &str) -> ElementType {
-    let (bytes, kind): (&[u8], _) = match text.as_bytes() {
-        b"true" => (&[1], ElementType::Boolean),
-        b"false" => (&[0], ElementType::Boolean),
-        [b'0'..=b'9' | b'-', ..] => {
-            if let Some(number) = text.parse::<i64>().ok().filter(|number| number.to_string() == text) {
-                return push_whole(out, number);
+/// What a text looks like. A number is one only if it is written for this number again, so that nothing is lost: `007`,
+/// `+1`, `1.50` and `1e400` stay texts. Of a date the moment is kept, and not its zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Whole,
+    Double,
+    Boolean,
+    Date,
+    /// A date without a time, which is one only if all of its column are.
+    Day,
+    Text,
+}
+
+impl Kind {
+    pub(crate) fn of(text: &str) -> Self {
+        match text.as_bytes() {
+            b"true" | b"false" => Self::Boolean,
+            [b'0'..=b'9' | b'-' | b'+', ..] => {
+                if exact_whole(text).is_some() {
+                    Self::Whole
+                } else if exact_double(text).is_some() {
+                    Self::Double
+                } else if exact_date(text).is_some() {
+                    Self::Date
+                } else if exact_day(text).is_some() {
+                    Self::Day
+                } else {
+                    Self::Text
+                }
             }
-            if let Some(number) = exact_double(text) {
-                (&number.to_le_bytes(), ElementType::Double)
-            } else if let Some(date) = exact_date(text) {
-                (&date.to_le_bytes(), ElementType::DateTime)
-            } else {
+            _ => Self::Text,
+        }
+    }
+
+    /// The kind of a column with cells of both kinds; `None` if there is none.
+    pub(crate) fn with(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Whole | Self::Double, Self::Whole | Self::Double) if self != other => Some(Self::Double),
+            _ => (self == other).then_some(self),
+        }
+    }
+
+    /// The name for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "integer as those before",
+            Self::Double => "number as those before",
+            Self::Boolean => "true or false as those before",
+            Self::Date => "date by RFC 3339 as those before",
+            Self::Day => "date without a time as those before",
+            Self::Text => "text",
+        }
+    }
+
+    /// Several of them, for people.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Whole => "integers",
+            Self::Double => "numbers",
+            Self::Boolean => "truth values",
+            Self::Date => "dates",
+            Self::Day => "dates without a time",
+            Self::Text => "texts",
+        }
+    }
+
+    /// Appends a text as a value of this kind. Returns its type; `None` if the text is of another kind.
+    fn push(self, out: &mut Vec<u8>, text: &str) -> Option<ElementType> {
+        match self {
+            Self::Whole => Some(push_whole(out, exact_whole(text)?)),
+            Self::Double => push(out, &exact_number(text)?.to_le_bytes(), ElementType::Double),
+            Self::Boolean => match text {
+                "true" => push(out, &[1], ElementType::Boolean),
+                "false" => push(out, &[0], ElementType::Boolean),
+                _ => None,
+            },
+            Self::Date => push(out, &exact_date(text)?.to_le_bytes(), ElementType::DateTime),
+            Self::Day => push(out, &exact_day(text)?.to_le_bytes(), ElementType::DateTime),
+            Self::Text => {
                 push_text(out, text);
-                return ElementType::String;
+                Some(ElementType::String)
             }
         }
-        _ => {
-            push_text(out, text);
-            return ElementType::String;
-        }
-    };
-    out.extend_from_slice(bytes);
-    kind
+    }
+}
+
+/// A value of the kind that the text looks like by itself.
+fn push_auto(out: &mut Vec<u8>, text: &str) -> ElementType {
+    // A date without a time may be anything, unless all of its column are.
+    let kind = Some(Kind::of(text)).filter(|kind| *kind != Kind::Day).unwrap_or(Kind::Text);
+    if let Some(written) = kind.push(out, text) {
+        return written;
+    }
+    push_text(out, text);
+    ElementType::String
+}
+
+fn exact_whole(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+}
+
+/// An integer or another number as a double, if no digit is lost.
+fn exact_number(text: &str) -> Option<f64> {
+    match exact_whole(text) {
+        Some(number) => exact_integer(number),
+        None => exact_double(text),
+    }
+}
+
+/// The integer as a double, if a double has all its digits.
+fn exact_integer(number: i64) -> Option<f64> {
+    /// Doubles have this many bits, and so every integer up to it.
+    const LARGEST: u64 = 1 << f64::MANTISSA_DIGITS;
+    #[expect(clippy::cast_precision_loss, reason = "integers up to this one have all their digits")]
+    (number.unsigned_abs() <= LARGEST).then_some(number as f64)
 }
 
 fn exact_double(text: &str) -> Option<f64> {
@@ -205,13 +302,18 @@ fn exact_double(text: &str) -> Option<f64> {
 
 fn exact_date(text: &str) -> Option<i64> {
     // Asked first because most texts that begin with a digit are no dates.
-    let may_be = text.len() >= "2024-01-01T00:00:00Z".len() && !text.starts_with('-');
+    let may_be = text.len() >= "2024-01-01T00:00:00Z".len();
     if may_be { exact_milliseconds(text) } else { None }
+}
+
+/// Midnight in UTC of a day: `2024-02-29`.
+fn exact_day(text: &str) -> Option<i64> {
+    if text.len() == "2024-02-29".len() { exact_milliseconds(&format!("{text}T00:00:00Z")) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, DateTime, RawDocument};
+    use bson::{Bson, DateTime, Decimal128, RawDocument};
 
     use crate::element::{Frame, TypeByte};
 
@@ -245,6 +347,9 @@ mod tests {
         auto("1e21", 1e21.into());
         auto("true", true.into());
         auto("2024-02-29T12:00:00Z", DateTime::parse_rfc3339_str("2024-02-29T12:00:00Z").unwrap().into());
+        auto("9999-12-31T23:59:59.999Z", DateTime::from_millis(253_402_300_799_999).into());
+        auto("+010000-01-01T00:00:00Z", DateTime::from_millis(253_402_300_800_000).into());
+        auto("-000001-12-31T00:00:00Z", DateTime::from_millis(-62_167_305_600_000).into());
         for text in [
             "",
             "007",
@@ -266,7 +371,9 @@ mod tests {
             "2024-02-29T12:00:00",
             "0x10",
             "1_000",
-            "-000001-01-01T00:00:00Z",
+            "-000000-01-01T00:00:00Z",
+            "+1.5",
+            "+2024-01-01T00:00:00Z",
             "null",
         ] {
             auto(text, text.into());
@@ -311,6 +418,24 @@ mod tests {
                 value(&of, text).unwrap_err();
             }
         }
+    }
+
+    /// An empty cell was 0, and so was a lone sign or point: the parser of `bson` takes them.
+    #[test]
+    fn a_number_has_a_digit() {
+        let numbers = ["int32", "int64", "double", "decimal"];
+        for (name, text) in numbers.iter().flat_map(|name| {
+            [
+                "", " ", "-", "+", ".", "-.", "E01", "e5", "-+32.4", "++1", "--1", "1.2.3", "1 ", " 1",
+                "0x1F", "1,5", "1_0",
+            ]
+            .map(|text| (*name, text))
+        }) {
+            let refusal = value(&CellType::of(name, None).unwrap(), text).unwrap_err();
+            assert!(refusal.reason.contains(&format!("{text:?} is no {name}")), "{refusal}");
+        }
+        // Of a decimal as well no digit is lost.
+        value(&CellType::Decimal, "1234567890123456789012345678901234.5").unwrap_err();
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The columns of a table: the paths that their names are, the documents and arrays that these make, and the types.
 
 use std::iter;
+use std::sync::Arc;
 
 use bson::spec::ElementType;
 use index::validate::NESTING_MAX;
 
-use crate::cell::CellType;
+use crate::cell::{CellType, Kind};
 use crate::element::{Frame, TypeByte};
 use crate::refusal::{Refusal, shown};
 
@@ -15,7 +16,8 @@ pub const COLUMNS_MAX: usize = 10_000;
 /// How cells become values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Typing {
-    /// Numbers, dates and truth values where nothing is lost by it, otherwise texts.
+    /// Numbers, dates and truth values where nothing is lost by it, otherwise texts: each column as a whole once its
+    /// cells were looked at by [`Survey`], and each cell by itself if they were not.
     #[default]
     Auto,
     /// Texts.
@@ -51,16 +53,99 @@ pub struct ColumnOptions {
 /// ```
 #[derive(Debug)]
 pub struct Columns {
-    root: Vec<Field>,
+    root: Arc<[Field]>,
     types: Vec<CellType>,
     null: Option<String>,
     ignores_blanks: bool,
+}
+
+/// What the cells of columns look like, as far as they were read.
+#[derive(Debug, Default)]
+pub struct Survey {
+    columns: Vec<Seen>,
+}
+
+/// What the cells of one column look like.
+#[derive(Clone, Debug, Default)]
+enum Seen {
+    #[default]
+    Nothing,
+    /// All of one kind, and the first of them.
+    Kind(Kind, String),
+    /// Cells that have no kind together.
+    Mixed([String; 2]),
+}
+
+/// A column that stays text, because its cells are of several types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the column {} has {}: all of them stay texts", shown(.column), told(.examples))]
+pub struct Mixed {
+    /// The path of the column.
+    pub column: String,
+    /// Two of its cells.
+    pub examples: [String; 2],
+}
+
+fn told([one, other]: &[String; 2]) -> String {
+    let of = |text: &str| format!("{} ({})", Kind::of(text).plural(), shown(text));
+    format!("{} and {}", of(one), of(other))
+}
+
+impl Survey {
+    /// Looks at a row of a table with these columns. Rows that are wrong say nothing.
+    pub(crate) fn look<'a>(&mut self, columns: &Columns, cell: &impl Fn(usize) -> Option<&'a str>) {
+        self.columns.resize(columns.len(), Seen::Nothing);
+        for (column, seen) in self.columns.iter_mut().enumerate() {
+            let text = cell(column).filter(|text| !text.is_empty() && columns.null.as_deref() != Some(*text));
+            if let Some(text) = text {
+                seen.look(text);
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn look(&mut self, text: &str) {
+        /// What is kept of an example.
+        const CHARACTERS_MAX: usize = 80;
+        let kept = || text.chars().take(CHARACTERS_MAX).collect::<String>();
+        match self {
+            Self::Mixed(_) => {}
+            Self::Nothing => *self = Self::Kind(Kind::of(text), kept()),
+            Self::Kind(kind, first) => match kind.with(Kind::of(text)) {
+                Some(both) => *kind = both,
+                None => *self = Self::Mixed([std::mem::take(first), kept()]),
+            },
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Field {
     name: String,
     node: Node,
+}
+
+impl Field {
+    /// The path from this field to a column.
+    fn name_of(&self, column: usize) -> Option<String> {
+        let below = self.node.name_of(column)?;
+        Some(if below.is_empty() { self.name.clone() } else { format!("{}.{below}", self.name) })
+    }
+}
+
+impl Node {
+    /// The path from this node to a column: empty if it is the column.
+    fn name_of(&self, column: usize) -> Option<String> {
+        match self {
+            Self::Cell(own) => (*own == column).then(String::new),
+            Self::Fields(fields) => fields.iter().find_map(|field| field.name_of(column)),
+            Self::Elements(elements) => elements.iter().enumerate().find_map(|(position, element)| {
+                let below = element.name_of(column)?;
+                Some(if below.is_empty() { position.to_string() } else { format!("{position}.{below}") })
+            }),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -103,7 +188,44 @@ impl Columns {
                 make_arrays(&mut field.node, &field.name)?;
             }
         }
-        Ok(Self { root, types, null: options.null.clone(), ignores_blanks: options.ignores_blanks })
+        Ok(Self {
+            root: root.into(),
+            types,
+            null: options.null.clone(),
+            ignores_blanks: options.ignores_blanks,
+        })
+    }
+
+    /// The same columns, with one type for each that `survey` has looked at. Cells that look otherwise are refused from then
+    /// on; what has no one type is text, and is told.
+    pub fn surveyed(self: &Arc<Self>, survey: &Survey) -> (Self, Vec<Mixed>) {
+        let mut mixed = Vec::new();
+        let types = iter::zip(&self.types, 0..).map(|(of, column)| {
+            if *of != CellType::Auto {
+                return of.clone();
+            }
+            CellType::Seen(match survey.columns.get(column) {
+                Some(Seen::Kind(kind, _)) => *kind,
+                Some(Seen::Mixed(examples)) => {
+                    let name = self.name_of(column).unwrap_or_default();
+                    mixed.push(Mixed { column: name, examples: examples.clone() });
+                    Kind::Text
+                }
+                Some(Seen::Nothing) | None => Kind::Text,
+            })
+        });
+        let columns = Self {
+            types: types.collect(),
+            root: Arc::clone(&self.root),
+            null: self.null.clone(),
+            ignores_blanks: self.ignores_blanks,
+        };
+        (columns, mixed)
+    }
+
+    /// The path of a column.
+    fn name_of(&self, column: usize) -> Option<String> {
+        self.root.iter().find_map(|field| field.name_of(column))
     }
 
     /// How many there are.

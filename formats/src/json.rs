@@ -4,24 +4,44 @@
 use std::fmt;
 
 use bson::spec::ElementType;
+use index::number::parse_exact_decimal;
 use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::element::{Frame, TypeByte, push_text, push_whole};
+use crate::large::{LargeIntegers, LargeNumber, LargeNumbers, is_large, large_numbers};
 use crate::refusal::{Refusal, shown};
 use crate::typed::{NamedPart, PartSeed, Typed};
 
 /// How deep brackets may be: what a store takes, and some for the values that have brackets in this format alone.
 const LEVELS_MAX: usize = NESTING_MAX + 4;
 
+/// The name of a value that stands alone.
+const VALUE: &str = "value";
+
 /// Appends the document that `text` is.
-pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>, large_integers: LargeIntegers) -> Result<(), Refusal> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     // Levels are counted by the visitors, with an error that says so.
     deserializer.disable_recursion_limit();
     let limit = out.len() + DOCUMENT_BYTES_MAX;
-    let state = State { out, limit, levels: LEVELS_MAX };
+    let mut large = Large { integers: large_integers, numbers: large_numbers(text) };
+    let state = State { out, limit, levels: LEVELS_MAX, large: &mut large };
     let parsed = Whole(state).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    parsed.map_err(|error| Refusal::not_parsed(error.to_string()))
+}
+
+/// Appends a document with the value that `text` is, under the name [`VALUE`].
+pub(crate) fn parse_value(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    deserializer.disable_recursion_limit();
+    let limit = out.len() + DOCUMENT_BYTES_MAX;
+    let frame = Frame::begin(out);
+    let kind = TypeByte::begin(out, VALUE);
+    let mut large = Large { integers: LargeIntegers::default(), numbers: large_numbers(text) };
+    let value = Value { state: State { out: &mut *out, limit, levels: LEVELS_MAX, large: &mut large }, kind };
+    let parsed = value.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    frame.end_document(out);
     parsed.map_err(|error| Refusal::not_parsed(error.to_string()))
 }
 
@@ -30,12 +50,31 @@ struct State<'a> {
     out: &'a mut Vec<u8>,
     limit: usize,
     levels: usize,
+    large: &'a mut Large,
+}
+
+/// Integers that 64 bits do not hold: what becomes of them, and those that are still to come.
+struct Large {
+    integers: LargeIntegers,
+    numbers: LargeNumbers,
+}
+
+impl Large {
+    /// The text of the next large number, if it is an integer.
+    ///
+    /// Of a value that a name with a dollar stands for none is asked: it is refused, and the record with it.
+    fn next(&mut self) -> Option<String> {
+        match self.numbers.pop_front()? {
+            LargeNumber::Integer(text) => Some(text),
+            LargeNumber::Double => None,
+        }
+    }
 }
 
 impl State<'_> {
     fn below(&mut self) -> Option<State<'_>> {
         let levels = self.levels.checked_sub(1)?;
-        Some(State { out: self.out, limit: self.limit, levels })
+        Some(State { out: self.out, limit: self.limit, levels, large: self.large })
     }
 
     /// A small text may stand for a large document: an array of ones takes six times its text.
@@ -239,13 +278,34 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
         match i64::try_from(number) {
             Ok(number) => self.visit_i64(number),
-            // As for every JSON number that no integer holds.
-            #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is meant")]
+            #[expect(clippy::cast_precision_loss, reason = "what is lost is asked for by the text")]
             Err(_) => self.visit_f64(number as f64),
         }
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        let integer = if is_large(number) { self.state.large.next() } else { None };
+        if let Some(integer) = integer {
+            match self.state.large.integers {
+                LargeIntegers::Double => {}
+                LargeIntegers::Refuse if format!("{number:.0}") == integer => {}
+                LargeIntegers::Refuse => {
+                    return Err(E::custom(format!(
+                        "the number {} has more than 64 bits: write {{\"$numberDecimal\": \"…\"}} or {{\"$numberDouble\": \"…\"}}",
+                        shown(&integer)
+                    )));
+                }
+                LargeIntegers::Decimal => {
+                    let Some(decimal) = parse_exact_decimal(&integer) else {
+                        let shown = shown(&integer);
+                        return Err(E::custom(format!("the number {shown} has more than 34 digits")));
+                    };
+                    self.state.out.extend_from_slice(&decimal.bytes());
+                    self.set(ElementType::Decimal128);
+                    return Ok(());
+                }
+            }
+        }
         self.state.out.extend_from_slice(&number.to_le_bytes());
         self.set(ElementType::Double);
         Ok(())
@@ -304,6 +364,10 @@ mod tests {
 
     use super::*;
 
+    fn parse(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+        super::parse(text, out, LargeIntegers::default())
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &Document) {
         let mut out = Vec::new();
@@ -325,7 +389,39 @@ mod tests {
                 "a": 1, "b": 2_147_483_648_i64, "c": 1.0, "d": -0.0, "e": 1000.0
             },
         );
-        check(r#"{"a":18446744073709551615}"#, &doc! { "a": 18_446_744_073_709_551_615.0 });
+        check(r#"{"a":1e30,"b":1e-30}"#, &doc! { "a": 1e30, "b": 1e-30 });
+    }
+
+    /// 18446744073709551615 became 18446744073709552000 without a word.
+    #[test]
+    fn an_integer_beyond_64_bits_is_never_rounded_in_silence() {
+        let text = r#"{"a":[1e19,18446744073709551615,-9223372036854775809],"b":1}"#;
+        refused(text, "the number \"18446744073709551615\" has more than 64 bits");
+        refused(r#"{"a":123456789012345678901234567890}"#, "has more than 64 bits");
+        refused(r#"{"a":{"$code":"f","$scope":{"b":18446744073709551615}}}"#, "has more than 64 bits");
+        // These are doubles, to the last digit.
+        check(
+            r#"{"a":18446744073709551616,"b":9223372036854775808}"#,
+            &doc! {
+                "a": 18_446_744_073_709_551_616.0, "b": 9_223_372_036_854_775_808.0,
+            },
+        );
+        let of = |text: &str, integers| {
+            let mut out = Vec::new();
+            super::parse(text.as_bytes(), &mut out, integers)
+                .map(|()| Document::try_from(RawDocument::from_bytes(&out).unwrap()).unwrap())
+        };
+        let decimal = |text: &str| text.parse::<bson::Decimal128>().unwrap();
+        assert_eq!(
+            of(text, LargeIntegers::Decimal).unwrap(),
+            doc! { "a": [1e19, decimal("18446744073709551615"), decimal("-9223372036854775809")], "b": 1 }
+        );
+        assert_eq!(
+            of(text, LargeIntegers::Double).unwrap(),
+            doc! { "a": [1e19, 18_446_744_073_709_551_615.0, -9_223_372_036_854_775_809.0], "b": 1 }
+        );
+        let refusal = of(r#"{"a":12345678901234567890123456789012345}"#, LargeIntegers::Decimal).unwrap_err();
+        assert!(refusal.reason.contains("has more than 34 digits"), "{refusal}");
     }
 
     #[test]
@@ -380,6 +476,67 @@ mod tests {
         let mut out = Vec::new();
         parse(br#"{"a":1,"a":2}"#, &mut out).unwrap();
         assert_eq!(RawDocument::from_bytes(&out).unwrap().iter().count(), 2);
+    }
+
+    /// The parse errors of Extended JSON that the BSON corpus lists, and what the parser of `bson` took for 0, 1 and -32.4.
+    #[test]
+    fn values_that_are_none_are_refused() {
+        for text in [
+            r#"{"$numberDecimal":""}"#,
+            r#"{"$numberDecimal":"."}"#,
+            r#"{"$numberDecimal":"E01"}"#,
+            r#"{"$numberDecimal":"-+32.4"}"#,
+            r#"{"$numberDecimal":"++1"}"#,
+            r#"{"$numberDecimal":"100000000000000000000000000000000000000000000000000000000001"}"#,
+            r#"{"$numberDecimal":"1E-6177"}"#,
+            r#"{"$numberDecimal":1}"#,
+            r#"{"$numberDecimal":"1","unrelated":true}"#,
+            r#"{"$numberInt":"1","unrelated":true}"#,
+            r#"{"$numberInt":""}"#,
+            r#"{"$numberInt":"1.0"}"#,
+            r#"{"$numberLong":42}"#,
+            r#"{"$numberLong":""}"#,
+            r#"{"$numberLong":"9223372036854775808"}"#,
+            r#"{"$numberDouble":42.1}"#,
+            r#"{"$numberDouble":""}"#,
+            r#"{"$numberDouble":"inf"}"#,
+            r#"{"$numberDouble":"infinity"}"#,
+            r#"{"$numberDouble":"."}"#,
+            r#"{"$numberDouble":"1e400"}"#,
+            r#"{"$binary":"x"}"#,
+            r#"{"$binary":{"base64":1,"subType":"00"}}"#,
+            r#"{"$binary":{"base64":"AQ==","subType":0}}"#,
+            r#"{"$binary":{"base64":"AQ=","subType":"00"}}"#,
+            r#"{"$binary":{"subType":"00"}}"#,
+            r#"{"$binary":{"base64":"AQ==","subType":"00","extra":1}}"#,
+            r#"{"$uuid":{"data":"73ffd264-44b3-4c69-90e8-e7d1dfc035d4"}}"#,
+            r#"{"$uuid":"73ffd264-44b3-4c69-90e8-e7d1dfc035d4-extra"}"#,
+            r#"{"$uuid":"73ffd264-44b3-4c69-90e8e7d1dfc035d4"}"#,
+            r#"{"$code":1}"#,
+            r#"{"$code":"f","unrelated":true}"#,
+            r#"{"$code":"f","$scope":"x"}"#,
+            r#"{"$timestamp":"x"}"#,
+            r#"{"$timestamp":{"t":"123456789","i":"42"}}"#,
+            r#"{"$timestamp":{"t":123456789,"i":42},"extra":1}"#,
+            r#"{"$timestamp":{"t":4294967296,"i":0}}"#,
+            r#"{"$timestamp":{"t":-1,"i":0}}"#,
+            r#"{"$regularExpression":{"pattern":42,"options":"i"}}"#,
+            r#"{"$regularExpression":{"pattern":"a"}}"#,
+            r#"{"$regularExpression":{"pattern":"a\u0000b","options":"i"}}"#,
+            r#"{"$dbPointer":{"$ref":1,"$id":{"$oid":"507f1f77bcf86cd799439011"}}}"#,
+            r#"{"$dbPointer":{"$ref":"a","$id":"x"}}"#,
+            r#"{"$date":{"$numberLong":1}}"#,
+            r#"{"$date":"2024-02-29T12:00:00Z","unrelated":true}"#,
+            r#"{"$oid":42}"#,
+            r#"{"$oid":"507f1f77bcf86cd79943901z"}"#,
+            r#"{"$symbol":1}"#,
+            r#"{"$minKey":true}"#,
+            r#"{"$maxKey":2}"#,
+            r#"{"$undefined":1}"#,
+        ] {
+            let text = format!(r#"{{"x":{text}}}"#);
+            assert!(parse(text.as_bytes(), &mut Vec::new()).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@
 //! - [`mod@format`]: the formats, and finding out which one a file has.
 //! - [`split`]: records, with their lines and offsets.
 //! - [`columns`]: what the columns of a table are called, where their values go, and of which type they are.
+//! - [`large`]: integers of JSON that 64 bits do not hold.
 //! - [`parse`]: from a record to a document.
+//! - [`dates`]: dates as text.
 //! - [`dump`]: the files and archives of mongodump.
 
 #![forbid(unsafe_code)]
@@ -22,11 +24,12 @@ mod any_bytes;
 mod boundary;
 mod cell;
 pub mod columns;
-mod dates;
+pub mod dates;
 pub mod dump;
 mod element;
 pub mod format;
 mod json;
+pub mod large;
 pub mod parse;
 pub mod refusal;
 pub mod split;

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bson::{Bson, RawDocument};
 use index::validate::validate;
 
-use crate::columns::Columns;
+use crate::columns::{Columns, Survey};
 use crate::format::FileFormat;
 use crate::json;
+use crate::large::LargeIntegers;
 use crate::refusal::{Fault, Refusal};
 use crate::table::{Rows, Table};
 
@@ -16,7 +18,7 @@ pub struct Parser {
 }
 
 enum Form {
-    Json,
+    Json(LargeIntegers),
     Bson,
     Table(Box<Table>),
 }
@@ -24,7 +26,25 @@ enum Form {
 impl Parser {
     /// A parser of records in Extended JSON.
     pub fn json() -> Self {
-        Self { form: Form::Json }
+        Self { form: Form::Json(LargeIntegers::default()) }
+    }
+
+    /// The same parser, which makes `integers` of integers that 64 bits do not hold.
+    ///
+    /// ```
+    /// use cairndb_formats::{large::LargeIntegers, parse::Parser};
+    ///
+    /// let text = b"{\"n\": 18446744073709551615}";
+    /// assert!(Parser::json().parse(text, &mut Vec::new()).is_err());
+    /// Parser::json().with_large_integers(LargeIntegers::Decimal).parse(text, &mut Vec::new())?;
+    /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
+    /// ```
+    #[must_use]
+    pub fn with_large_integers(mut self, integers: LargeIntegers) -> Self {
+        if let Form::Json(own) = &mut self.form {
+            *own = integers;
+        }
+        self
     }
 
     /// A parser of records that are documents already.
@@ -53,7 +73,7 @@ impl Parser {
     pub fn parse(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let start = out.len();
         let parsed = match &mut self.form {
-            Form::Json => json::parse(record, out),
+            Form::Json(integers) => json::parse(record, out, *integers),
             Form::Bson => {
                 out.extend_from_slice(record);
                 Ok(())
@@ -78,6 +98,67 @@ fn of_limits(error: &index::error::Error) -> Refusal {
     let is_over = matches!(error, DocumentTooDeep { .. } | DocumentTooLarge { .. });
     let fault = if is_over { Fault::OverLimit } else { Fault::NotParsed };
     Refusal { fault, reason: error.to_string() }
+}
+
+/// Looks at rows before their types are decided.
+pub struct Surveyor {
+    rows: Rows,
+    columns: Arc<Columns>,
+    survey: Survey,
+}
+
+impl Surveyor {
+    /// Begins to look at rows with these columns.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use cairndb_formats::{columns::{ColumnOptions, Columns}, format::FileFormat, parse::Surveyor};
+    ///
+    /// let columns = Arc::new(Columns::new(["town", "code"], &ColumnOptions::default())?);
+    /// let mut surveyor = Surveyor::new(FileFormat::Csv, Arc::clone(&columns));
+    /// surveyor.look(b"Bonn,53111");
+    /// surveyor.look(b"Dresden,01067");
+    /// let (_, mixed) = columns.surveyed(&surveyor.finish());
+    /// let told = mixed[0].to_string();
+    /// assert_eq!(told, "the column \"code\" has integers (\"53111\") and texts (\"01067\"): all of them stay texts");
+    /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
+    /// ```
+    pub fn new(format: FileFormat, columns: Arc<Columns>) -> Self {
+        Self { rows: Rows::new(delimiter(format)), columns, survey: Survey::default() }
+    }
+
+    /// Looks at a row. One that is wrong is refused when it is parsed, and says nothing here.
+    pub fn look(&mut self, row: &[u8]) {
+        let Self { rows, columns, survey } = self;
+        let _ = rows.with_cells(row, |cells| {
+            survey.look(columns, &|column| cells.get(column));
+            Ok(())
+        });
+    }
+
+    /// What was seen.
+    pub fn finish(self) -> Survey {
+        self.survey
+    }
+}
+
+/// The value that a text in Extended JSON is.
+///
+/// ```
+/// use bson::Bson;
+/// use cairndb_formats::parse::json_value;
+///
+/// assert_eq!(json_value(r#"[{"$numberLong": "7"}, "a"]"#)?, Bson::Array(vec![Bson::Int64(7), "a".into()]));
+/// assert!(json_value(r#"{"$numberDecimal": ""}"#).is_err());
+/// # Ok::<(), cairndb_formats::refusal::Refusal>(())
+/// ```
+pub fn json_value(text: &str) -> Result<Bson, Refusal> {
+    let wrong = |error: bson::error::Error| Refusal::not_parsed(error.to_string());
+    let mut bytes = Vec::new();
+    json::parse_value(text.as_bytes(), &mut bytes)?;
+    let document = RawDocument::from_bytes(&bytes).map_err(wrong)?;
+    let value = document.iter().next().transpose().map_err(wrong)?;
+    value.map_or(Ok(Bson::Null), |(_, value)| Bson::try_from(value).map_err(wrong))
 }
 
 /// The cells of a row, as the names of columns.

@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use bson::Decimal128;
 use bson::spec::ElementType;
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+use index::number::parse_exact_decimal;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::dates::milliseconds;
@@ -127,8 +127,7 @@ impl Typed {
                 Some(ElementType::Double)
             }
             Self::Decimal => {
-                let number: Decimal128 = value.text()?.parse().ok()?;
-                out.extend_from_slice(&number.bytes());
+                out.extend_from_slice(&parse_exact_decimal(value.text()?)?.bytes());
                 Some(ElementType::Decimal128)
             }
             Self::Binary => {

@@ -125,57 +125,6 @@ pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
     finish(value < 0.0, Limbs { high: 0, low: coefficient }, exponent)
 }
 
-/// Reads a number from text: `-1.50`, `2E+3`, `NaN`, `Infinity`. Digits after the 34th are rounded.
-///
-/// Returns `None` for text that is not a number, and for a number beyond the range of decimal128.
-pub(crate) fn parse(text: &str) -> Option<Decimal128> {
-    let (negative, unsigned) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    // The names are read in upper and lower case, and a NaN has no sign.
-    if unsigned.eq_ignore_ascii_case("nan") {
-        return Some(nan());
-    }
-    if ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name)) {
-        return Some(infinity(negative));
-    }
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent)?),
-        None => (unsigned, 0),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_digit = |letter: char| letter.is_ascii_digit();
-    if (whole.is_empty() && fraction.is_empty()) || !whole.chars().chain(fraction.chars()).all(is_digit) {
-        return None;
-    }
-    let digits = format!("{whole}{fraction}");
-    // Leading zeros are no digits of the coefficient and would push others out of the limbs.
-    let significant = digits.trim_start_matches('0');
-    // Two limbs hold these; of what follows it matters only whether it is zero.
-    let (kept, dropped) = significant.split_at_checked(60).unwrap_or((significant, ""));
-    // The lower limb has 34 digits, and the upper one at most the 26 before them.
-    let (high, low) = kept.split_at(kept.len().saturating_sub(34));
-    let limb = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
-    let is_inexact = dropped.contains(|digit| digit != '0');
-    let number = Limbs { high: limb(high)?, low: sticky(limb(low)?, is_inexact) };
-    let places = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX);
-    let exponent = exponent.saturating_sub(places(fraction)).saturating_add(places(dropped));
-    Some(finish(negative, number, exponent)).filter(|number| is_finite(*number))
-}
-
-/// Reads an exponent. One of more than six digits becomes 1,000,000, which no decimal has.
-fn parse_exponent(text: &str) -> Option<i32> {
-    const BEYOND: i32 = 1_000_000;
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.chars().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    // An exponent with too many digits for an i32 saturates: the number is zero or too large anyway.
-    let magnitude = digits.parse::<i32>().map_or(BEYOND, |exponent| exponent.min(BEYOND));
-    Some(if text.starts_with('-') { -magnitude } else { magnitude })
-}
-
 /// The double that is nearest to the number.
 pub(crate) fn to_double(value: Decimal128) -> f64 {
     match unpack(value) {
@@ -653,29 +602,6 @@ mod tests {
         assert_eq!(from_double(-1e300, Precision::Double).to_string(), "-1.00000000000000E+300");
         assert_eq!(from_double(-0.0, Precision::Double).to_string(), "-0");
         assert_eq!(from_double(f64::NEG_INFINITY, Precision::Full).to_string(), "-Infinity");
-    }
-
-    #[test]
-    fn texts_are_read_and_rounded() {
-        let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(parse(text).map(|number| number.to_string()).as_deref(), expected, "{text}");
-        };
-        check("1.50", Some("1.50"));
-        check("-0", Some("-0"));
-        check("+.5e3", Some("5E+2"));
-        check("00012.", Some("12"));
-        check("nan", Some("NaN"));
-        check("-Infinity", Some("-Infinity"));
-        check("1e-9999", Some("0E-6176"));
-        check("0.00000000000000000000000000000000000000000000000000000000000000001", Some("1E-65"));
-        check("99999999999999999999999999999999995", Some("1.000000000000000000000000000000000E+35"));
-        check(
-            &format!("10000000000000000000000000000000005{}1", "0".repeat(40)),
-            Some("1.000000000000000000000000000000001E+75"),
-        );
-        for text in ["", "-", ".", "e5", "1e", "1e+", "1x", " 1", "0x1", "1e9999", "1.2.3", "é"] {
-            check(text, None);
-        }
     }
 
     #[test]

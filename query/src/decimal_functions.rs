@@ -8,6 +8,7 @@ use std::cell::RefCell;
 
 use astro_float_num::{BigFloat, Consts, Radix, RoundingMode};
 use bson::Decimal128;
+use index::number::parse_decimal;
 
 use crate::decimal;
 
@@ -50,7 +51,7 @@ fn read(value: Decimal128, bits: usize, constants: &mut Consts) -> BigFloat {
 fn write(number: &BigFloat, constants: &mut Consts) -> Decimal128 {
     let Ok(text) = number.format(Radix::Dec, ROUNDING, constants) else { return decimal::nan() };
     // It has 57 digits, and reading rounds them once.
-    match decimal::parse(&text) {
+    match parse_decimal(&text) {
         Some(value) => decimal::shortest(value),
         // Beyond the range.
         None => decimal::infinity(number.is_negative()),
@@ -226,7 +227,7 @@ mod tests {
     }
 
     fn number(text: &str) -> Decimal128 {
-        decimal::parse(text).expect("a decimal")
+        parse_decimal(text).expect("a decimal")
     }
 
     /// The digits are those of tables, and of a second library with 60 digits.

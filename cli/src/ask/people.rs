@@ -2,9 +2,10 @@
 //! columns there are and how wide they are; the others keep to that.
 
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use formats::dates::date_text;
 
 use crate::export::form::Form;
-use crate::extended_json::{Mode, date_text, write_value};
+use crate::extended_json::{Mode, write_value};
 use crate::failure::Failure;
 use crate::plain::plain;
 
@@ -153,10 +154,8 @@ fn cell(value: RawBsonRef<'_>) -> Result<String, Failure> {
     if let RawBsonRef::Decimal128(number) = value {
         return Ok(number.to_string());
     }
-    if let RawBsonRef::DateTime(date) = value
-        && let Some(text) = date_text(date)
-    {
-        return Ok(text);
+    if let RawBsonRef::DateTime(date) = value {
+        return Ok(date_text(date.timestamp_millis()));
     }
     let mut out = Vec::new();
     write_value(&mut out, value, Mode::Relaxed)?;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use formats::dates::date_text;
 
 use crate::export::form::Form;
-use crate::extended_json::{Mode, date_text, double_text, write_value};
+use crate::extended_json::{Mode, double_text, write_value};
 use crate::failure::{Exit, Failure};
 
 /// What `--fields auto` looks at: this many documents, or bytes.
@@ -76,10 +77,9 @@ impl Table {
             RawBsonRef::ObjectId(id) => out.extend_from_slice(id.to_hex().as_bytes()),
             RawBsonRef::Decimal128(number) => out.extend_from_slice(number.to_string().as_bytes()),
             RawBsonRef::Double(number) => out.extend_from_slice(double_text(number).as_bytes()),
-            RawBsonRef::DateTime(date) => match date_text(date) {
-                Some(text) => out.extend_from_slice(text.as_bytes()),
-                None => write_value(out, value, Mode::Relaxed)?,
-            },
+            RawBsonRef::DateTime(date) => {
+                out.extend_from_slice(date_text(date.timestamp_millis()).as_bytes());
+            }
             RawBsonRef::Document(_)
             | RawBsonRef::Array(_)
             | RawBsonRef::Boolean(_)

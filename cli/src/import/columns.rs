@@ -5,11 +5,17 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use formats::columns::{ColumnOptions, Columns, Typing, names};
 use formats::format::FileFormat;
-use formats::parse::cells;
+use formats::parse::{Surveyor, cells};
 use formats::split::Chunk;
 
 use crate::failure::{Exit, Failure};
+use crate::import::feed::ReadAhead;
 use crate::import::input::Source;
+
+/// What is read of a table before the types of its columns are decided.
+const SURVEYED_BYTES: usize = 4 << 20;
+/// More columns than this are not named one by one.
+const NAMED_MAX: usize = 10;
 
 /// How tables are read.
 #[derive(Debug, clap::Args)]
@@ -64,10 +70,12 @@ pub(super) struct TableRecipe {
 pub(super) struct TableStart {
     /// `None` if the source is no table.
     pub(super) columns: Option<Arc<Columns>>,
-    /// The records that were read to find the header.
-    pub(super) first: Option<Chunk>,
+    /// The records that were read to find the header and the types of the columns.
+    pub(super) first: ReadAhead,
     /// The header in whose place the command line names the columns.
     pub(super) passed_over: Option<String>,
+    /// What the user should know of the columns.
+    pub(super) remarks: Vec<String>,
 }
 
 impl TableOptions {
@@ -116,6 +124,13 @@ impl TableRecipe {
                 None => Ok(TableStart::default()),
             };
         }
+        let mut start = self.named_columns(source)?;
+        self.decide_types(source, &mut start);
+        Ok(start)
+    }
+
+    /// The columns by the command line or the header.
+    fn named_columns(&self, source: &mut Source) -> Result<TableStart, Failure> {
         if let Some(named) = self.named.as_ref().filter(|_| !self.has_header) {
             return Ok(TableStart { columns: Some(Arc::clone(named)), ..TableStart::default() });
         }
@@ -135,7 +150,36 @@ impl TableRecipe {
             Some(named) => (Arc::clone(named), Some(header.join(","))),
             None => (Arc::new(self.columns(&source.name, &header)?), None),
         };
-        Ok(TableStart { columns: Some(columns), first: Some(chunk), passed_over })
+        let mut first = ReadAhead::default();
+        first.put_back(chunk);
+        Ok(TableStart { columns: Some(columns), first, passed_over, remarks: Vec::new() })
+    }
+
+    /// Reads ahead, and gives each column the type that its cells have there.
+    fn decide_types(&self, source: &mut Source, start: &mut TableStart) {
+        if self.options.typing == Typing::Text {
+            return;
+        }
+        let Some(columns) = &start.columns else { return };
+        let mut bytes: usize = start.first.chunks().map(Chunk::bytes).sum();
+        if bytes < SURVEYED_BYTES {
+            start.first.read(&mut source.splitter, |chunk| {
+                bytes += chunk.bytes();
+                bytes >= SURVEYED_BYTES
+            });
+        }
+        let mut surveyor = Surveyor::new(source.format, Arc::clone(columns));
+        for chunk in start.first.chunks() {
+            for record in chunk.records.iter().filter(|record| record.problem.is_none()) {
+                surveyor.look(chunk.content(record));
+            }
+        }
+        let (columns, mixed) = columns.surveyed(&surveyor.finish());
+        start.remarks = mixed.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        if let Some(more) = mixed.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            start.remarks.push(format!("{more} more columns have cells of several types, and stay texts"));
+        }
+        start.columns = Some(Arc::new(columns));
     }
 
     fn columns(&self, name: &str, header: &[String]) -> Result<Columns, Failure> {

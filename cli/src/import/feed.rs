@@ -13,6 +13,7 @@ use std::time::Duration;
 use cairndb::bson::RawDocument;
 use formats::columns::Columns;
 use formats::format::FileFormat;
+use formats::large::LargeIntegers;
 use formats::parse::Parser;
 use formats::refusal::{Fault, Refusal};
 use formats::split::{Chunk, Record, Splitter};
@@ -37,6 +38,8 @@ pub(super) struct Recipe {
     pub(super) format: FileFormat,
     /// Of a table.
     pub(super) columns: Option<Arc<Columns>>,
+    /// Of integers in JSON that 64 bits do not hold.
+    pub(super) large_integers: LargeIntegers,
     /// Of a missing `_id`, if it is made here and not by the store.
     pub(super) identity: Option<Identity>,
     /// Records up to this offset are passed over.
@@ -75,6 +78,54 @@ impl Parsed {
     }
 }
 
+/// What was read of an input before its records go to the store, and the error that ended the reading.
+#[derive(Default)]
+pub(super) struct ReadAhead {
+    chunks: VecDeque<Chunk>,
+    failed: Option<std::io::Error>,
+}
+
+impl ReadAhead {
+    /// Reads chunks until `is_enough` says so of one, or the input ends.
+    pub(super) fn read(
+        &mut self,
+        splitter: &mut Splitter<Stream>,
+        mut is_enough: impl FnMut(&Chunk) -> bool,
+    ) {
+        while self.failed.is_none() {
+            match splitter.next_chunk() {
+                Ok(None) => return,
+                Ok(Some(chunk)) => {
+                    let is_last = is_enough(&chunk);
+                    self.chunks.push_back(chunk);
+                    if is_last {
+                        return;
+                    }
+                }
+                // What came before it is stored first.
+                Err(error) => self.failed = Some(error),
+            }
+        }
+    }
+
+    /// Puts back a chunk that was taken.
+    pub(super) fn put_back(&mut self, chunk: Chunk) {
+        self.chunks.push_front(chunk);
+    }
+
+    /// The chunks that were read and not yet taken.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.chunks.iter()
+    }
+
+    fn next_chunk(&mut self, splitter: &mut Splitter<Stream>) -> std::io::Result<Option<Chunk>> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Ok(Some(chunk));
+        }
+        self.failed.take().map_or_else(|| splitter.next_chunk(), Err)
+    }
+}
+
 /// What comes next.
 pub(super) enum Next {
     Parsed(Parsed),
@@ -106,10 +157,10 @@ struct Work {
 }
 
 impl Feed {
-    /// Starts the threads. `first` are records that were read already.
+    /// Starts the threads. `first` is what was read already.
     pub(super) fn start(
         splitter: Splitter<Stream>,
-        first: Option<Chunk>,
+        first: ReadAhead,
         recipe: &Recipe,
     ) -> Result<Self, Failure> {
         let parsers = std::thread::available_parallelism().map_or(1, usize::from).min(PARSERS_MAX);
@@ -166,7 +217,7 @@ impl Drop for Feed {
 
 struct Reader {
     splitter: Splitter<Stream>,
-    first: Option<Chunk>,
+    first: ReadAhead,
     work: Sender<Work>,
     promise: SyncSender<Promise>,
     budget: Arc<Budget>,
@@ -176,16 +227,15 @@ struct Reader {
 impl Reader {
     fn read_all(mut self) {
         loop {
-            let mut chunk =
-                match self.first.take().map_or_else(|| self.splitter.next_chunk(), |first| Ok(Some(first))) {
-                    Ok(Some(chunk)) => chunk,
-                    Ok(None) => return,
-                    Err(error) => {
-                        // If nothing takes it, nothing wants to know.
-                        let _ = self.promise.send(Promise::Failed(error));
-                        return;
-                    }
-                };
+            let mut chunk = match self.first.next_chunk(&mut self.splitter) {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return,
+                Err(error) => {
+                    // If nothing takes it, nothing wants to know.
+                    let _ = self.promise.send(Promise::Failed(error));
+                    return;
+                }
+            };
             // The stream is split again from its beginning, so that lines and numbers are those of the first time.
             chunk.records.retain(|record| record.end > self.skipped);
             if chunk.records.is_empty() {
@@ -211,7 +261,9 @@ fn parse_all(works: &Mutex<Receiver<Work>>, recipe: &Recipe) {
             Parser::table(recipe.format, Arc::clone(columns))
         }
         (FileFormat::Bson, _) => Parser::bson(),
-        (FileFormat::Lines | FileFormat::Json | FileFormat::Csv | FileFormat::Tsv, _) => Parser::json(),
+        (FileFormat::Lines | FileFormat::Json | FileFormat::Csv | FileFormat::Tsv, _) => {
+            Parser::json().with_large_integers(recipe.large_integers)
+        }
     };
     loop {
         // Held while it waits: the others wait for the lock instead, and each gets one.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use cairndb::bson::raw::CString;
+use clap::ValueEnum;
+use formats::large::LargeIntegers;
 
 use crate::failure::Failure;
 use crate::format::Format;
@@ -75,6 +77,9 @@ pub(crate) struct Arguments {
     /// Remove the documents of the collection before. Its indexes and the fields that number themselves stay.
     #[arg(long)]
     pub(super) truncate: bool,
+    /// What becomes of an integer in JSON that has more than 64 bits.
+    #[arg(long, value_name = "HOW", default_value = "refuse")]
+    pub(super) large_integers: Large,
     #[command(flatten)]
     pub(super) table: TableOptions,
     /// Go on where an interrupted import of the same files stopped, if there is one. For this the state is kept
@@ -93,14 +98,45 @@ pub(crate) struct Arguments {
     pub(super) talk: Talk,
 }
 
+/// What becomes of integers beyond 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Large {
+    /// Their lines are rejected.
+    Refuse,
+    /// Decimals of up to 34 digits.
+    Decimal,
+    /// The nearest doubles.
+    Double,
+}
+
+impl Large {
+    pub(super) fn meaning(self) -> LargeIntegers {
+        match self {
+            Self::Refuse => LargeIntegers::Refuse,
+            Self::Decimal => LargeIntegers::Decimal,
+            Self::Double => LargeIntegers::Double,
+        }
+    }
+}
+
 impl Arguments {
     /// What must be the same when an import is resumed.
     pub(super) fn lasting(&self) -> String {
         let Self {
-            namespace, format, mode, match_fields, skip_existing, rejects, drop, truncate, table, ..
+            namespace,
+            format,
+            mode,
+            match_fields,
+            skip_existing,
+            rejects,
+            drop,
+            truncate,
+            large_integers,
+            table,
+            ..
         } = self;
         format!(
-            "{namespace} {format:?} {mode:?} {match_fields:?} {skip_existing} {rejects:?} {drop} {truncate} {table:?}"
+            "{namespace} {format:?} {mode:?} {match_fields:?} {skip_existing} {rejects:?} {drop} {truncate} {large_integers:?} {table:?}"
         )
     }
 

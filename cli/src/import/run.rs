@@ -325,11 +325,15 @@ impl<'a> Importer<'a> {
             let name = &source.name;
             warn(&format!("{name}: the first line is taken for a header ({header}): --no-header imports it"));
         }
+        for remark in &table.remarks {
+            warn(&format!("{}: {remark}", source.name));
+        }
         self.rejects.begin(work.input, source.format)?;
         let trail = self.trail.as_ref().filter(|_| work.target.mode == Mode::Insert);
         let recipe = Recipe {
             format: source.format,
             columns: table.columns,
+            large_integers: self.arguments.large_integers.meaning(),
             identity: trail.map(Trail::identity),
             skipped: if self.settled.input == work.index { self.settled.offset } else { 0 },
         };

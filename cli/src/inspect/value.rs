@@ -2,6 +2,7 @@
 
 use cairndb::bson::Bson;
 use cairndb::bson::oid::ObjectId;
+use formats::parse::json_value;
 
 use crate::failure::Failure;
 
@@ -13,7 +14,7 @@ pub(super) fn id(text: &str) -> Result<Bson, Failure> {
         return Ok(Bson::ObjectId(id));
     }
     let json = call(text).unwrap_or_else(|| text.to_owned());
-    serde_json::from_str(&json).map_err(|error| {
+    json_value(&json).map_err(|error| {
         Failure::usage(format!(
             "--id is not a value: {error}: {text}; a text needs quotes within those of the command line, as in --id '\"{}\"'",
             text.trim_matches(['"', '\''])
@@ -53,7 +54,7 @@ mod tests {
         let oid = ObjectId::from_bytes([0x67; 12]);
         let check = |text: &str, expected: Bson| assert_eq!(id(text).ok(), Some(expected), "{text}");
         check("4711", Bson::Int32(4711));
-        check("-1", Bson::Int64(-1));
+        check("-1", Bson::Int32(-1));
         check("1.5", Bson::Double(1.5));
         check("\"a b\"", Bson::String("a b".to_owned()));
         check("null", Bson::Null);
@@ -64,7 +65,17 @@ mod tests {
         check("NumberLong(5)", Bson::Int64(5));
         check("NumberDecimal(\"1.5\")", Bson::Decimal128("1.5".parse().unwrap()));
         check("ISODate(\"1970-01-01T00:00:00.001Z\")", DateTime::from_millis(1).into());
-        for text in ["", "abc", "ObjectId('6767')", "ObjectId(", "f(1)", "{", "ObjectId(\"a\\\"\")"] {
+        for text in [
+            "",
+            "abc",
+            "NumberDecimal(\"\")",
+            "NumberDecimal(\"++1\")",
+            "ObjectId('6767')",
+            "ObjectId(",
+            "f(1)",
+            "{",
+            "ObjectId(\"a\\\"\")",
+        ] {
             assert!(id(text).is_err(), "{text}");
         }
     }

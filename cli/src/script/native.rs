@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::oid::ObjectId;
-use cairndb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, Uuid};
+use cairndb::bson::{Document, RawBsonRef, RawDocumentBuf, Uuid};
+use formats::parse::json_value;
 use query::code::Code;
 use rquickjs::{Ctx, Exception, Function, Object, Result, Value};
 
@@ -173,7 +174,7 @@ fn values<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     set("text", Function::new(ctx.clone(), text))?;
     let parse = |ctx: Ctx<'js>, makers: Object<'js>, text: String, is_relaxed: bool| {
         let answer = Object::new(ctx.clone())?;
-        match serde_json::from_str::<Bson>(&text) {
+        match json_value(&text) {
             Ok(value) => {
                 let mut one = Document::new();
                 one.insert("value", value);

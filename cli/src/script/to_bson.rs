@@ -12,9 +12,9 @@ use cairndb::bson::oid::ObjectId;
 use cairndb::bson::raw::CString;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{
-    Binary, Bson, DateTime, Decimal128, RawArrayBuf, RawBson, RawDocumentBuf, RawJavaScriptCodeWithScope,
-    Regex, Timestamp,
+    Binary, DateTime, RawArrayBuf, RawBson, RawDocumentBuf, RawJavaScriptCodeWithScope, Regex, Timestamp,
 };
+use index::number::parse_exact_decimal;
 use rquickjs::object::Filter;
 use rquickjs::{Array, Ctx, Error, Exception, FromJs, Function, Object, Result, Value};
 
@@ -309,8 +309,10 @@ impl<'a, 'js> Writer<'a, 'js> {
             }
             "Decimal128" => {
                 let text: String = part(&ctx, &parts)?;
-                let number: std::result::Result<Decimal128, _> = text.parse();
-                RawBson::Decimal128(number.map_err(|_| self.refused(&format!("{text} is not a decimal128")))?)
+                let number = parse_exact_decimal(&text);
+                RawBson::Decimal128(
+                    number.ok_or_else(|| self.refused(&format!("{text} is not a decimal128")))?,
+                )
             }
             "Binary" => {
                 let [subtype, text]: [Value; 2] = pair(&ctx, &parts)?;
@@ -455,6 +457,6 @@ pub(crate) fn text<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<String> {
 
 /// A decimal number as BSON writes it, if it is one.
 pub(super) fn decimal_text(text: &str) -> Option<String> {
-    let number: Decimal128 = text.trim().parse().ok()?;
-    Some(Bson::Decimal128(number).to_string())
+    let number = parse_exact_decimal(text.trim())?;
+    Some(number.to_string())
 }

@@ -10,6 +10,7 @@
 //! one number below all others, and both zeros are one number.
 
 mod decimal;
+mod decimal_text;
 mod magnitude;
 mod wide;
 
@@ -19,6 +20,7 @@ use bson::{Decimal128, RawBsonRef};
 
 use self::decimal::strip_zeros;
 pub use self::decimal::{COEFFICIENT_MAX, Decimal, EXPONENT_MAX, EXPONENT_MIN, pack, unpack};
+pub use self::decimal_text::{parse_decimal, parse_exact_decimal};
 pub(crate) use self::magnitude::{DIGITS_ALIGNED, Digits, Magnitude, is_counted_in_units, split_integer};
 
 const SIGN_BIT: u64 = 1 << 63;

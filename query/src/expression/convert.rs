@@ -3,6 +3,7 @@
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{RawBinaryRef, RawBsonRef, Timestamp};
+use index::number::parse_decimal;
 
 use crate::code::Code;
 use crate::decimal::{self, Rounding};
@@ -299,7 +300,7 @@ fn as_date<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
 
 fn as_decimal<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
-        return decimal::parse(text).map(Value::decimal).ok_or("it is no number of a decimal's range");
+        return parse_decimal(text).map(Value::decimal).ok_or("it is no number of a decimal's range");
     }
     match Numeric::of(value) {
         Some(number) => Ok(Value::decimal(number.to_decimal())),

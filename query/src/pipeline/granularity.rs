@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use bson::{Decimal128, RawBson, RawBsonRef, rawdoc};
+use index::number::parse_decimal;
 use index::order::compare;
 
 use crate::decimal::{self, Precision, Rounding};
@@ -212,7 +213,7 @@ fn magnitude(number: Decimal128) -> i32 {
 fn power_of_ten(power: i32) -> Decimal128 {
     let zeros = power.clamp(0, 33);
     let text = format!("1{}E{}", "0".repeat(usize::try_from(zeros).unwrap_or(0)), power - zeros);
-    decimal::parse(&text).unwrap_or_else(|| decimal::from_integer(1))
+    parse_decimal(&text).unwrap_or_else(|| decimal::from_integer(1))
 }
 
 /// The exponent of the power of two beyond an integer or a double above 0.
@@ -266,7 +267,7 @@ fn power_beside(number: Decimal128, toward: Toward) -> Decimal128 {
 
 /// Two to the power of `exponent`, as a decimal.
 fn power_of(exponent: i64) -> Decimal128 {
-    let half = || decimal::parse("0.5").unwrap_or_else(decimal::nan);
+    let half = || parse_decimal("0.5").unwrap_or_else(decimal::nan);
     let base = if exponent < 0 { half() } else { decimal::from_integer(2) };
     whole_power(base, exponent.unsigned_abs())
 }
