@@ -30,21 +30,68 @@ const WINDOW_LOG_MAX: u32 = 25;
 pub(crate) type Stream = Box<dyn Read + Send>;
 
 /// The stream without its compression, if it has one.
-pub(crate) fn decompressed(mut stream: Stream) -> std::io::Result<Stream> {
-    let first = peek(&mut stream, ZSTD.len())?;
-    let (is_gzip, is_zstd) = (
-        first.starts_with(&GZIP),
-        first.starts_with(&ZSTD)
-            || first.get(1..) == Some(&ZSTD_SKIPPED)
-                && first.first().is_some_and(|byte| byte >> 4 == ZSTD_SKIPPED_FIRST),
-    );
-    let whole: Stream = Box::new(Cursor::new(first).chain(stream));
-    if !is_gzip && !is_zstd {
-        return Ok(whole);
+pub(crate) fn decompressed(stream: Stream) -> std::io::Result<Stream> {
+    match Opened::of(stream)? {
+        Opened::Plain(stream) => Ok(stream),
+        Opened::Compressed(members) => Ok(Box::new(members)),
     }
-    let whole = BufReader::with_capacity(BUFFER_BYTES, whole);
-    let first = if is_gzip { Member::gzip(whole) } else { Member::zstd(whole)? };
-    Ok(Box::new(Members { current: Some(first) }))
+}
+
+/// What a file has that ought to be compressed data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Soundness {
+    /// It has no compression.
+    Plain,
+    Whole,
+    /// It is damaged before this byte.
+    Damaged(u64, String),
+}
+
+/// Reads a stream to its end. Errors of the system are returned.
+pub(crate) fn soundness(stream: Stream) -> std::io::Result<Soundness> {
+    let (stream, position) = counted(stream);
+    let mut members = match Opened::of(stream)? {
+        Opened::Plain(_) => return Ok(Soundness::Plain),
+        Opened::Compressed(members) => members,
+    };
+    match std::io::copy(&mut members, &mut std::io::sink()) {
+        Ok(_) => Ok(Soundness::Whole),
+        Err(error) if is_damage(&error) => {
+            let read = position.load(Ordering::Relaxed).saturating_sub(members.unread());
+            Ok(Soundness::Damaged(read, error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an error says that compressed data is damaged or cut.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData)
+}
+
+/// A stream by its first bytes.
+enum Opened {
+    Plain(Stream),
+    Compressed(Members),
+}
+
+impl Opened {
+    fn of(mut stream: Stream) -> std::io::Result<Self> {
+        let first = peek(&mut stream, ZSTD.len())?;
+        let (is_gzip, is_zstd) = (
+            first.starts_with(&GZIP),
+            first.starts_with(&ZSTD)
+                || first.get(1..) == Some(&ZSTD_SKIPPED)
+                    && first.first().is_some_and(|byte| byte >> 4 == ZSTD_SKIPPED_FIRST),
+        );
+        let whole: Stream = Box::new(Cursor::new(first).chain(stream));
+        if !is_gzip && !is_zstd {
+            return Ok(Self::Plain(whole));
+        }
+        let whole = BufReader::with_capacity(BUFFER_BYTES, whole);
+        let first = if is_gzip { Member::gzip(whole) } else { Member::zstd(whole)? };
+        Ok(Self::Compressed(Members { current: Some(first) }))
+    }
 }
 
 /// Reads up to `len` bytes; fewer only at the end, or where an error has ended the reading. The stream has the error after them.
@@ -88,6 +135,18 @@ impl Read for Broken {
 struct Members {
     /// `None` after the last one.
     current: Option<Member>,
+}
+
+impl Members {
+    /// How many bytes were read from the system and not yet looked at.
+    fn unread(&self) -> u64 {
+        let unread = match &self.current {
+            Some(Member::Gzip(decoder)) => decoder.get_ref().buffer().len(),
+            Some(Member::Zstd(decoder)) => decoder.get_ref().buffer().len(),
+            None => 0,
+        };
+        unread as u64
+    }
 }
 
 /// A member that is being read, of one kind or the other.
@@ -242,6 +301,22 @@ mod tests {
         check(&[&skipped, &one, &none, &skipped, &two, &skipped], "onetwo", None);
         check(&[&one, &[0; 700], &two, &[0]], "onetwo", None);
         check(&[b"plain"], "plain", None);
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        let of = |bytes: &[u8]| soundness(Box::new(Cursor::new(bytes.to_vec()))).unwrap();
+        assert_eq!(of(b"plain"), Soundness::Plain);
+        for whole in [gzip(&[b'x'; 100_000]), zstd(&[b'x'; 100_000])] {
+            assert_eq!(of(&whole), Soundness::Whole);
+            let cut = whole.len() - 3;
+            assert!(matches!(of(&whole[..cut]), Soundness::Damaged(at, _) if at == cut as u64));
+            let followed = [&whole[..], b"x"].concat();
+            assert!(matches!(of(&followed), Soundness::Damaged(at, _) if at == whole.len() as u64));
+        }
+        let mut flipped = gzip(b"a text that is not very long");
+        flipped[12] ^= 0xff;
+        assert!(matches!(of(&flipped), Soundness::Damaged(at, _) if at <= flipped.len() as u64));
     }
 
     #[test]

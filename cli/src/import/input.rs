@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 use formats::format::FileFormat;
 use formats::split::Splitter;
 
-use crate::compressed::{Stream, counted, decompressed, peek};
-use crate::failure::Failure;
+use crate::compressed::{Soundness, Stream, counted, decompressed, peek, soundness};
+use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
 use crate::signals::Signals;
 
@@ -61,6 +61,26 @@ impl Input {
             File::open(path).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// What a compressed file is told with if it is damaged. Of what came by a pipe nothing can be read again.
+    pub(super) fn damage(&self, signals: &Signals) -> Result<Option<Failure>, Failure> {
+        let Self::File(path) = self else { return Ok(None) };
+        if self.len().is_none() {
+            return Ok(None);
+        }
+        let failed = |error: std::io::Error| Failure::io(&self.name(), &error);
+        let stream = Interruptible::open(path, signals).map_err(failed)?;
+        Ok(match soundness(Box::new(stream)).map_err(failed)? {
+            Soundness::Plain | Soundness::Whole => None,
+            Soundness::Damaged(byte, reason) => Some(self.damaged(byte, &reason)),
+        })
+    }
+
+    /// The failure of an input that is damaged before a byte.
+    pub(super) fn damaged(&self, byte: u64, reason: &str) -> Failure {
+        let name = self.name();
+        Failure::new(Exit::Different, format!("{name} is damaged before its byte {byte}: {reason}"))
     }
 
     pub(super) fn name(&self) -> String {

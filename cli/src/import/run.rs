@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use cairndb::bson::RawDocument;
 use formats::format::FileFormat;
 
+use crate::compressed::is_damage;
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
 use crate::import::batch::{Batch, Line, code_of};
@@ -56,6 +57,8 @@ pub(super) struct Importer<'a> {
     bytes_done: u64,
     /// Whether an earlier process imported all.
     pub(super) was_done: bool,
+    /// The input that was found to be no damaged compressed data.
+    sound: Option<usize>,
     /// The fields that number themselves, if records may have to be compared with what is there.
     numbered: Vec<String>,
 }
@@ -93,6 +96,7 @@ impl<'a> Importer<'a> {
             trail: None,
             bytes_done: 0,
             was_done: false,
+            sound: None,
             numbered: Vec::new(),
         }
     }
@@ -358,7 +362,7 @@ impl<'a> Importer<'a> {
                     }
                     self.sync(work.store)?;
                     self.mark()?;
-                    return Err(Failure::io(&work.input.name(), &error));
+                    return Err(unreadable(work, &error, position.load(Ordering::Relaxed))?);
                 }
                 Next::Interrupted => {
                     self.commit(work, &batch.take(), Level::Durable)?;
@@ -386,8 +390,24 @@ impl<'a> Importer<'a> {
         Ok(Flow::Interrupted)
     }
 
+    /// Looks, at the first line of an input that is none, whether the input is compressed and damaged: what a damaged part is
+    /// unpacked to are no lines. What came before is stored.
+    fn refuse_damaged(&mut self, work: &Work<'_>, batch: &mut Batch, line: &Line) -> Result<(), Failure> {
+        let is_first = line.refusal().is_some() && self.sound != Some(work.index);
+        if !is_first {
+            return Ok(());
+        }
+        self.sound = Some(work.index);
+        let Some(damage) = work.input.damage(work.signals)? else { return Ok(()) };
+        self.commit(work, &batch.take(), Level::Durable)?;
+        self.sync(work.store)?;
+        self.mark()?;
+        Err(damage)
+    }
+
     /// Adds a line to the batch, which is committed before if it is full.
     fn add(&mut self, work: &Work<'_>, batch: &mut Batch, line: Line) -> Result<Flow, Failure> {
+        self.refuse_damaged(work, batch, &line)?;
         if batch.is_full_for(&line) {
             let is_due = self.trail.as_ref().is_some_and(Trail::is_due);
             let level = if is_due { Level::Durable } else { Level::Written };
@@ -530,6 +550,16 @@ impl<'a> Importer<'a> {
         self.first_reject.get_or_insert(record.line);
         self.rejects.write(work.input, record, line.text(), &reason)
     }
+}
+
+/// The failure of an input that cannot be read on: damage of compressed data, or an error of the system. `position` is how much
+/// of it was read.
+fn unreadable(work: &Work<'_>, error: &std::io::Error, position: u64) -> Result<Failure, Failure> {
+    if !is_damage(error) {
+        return Ok(Failure::io(&work.input.name(), error));
+    }
+    let found = work.input.damage(work.signals)?;
+    Ok(found.unwrap_or_else(|| work.input.damaged(position, &error.to_string())))
 }
 
 /// What became of a line.
