@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::print_lines;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::{folder_alone, refuse_absent_socket};
+use crate::store::{folder_alone, refuse_absent_server};
 use crate::talk::{Report, Talk};
 
 /// Copies what is whole in a damaged folder into a new one.
@@ -96,7 +96,7 @@ fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Fa
     if !folder.is_dir() {
         return Err(Failure::new(Exit::NoStore, format!("there is no folder {}", folder.display())));
     }
-    refuse_absent_socket(&arguments.new)?;
+    refuse_absent_server(&arguments.new)?;
     let mut progress = arguments.talk.progress(None);
     let salvaged = cairndb::salvage(folder, &arguments.new)
         .cancellation(&signals.token)

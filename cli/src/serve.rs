@@ -16,7 +16,7 @@ use crate::output::print_lines;
 use crate::signals::Ends;
 use crate::standard;
 use crate::store::folder::not_opened;
-use crate::store::refuse_absent_socket;
+use crate::store::refuse_absent_server;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
@@ -204,7 +204,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .init();
     allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
     let path = arguments.path.clone().unwrap_or_default();
-    refuse_absent_socket(&path)?;
+    refuse_absent_server(&path)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::System)?;
     if !arguments.lifetime.in_memory && !path.exists() {
         // Tried without a folder: options that no server can be started with leave none.

@@ -10,7 +10,7 @@ use crate::output::print_lines;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::refuse_absent_socket;
+use crate::store::refuse_absent_server;
 
 /// Manages the users who may log in to a server over a store.
 ///
@@ -64,7 +64,7 @@ enum Action {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
         Action::Add { path, name, read_only, password_file } => {
-            refuse_absent_socket(&path)?;
+            refuse_absent_server(&path)?;
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
             // Before the store opens: a person may take minutes to type it, and a store is locked while it is
             // open.

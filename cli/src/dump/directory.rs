@@ -17,7 +17,7 @@ use crate::dumped::DumpedKind;
 use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
 use crate::output::Written;
-use crate::store::{Store, refuse_absent_socket};
+use crate::store::{Store, refuse_absent_server};
 
 /// What is collected before the system is asked to write.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -41,7 +41,7 @@ impl<'a> Directory<'a> {
         may_replace: bool,
         is_compressed: bool,
     ) -> Result<Self, Failure> {
-        refuse_absent_socket(name)?;
+        refuse_absent_server(name)?;
         check_name(name, may_replace)?;
         let Some(file_name) = name.file_name() else {
             return Err(Failure::usage(format!("{} is not a name for a directory", name.display())));

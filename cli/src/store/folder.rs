@@ -13,7 +13,7 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
-use crate::store::place::{MARKER, refuse_absent_socket};
+use crate::store::place::{MARKER, refuse_absent_server};
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
@@ -199,7 +199,7 @@ impl Store for Folder {
         signals: &Signals,
         tell: &mut TellingBackup<'_>,
     ) -> Result<BackedUp, Failure> {
-        refuse_absent_socket(wish.target)?;
+        refuse_absent_server(wish.target)?;
         if wish.generations.is_some() && wish.target.exists() && !wish.target.is_dir() {
             let target = wish.target.display();
             return Err(Failure::usage(format!("{target} exists already, and is no folder of backups")));

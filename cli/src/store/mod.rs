@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::place::{Place, lacks_marker};
-pub(crate) use crate::store::place::{refuse_absent_socket, uri};
+pub(crate) use crate::store::place::{refuse_absent_server, uri};
 
 /// A store that runs database commands, from any number of threads.
 pub(crate) trait Store: Send + Sync {
@@ -198,7 +198,7 @@ pub(crate) fn open_for_reading(
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => {
-            refuse_absent_socket(&path)?;
+            refuse_absent_server(&path)?;
             access.check(signals)?;
             Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, &signals.token)?))
         }
@@ -246,7 +246,7 @@ pub(crate) fn open_server(
 /// Refuses a store that a command would not make: for one that opens nothing, because it only looks what it would do.
 pub(crate) fn check_place(name: &Path) -> Result<(), Failure> {
     match Place::of(name) {
-        Place::Folder(path) => refuse_absent_socket(&path),
+        Place::Folder(path) => refuse_absent_server(&path),
         Place::Socket(_) | Place::Uri(_) => Ok(()),
     }
 }
@@ -295,7 +295,7 @@ fn open(
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => {
-            refuse_absent_socket(&path)?;
+            refuse_absent_server(&path)?;
             // Before a folder is made: a wrong option leaves none.
             access.check(signals)?;
             Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?))

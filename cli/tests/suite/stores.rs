@@ -128,6 +128,26 @@ fn a_store_that_is_not_there_is_made_by_few_commands_and_the_others_say_which() 
     }
 }
 
+/// A mistyped address: `import localhost:27017 …` said "1 inserted", into a new folder of that name.
+#[test]
+fn what_looks_like_an_address_is_no_folder() {
+    let fixture = prepared();
+    let before = fixture.files();
+    for (name, meant) in [
+        ("localhost:27017", "mongodb://localhost:27017/"),
+        ("localhost:27017/shop", "mongodb://localhost:27017/"),
+        ("mongodb:/db.example/", "mongodb://db.example/"),
+        ("http://db.example:27017", "mongodb://db.example:27017/"),
+    ] {
+        for words in [&["import"][..], &["restore"], &["stats"], &["user", "add"]] {
+            let Some((_, more)) = commands().into_iter().find(|(other, _)| *other == words) else { continue };
+            let output = run(&fixture, words, OsStr::new(name), more);
+            complains(&output, 6, &format!("it looks like an address, which is written {meant}"));
+            assert_eq!(fixture.files(), before, "{words:?} {name}");
+        }
+    }
+}
+
 #[track_caller]
 fn leaves_nothing(fixture: &Fixture, mut command: Command, words: &str) {
     let before = fixture.files();
