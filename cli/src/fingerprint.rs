@@ -1,5 +1,6 @@
 //! Whether two sides have the same documents, in whatever order: a sum of hashes for each part of the documents.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use cairndb::bson::{RawDocument, RawDocumentBuf, cstr};
@@ -50,7 +51,27 @@ impl Fingerprint {
 
 /// The hash of a document.
 pub(crate) fn hash(document: &[u8]) -> u128 {
-    XxHash3_128::oneshot(document)
+    XxHash3_128::oneshot(&normal(document))
+}
+
+/// A document as every store of today keeps it: with its `_id` first. Servers up to 2.4 kept it where it was.
+pub(crate) fn normal(document: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(raw) = RawDocument::from_bytes(document) else { return document.into() };
+    let is_first = raw.iter().next().is_none_or(|first| first.is_ok_and(|(name, _)| name.as_str() == "_id"));
+    let Some(id) = raw.get("_id").ok().flatten().filter(|_| !is_first) else { return document.into() };
+    let mut moved = RawDocumentBuf::new();
+    moved.append(cstr!("_id"), id);
+    let mut has_moved = false;
+    for field in raw {
+        let Ok((name, value)) = field else { return document.into() };
+        // A second field of that name stays where it is.
+        if name.as_str() == "_id" && !has_moved {
+            has_moved = true;
+            continue;
+        }
+        moved.append(name, value);
+    }
+    moved.into_bytes().into()
 }
 
 /// The part that a document is in, where there is more than one.
@@ -74,6 +95,20 @@ mod tests {
             fingerprint.add(&serialize_to_vec(document).unwrap());
         }
         fingerprint
+    }
+
+    /// A restore of a dump of 2.4 was told to differ in every document.
+    #[test]
+    fn an_id_that_is_not_the_first_field_is_the_same_document() {
+        let of = |document: &Document| hash(&serialize_to_vec(document).unwrap());
+        let first = doc! { "_id": 1, "a": 2, "b": { "c": 3, "_id": 4 } };
+        assert_eq!(of(&doc! { "a": 2, "_id": 1, "b": { "c": 3, "_id": 4 } }), of(&first));
+        assert_eq!(of(&doc! { "a": 2, "b": { "c": 3, "_id": 4 }, "_id": 1 }), of(&first));
+        assert_ne!(of(&doc! { "_id": 1, "b": { "c": 3, "_id": 4 }, "a": 2 }), of(&first));
+        assert_ne!(of(&doc! { "_id": 1, "a": 2, "b": { "_id": 4, "c": 3 } }), of(&first));
+        let without = serialize_to_vec(&doc! { "a": 1 }).unwrap();
+        assert_eq!(&*normal(&without), without);
+        assert_eq!(&*normal(b"no document"), b"no document");
     }
 
     #[test]

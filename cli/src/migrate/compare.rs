@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::migrate::planned::{Moved, VALIDATION, options_of};
 use crate::restore::tally::Tally;
-use crate::restore::verify::{Sides, index_differences, sorted, stored_indexes};
+use crate::restore::verify::{Sides, index_differences, normal_collation, sorted, stored_indexes};
 use crate::store::Store;
 
 const SIDES: Sides = Sides { made: "the target", model: "the source" };
@@ -133,6 +133,11 @@ fn comparable(mut options: Document) -> Document {
         options.entry("validationLevel".to_owned()).or_insert_with(|| Bson::String("strict".to_owned()));
         options.entry("validationAction".to_owned()).or_insert_with(|| Bson::String("error".to_owned()));
     }
+    if let Some(Bson::Document(collation)) = options.remove("collation")
+        && let Some(collation) = normal_collation(&collation)
+    {
+        options.insert("collation", collation);
+    }
     sorted(&options)
 }
 
@@ -153,6 +158,12 @@ mod tests {
         check(told, doc! { "validator": validator.clone() }, None);
         check(doc! { "validator": {} }, doc! {}, None);
         check(doc! {}, doc! { "autoIncrement": [] }, None);
+        check(doc! {}, doc! { "collation": { "locale": "simple" } }, None);
+        let (short, more) = (
+            doc! { "locale": "de" },
+            doc! { "locale": "de", "strength": 3, "backwards": false, "version": "57.1" },
+        );
+        check(doc! { "collation": more }, doc! { "collation": short }, None);
         let other = doc! { "validator": { "a": { "$gte": 1 } } };
         check(other, doc! { "validator": validator }, Some("s.o: other option validator in the target"));
         let (one, two) = (doc! { "x": 1 }, doc! { "y": 1 });

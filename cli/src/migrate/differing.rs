@@ -9,6 +9,7 @@ use index::order::compare;
 use crate::command::raw;
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
+use crate::fingerprint::normal;
 use crate::migrate::planned::Moved;
 use crate::restore::tally::Tally;
 use crate::store::{Documents, Store};
@@ -36,7 +37,7 @@ pub(super) fn name(
             Ordering::Less => (model.current(), Some("is not in the target")),
             Ordering::Greater => (made.current(), Some("is not in the source")),
             Ordering::Equal => {
-                let is_same = model.current().as_bytes() == made.current().as_bytes();
+                let is_same = normal(model.current().as_bytes()) == normal(made.current().as_bytes());
                 (model.current(), (!is_same).then_some("is not the same as in the source"))
             }
         };

@@ -49,7 +49,7 @@ impl Trial {
             remarks.extend(refused.into_iter().map(|what| Remark::unsupported(&namespace, what)));
             return Ok(is_made);
         }
-        indexes(store, &moved.planned, &tally)?;
+        indexes(store, &moved.planned, moved.planned.metadata()?.indexes, &tally)?;
         let refused = tally.kept();
         if !refused.is_empty() {
             self.keep_what_was_made(moved)?;

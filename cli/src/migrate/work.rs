@@ -70,7 +70,7 @@ impl Work<'_> {
         self.copy(&all)?;
         // After the documents: an index is built faster at once, and a validator would refuse what was stored before it.
         self.each(&all, &|moved| {
-            indexes(self.target, &moved.planned, self.tally)?;
+            indexes(self.target, &moved.planned, moved.planned.metadata()?.indexes, self.tally)?;
             if self.is_over() { Ok(()) } else { self.validate(moved) }
         })?;
         for moved in self.plan.views().take_while(|_| !self.is_over()) {

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
-use formats::dump::known::INDEX_OF_OTHERS;
+use formats::dump::known::{INDEX, INDEX_OF_OTHERS, OPTIONS_OF_OTHERS};
 use query::code::Code;
 
 use crate::command::raw;
 use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
 use crate::restore::load::has_documents;
+use crate::restore::numbers::integer;
 use crate::restore::options::Arguments;
 use crate::restore::plan::{Plan, Planned};
 use crate::restore::tally::{Tally, refusal};
@@ -18,6 +19,8 @@ use crate::store::Store;
 /// The option that is CairnDB's, whose fields are made after the documents.
 const OWN_OPTION: &str = "autoIncrement";
 const CREATE: &str = "create";
+/// What an index is told with whose key is of an old server.
+const CONVERT: &str = "; --convert-legacy-indexes makes it with the directions that old servers meant";
 
 /// The collections and views of a store that a dump has too, by database and name, with their types.
 pub(crate) type Existing = HashMap<(String, String), String>;
@@ -101,11 +104,18 @@ pub(crate) fn collection_with(
 pub(crate) fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
     let mut options = planned.metadata()?.options;
     options.remove(OWN_OPTION);
-    let is_of_command = |name: &&String| name.as_str() == CREATE || name.starts_with('$');
-    let names: Vec<String> = options.keys().filter(is_of_command).cloned().collect();
+    let is_of_command = |name: &str| name == CREATE || name.starts_with('$');
+    let is_of_others = |name: &str| OPTIONS_OF_OTHERS.contains(&name);
+    let names: Vec<String> =
+        options.keys().filter(|name| is_of_command(name) || is_of_others(name)).cloned().collect();
     for name in names {
         options.remove(&name);
-        tally.leave_out(&format!("{}, option {name}: no collection has it", planned.namespace()));
+        let reason = if is_of_command(&name) {
+            "no collection has it"
+        } else {
+            "it is of another version of MongoDB, and means nothing here"
+        };
+        tally.leave_out(&format!("{}, option {name}: {reason}", planned.namespace()));
     }
     Ok(options)
 }
@@ -142,12 +152,32 @@ pub(crate) fn view(
     Ok(())
 }
 
+/// The indexes of a collection as its dump has them, and as they are to be made.
+pub(crate) fn prepared_indexes(planned: &Planned, arguments: &Arguments) -> Result<Vec<Document>, Failure> {
+    let indexes = planned.metadata()?.indexes;
+    Ok(if arguments.convert_legacy_indexes { indexes.into_iter().map(converted).collect() } else { indexes })
+}
+
 /// Makes the indexes of a collection, all by one command if none is refused.
-pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
-    let metadata = planned.metadata()?;
-    let inherits = metadata.options.contains_key("collation");
-    let indexes = metadata.indexes.into_iter().filter(is_to_make).map(to_make);
-    let indexes: Vec<Document> = indexes.map(|index| with_collation(index, inherits)).collect();
+pub(crate) fn indexes(
+    store: &dyn Store,
+    planned: &Planned,
+    indexes: Vec<Document>,
+    tally: &Tally,
+) -> Result<(), Failure> {
+    let (namespace, inherits) = (planned.namespace(), planned.metadata()?.options.contains_key("collation"));
+    let indexes: Vec<Document> = indexes
+        .into_iter()
+        .filter(is_to_make)
+        .map(|index| {
+            let made = to_make(index);
+            for option in &made.unknown {
+                let name = name_of(&made.index);
+                tally.leave_out(&format!("{namespace}, index {name}, option {option}: no index has it"));
+            }
+            with_collation(made.index, inherits)
+        })
+        .collect();
     if indexes.is_empty() {
         return Ok(());
     }
@@ -164,21 +194,60 @@ pub(crate) fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Re
             Ok(()) => Tally::add(&tally.indexes, 1),
             Err(failure) => {
                 let failure = refusal(failure)?;
-                let name = index.get_str("name").unwrap_or_default();
-                tally.leave_out(&format!("{}, index {name}: {}", planned.namespace(), failure.message));
+                let hint = if converted(index.clone()) == *index { "" } else { CONVERT };
+                tally.leave_out_index(&namespace, name_of(index), &format!("{}{hint}", failure.message));
             }
         }
     }
     Ok(())
 }
 
-/// An index as `createIndexes` takes it: what servers of other versions tell of it besides is left out.
-pub(crate) fn to_make(mut index: Document) -> Document {
+/// An index as `createIndexes` takes it.
+pub(crate) struct ToMake {
+    pub(crate) index: Document,
+    /// The options that no index has. Servers up to 2.6 kept whatever a driver sent.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// An index without what servers of other versions tell of it besides, and without what no server knows.
+pub(crate) fn to_make(mut index: Document) -> ToMake {
     index.remove("v");
     for name in INDEX_OF_OTHERS {
         index.remove(name);
     }
+    let unknown: Vec<String> = index.keys().filter(|name| !INDEX.contains(&name.as_str())).cloned().collect();
+    for name in &unknown {
+        index.remove(name);
+    }
+    ToMake { index, unknown }
+}
+
+/// An index whose key has directions that servers up to 4.0 took, as those that they meant: `true`, `"1"` and an empty text are
+/// ascending. The name of a kind stays.
+fn converted(mut index: Document) -> Document {
+    let Some(key) = index.get("key").and_then(Bson::as_document) else { return index };
+    let key: Document = key.iter().map(|(field, of)| (field.clone(), direction(of))).collect();
+    index.insert("key", key);
     index
+}
+
+fn direction(of: &Bson) -> Bson {
+    if let Some(text) = of.as_str().map(str::trim) {
+        return match text.parse::<f64>() {
+            Ok(number) if number < 0.0 => Bson::Int32(-1),
+            Err(_) if !text.is_empty() => of.clone(),
+            Ok(_) | Err(_) => Bson::Int32(1),
+        };
+    }
+    let is_number = matches!(of, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_));
+    let is_zero =
+        integer(Some(of)) == Some(0) || of.as_f64().is_some_and(|number| number.abs() < f64::EPSILON);
+    if is_number && !is_zero { of.clone() } else { Bson::Int32(1) }
+}
+
+/// The name of an index.
+pub(crate) fn name_of(index: &Document) -> &str {
+    index.get_str("name").unwrap_or_default()
 }
 
 /// An index without a collation compares texts by their bytes. In a collection with one it must say so, or it inherits that.
@@ -227,7 +296,9 @@ fn create(
         let names = name.map_or_else(|| options.keys().cloned().collect(), |name| vec![name]);
         for name in names {
             options.remove(&name);
-            tally.leave_out(&format!("{namespace}, option {name}: {}", refused.message));
+            let is_unknown = refused.code == Some(Code::IDL_UNKNOWN_FIELD.number());
+            let reason = if is_unknown { "no collection has it" } else { &refused.message };
+            tally.leave_out(&format!("{namespace}, option {name}: {reason}"));
         }
         match attempt(&options)? {
             None => return Ok(()),
@@ -270,5 +341,33 @@ pub(crate) fn declared_fields(options: &Document) -> Vec<Document> {
         Some(Bson::Array(fields)) => fields.iter().filter_map(|field| field.as_document().cloned()).collect(),
         Some(Bson::Document(field)) => vec![field.clone()],
         Some(_) | None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_of_old_servers_are_converted_as_they_were_meant() {
+        let check = |of: Bson, expected: Bson| assert_eq!(direction(&of), expected, "{of}");
+        for one in
+            [Bson::Boolean(true), "1".into(), "".into(), Bson::Null, 0.into(), 0.0.into(), doc! {}.into()]
+        {
+            check(one, 1.into());
+        }
+        check("-1".into(), (-1).into());
+        for same in [Bson::Int32(1), (-1_i64).into(), 2.5.into(), "2d".into(), "text".into(), "hashed".into()]
+        {
+            check(same.clone(), same);
+        }
+    }
+
+    #[test]
+    fn options_that_no_index_has_are_named() {
+        let index = doc! { "v": 1, "key": { "a": 1 }, "name": "a_1", "ns": "s.o", "w": 1, "cache_for": 300, "unique": true };
+        let made = to_make(index);
+        assert_eq!(made.index, doc! { "key": { "a": 1 }, "name": "a_1", "unique": true });
+        assert_eq!(made.unknown, ["w", "cache_for"]);
     }
 }

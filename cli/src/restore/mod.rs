@@ -201,7 +201,8 @@ impl Restore<'_> {
         let collections: Vec<&Planned> = plan.collections().collect();
         self.each(&collections, &|planned| {
             if !self.arguments.no_indexes {
-                make::indexes(store, planned, self.tally)?;
+                let indexes = make::prepared_indexes(planned, self.arguments)?;
+                make::indexes(store, planned, indexes, self.tally)?;
             }
             // A field that was there before the documents would have refused or replaced what they bring.
             if self.arguments.no_sequences || self.is_over() {

@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// Make no indexes.
     #[arg(long)]
     pub(super) no_indexes: bool,
+    /// Make indexes whose keys have `true`, `"1"`, an empty text or the like for a direction, as servers up to 4.0 took it.
+    #[arg(long, alias = "convertLegacyIndexes")]
+    pub(super) convert_legacy_indexes: bool,
     /// Make no sequences, and no fields that number themselves.
     #[arg(long)]
     pub(super) no_sequences: bool,

@@ -89,8 +89,11 @@ impl Plan {
         }
         if one.name.starts_with("system.") {
             let reason = if source == USERS { "users need --users" } else { "it is of the system" };
-            // One says which version MongoDB's own collections have, which is of no use elsewhere.
-            if source != "admin.system.version" {
+            // One says which version MongoDB's own collections have, which is of no use elsewhere. Servers up to 2.6 had the
+            // indexes and the names in collections of the system; a dump has both in the descriptions besides.
+            let is_of_no_use = source == "admin.system.version"
+                || ["system.indexes", "system.namespaces"].contains(&one.name.as_str());
+            if !is_of_no_use {
                 self.left_out.push(format!("{source}: {reason}"));
             }
             return Ok(None);

@@ -1,5 +1,6 @@
 //! What a restore has done so far, counted by all its threads.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -48,6 +49,8 @@ pub(crate) struct Tally {
     /// Documents that differ, which are told besides.
     named: AtomicU64,
     failure: Mutex<Option<Failure>>,
+    /// The indexes that cannot be restored, by namespace and name.
+    left_out_indexes: Mutex<HashSet<(String, String)>>,
     /// What would be named, where it is kept for the caller.
     kept: Option<Mutex<Vec<String>>>,
 }
@@ -71,6 +74,20 @@ impl Tally {
     /// Counts an index, an option or the like that cannot be restored, and names it.
     pub(crate) fn leave_out(&self, what: &str) {
         self.name(&self.left_out, what);
+    }
+
+    /// The same of an index, which is remembered.
+    pub(crate) fn leave_out_index(&self, namespace: &str, name: &str, reason: &str) {
+        let mut left_out = self.left_out_indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        left_out.insert((namespace.to_owned(), name.to_owned()));
+        drop(left_out);
+        self.leave_out(&format!("{namespace}, index {name}: {reason}"));
+    }
+
+    /// Whether an index was left out.
+    pub(crate) fn has_left_out_index(&self, namespace: &str, name: &str) -> bool {
+        let left_out = self.left_out_indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        left_out.contains(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// Counts a document that the store refuses, and names it.

@@ -7,7 +7,7 @@ use cairndb::bson::{Bson, Document, doc};
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
-use crate::restore::make::{is_to_make, to_make};
+use crate::restore::make::{is_to_make, name_of, prepared_indexes, to_make};
 use crate::restore::numbers::{Numbering, existing_fields, integer, position, snapshot_of};
 use crate::restore::options::Arguments;
 use crate::restore::plan::Planned;
@@ -37,7 +37,7 @@ pub(super) fn collection(
         tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));
     }
     if !arguments.no_indexes {
-        indexes(store, planned, tally)?;
+        indexes(store, planned, arguments, tally)?;
     }
     if !arguments.no_sequences {
         fields(store, planned, tally)?;
@@ -46,10 +46,18 @@ pub(super) fn collection(
     Ok(if dumped.parts() > 1 { differing } else { HashSet::new() })
 }
 
-fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+fn indexes(
+    store: &dyn Store,
+    planned: &Planned,
+    arguments: &Arguments,
+    tally: &Tally,
+) -> Result<(), Failure> {
     let sides = Sides { made: "the store", model: "the dump" };
     let stored = stored_indexes(store, &planned.database, &planned.name)?;
-    for difference in index_differences(&planned.namespace(), stored, planned.metadata()?.indexes, sides) {
+    let mut dumped = prepared_indexes(planned, arguments)?;
+    // Of what could not be restored it is said, and the store cannot have it.
+    dumped.retain(|index| !tally.has_left_out_index(&planned.namespace(), name_of(index)));
+    for difference in index_differences(&planned.namespace(), stored, dumped, sides) {
         tally.differ(&difference);
     }
     Ok(())
@@ -88,7 +96,7 @@ pub(crate) fn index_differences(
 ) -> Vec<String> {
     let (made, model) = (compared(made), compared(model));
     let mut found = Vec::new();
-    let name = |index: &Document| index.get_str("name").unwrap_or_default().to_owned();
+    let name = name_of;
     for index in model.iter().filter(|index| !made.contains(index)) {
         let is_there = made.iter().any(|other| name(other) == name(index));
         let what = if is_there { "is another one in" } else { "is not in" };
@@ -102,7 +110,57 @@ pub(crate) fn index_differences(
 
 /// Indexes in a form in which equal ones look the same, of whatever server they are.
 fn compared(indexes: Vec<Document>) -> Vec<Document> {
-    indexes.into_iter().filter(is_to_make).map(|index| sorted(&to_make(index))).collect()
+    indexes.into_iter().filter(is_to_make).map(|index| normal_index(&to_make(index).index)).collect()
+}
+
+/// Options that are true, or absent.
+const FLAGS: [&str; 4] = ["unique", "sparse", "hidden", "prepareUnique"];
+
+/// An index without what it would be anyway: flags that are not set, and a collation in full that compares bytes. A flag that
+/// is set may be a number, and of a collation what is not said has the value that servers tell.
+fn normal_index(index: &Document) -> Document {
+    let mut normal = sorted(index);
+    for name in FLAGS {
+        let Some(value) = normal.remove(name) else { continue };
+        if is_set(&value) {
+            normal.insert(name, true);
+        }
+    }
+    if let Some(Bson::Document(collation)) = normal.remove("collation")
+        && let Some(collation) = normal_collation(&collation)
+    {
+        normal.insert("collation", collation);
+    }
+    sorted(&normal)
+}
+
+fn is_set(value: &Bson) -> bool {
+    let is_absent = matches!(value, Bson::Null | Bson::Undefined);
+    value.as_bool().unwrap_or(!is_absent && integer(Some(value)) != Some(0))
+}
+
+/// A collation with everything that is not said; `None` if it is the comparison by bytes, which is that of no collation.
+pub(crate) fn normal_collation(collation: &Document) -> Option<Document> {
+    let locale = collation.get_str("locale").unwrap_or_default();
+    if locale == "simple" {
+        return None;
+    }
+    let mut normal = doc! {
+        "caseLevel": false,
+        "caseFirst": "off",
+        "strength": 3_i64,
+        "numericOrdering": false,
+        "alternate": "non-ignorable",
+        "maxVariable": "punct",
+        "normalization": false,
+        // The rule of Canadian French, in which accents are compared from the end.
+        "backwards": locale == "fr_CA",
+    };
+    // The version is that of the tables of the server, which no other one has.
+    for (name, value) in collation.iter().filter(|(name, _)| *name != "version") {
+        normal.insert(name, plain(value));
+    }
+    Some(sorted(&normal))
 }
 
 /// Options by their names, and numbers that are whole as such. The order of keys and filters stays.
@@ -177,5 +235,52 @@ fn told(position: crate::restore::numbers::Position) -> String {
     match position {
         Unused(next) => format!("is unused, to begin with {next}"),
         Used(value) => format!("is used up to {value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIDES: Sides = Sides { made: "the store", model: "the dump" };
+
+    #[track_caller]
+    fn check(made: Document, model: Document, is_same: bool) {
+        let with = |mut index: Document| {
+            index.insert("name", "a_1");
+            index.insert("key", doc! { "a": 1 });
+            vec![index]
+        };
+        let found = index_differences("s.o", with(made), with(model), SIDES);
+        assert_eq!(found.is_empty(), is_same, "{found:?}");
+    }
+
+    #[test]
+    fn indexes_are_compared_by_what_they_mean() {
+        check(doc! { "sparse": true }, doc! { "sparse": 1 }, true);
+        check(doc! { "sparse": true }, doc! { "sparse": 1.0 }, true);
+        check(doc! { "sparse": true }, doc! { "sparse": 0 }, false);
+        check(doc! {}, doc! { "sparse": false, "unique": false, "hidden": false, "background": true }, true);
+        check(doc! {}, doc! { "unique": 1 }, false);
+        check(doc! { "unique": true }, doc! { "unique": true, "v": 1, "ns": "s.o" }, true);
+        check(doc! { "expireAfterSeconds": 60 }, doc! { "expireAfterSeconds": 60.0 }, true);
+        check(doc! { "expireAfterSeconds": 60 }, doc! { "expireAfterSeconds": 61 }, false);
+        check(doc! {}, doc! { "collation": { "locale": "simple" } }, true);
+    }
+
+    #[test]
+    fn a_collation_by_its_locale_alone_is_the_one_that_is_told_in_full() {
+        let full = |locale: &str| {
+            doc! { "collation": {
+                "locale": locale, "caseLevel": false, "caseFirst": "off", "strength": 3, "numericOrdering": false,
+                "alternate": "non-ignorable", "maxVariable": "punct", "normalization": false, "backwards": false,
+                "version": "57.1",
+            } }
+        };
+        check(full("de"), doc! { "collation": { "locale": "de" } }, true);
+        check(full("de"), doc! { "collation": { "locale": "de", "strength": 3.0 } }, true);
+        check(full("de"), doc! { "collation": { "locale": "de", "strength": 2 } }, false);
+        check(full("de"), doc! { "collation": { "locale": "en" } }, false);
+        check(full("de"), doc! {}, false);
     }
 }

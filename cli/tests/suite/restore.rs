@@ -262,11 +262,6 @@ fn a_comparison_finds_what_is_not_the_same() {
         (vec![doc! { "_id": 1 }, doc! { "_id": 1 }], "{}", "1 documents, and 2 in the dump"),
         (
             vec![],
-            r#"{"indexes":[{"key":{"t":"text"},"name":"words"}]}"#,
-            "index words: it is not in the store",
-        ),
-        (
-            vec![],
             r#"{"cairndb":{"autoIncrement":[{"Field":"$n","snapshot":{"UsedUpTo":7}}]}}"#,
             "field $n: it does not number itself",
         ),

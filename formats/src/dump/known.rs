@@ -42,7 +42,7 @@ const OPTIONS: &[&str] = &[
     "viewOn",
 ];
 /// Options of other versions, which no store takes here: a restore names them and leaves them out.
-const OPTIONS_OF_OTHERS: &[&str] = &[
+pub const OPTIONS_OF_OTHERS: &[&str] = &[
     // Up to 4.0: whether the collection has an index on `_id`, which all have here.
     "autoIndexId",
     // Up to 2.4, which kept the whole command, with what it did not know.
@@ -61,7 +61,7 @@ const OPTIONS_OF_OTHERS: &[&str] = &[
 const CREATED: &str = "create";
 
 /// What `listIndexes` tells of an index.
-const INDEX: &[&str] = &[
+pub const INDEX: &[&str] = &[
     "2dsphereIndexVersion",
     "bits",
     "bucketSize",
@@ -189,7 +189,7 @@ pub(crate) fn check_metadata(fields: &Document) -> Result<(), Refusal> {
         check_options(options)?;
     }
     each("indexes", fields.get("indexes"), &|place, index| {
-        check(place, index, &[INDEX, INDEX_OF_OTHERS])?;
+        check_index(place, index)?;
         check_field_of(place, index, "collation", COLLATION)
     })?;
     match fields.get(CARRIED) {
@@ -287,6 +287,18 @@ fn check(place: &str, fields: &Document, known: &[&[&str]]) -> Result<(), Refusa
     }
 }
 
+/// Refuses an index with a name that differs from a known one in one byte: it would lack what that stands for. Other names
+/// are those of options that old servers kept, whatever they were, and are left out when it is made.
+fn check_index(place: &str, index: &Document) -> Result<(), Refusal> {
+    let known = || INDEX.iter().chain(INDEX_OF_OTHERS);
+    let is_damaged = |name: &&String| {
+        // The version has one letter, from which every other letter differs in one byte.
+        known().all(|known| known != name)
+            && known().filter(|known| known.len() > 1).any(|known| differs_in_one_byte(known, name))
+    };
+    index.keys().find(is_damaged).map_or(Ok(()), |name| Err(unknown(place, name)))
+}
+
 fn unknown(place: &str, name: &str) -> Refusal {
     let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
     Refusal::wrong_type(format!("{place}the name {} is not known", shown(name)))
@@ -345,6 +357,13 @@ mod tests {
         let carried = doc! { "format": 1, "sequences": { "shop": [{ "Name": "n", "Nbme": 1 }] } };
         let refusal = check_carried_by_dump(&carried).unwrap_err();
         assert_eq!(refusal.to_string(), "cairndb.sequences.shop.0: the name \"Nbme\" is not known");
+    }
+
+    /// Servers up to 2.6 kept any option of an index, and a dump with one was refused as a whole.
+    #[test]
+    fn options_of_an_index_that_no_server_knows_are_for_the_restore_to_leave_out() {
+        let index = doc! { "v": 1, "key": { "a": 1 }, "name": "a_1", "w": 1, "cache_for": 300, "safe": true };
+        assert_eq!(check_metadata(&doc! { "indexes": [index] }), Ok(()));
     }
 
     #[test]
