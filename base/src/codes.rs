@@ -7,7 +7,8 @@ use index::collation::error::Error as RefusedCollation;
 use query::code::Code;
 use query::operation::SpillFailure;
 
-use crate::error::Error;
+use crate::error::{CommandError, Error, ErrorKind};
+use crate::insert_error::IndexedWriteError;
 
 /// The error of a command, with a code of MongoDB's and a text.
 pub fn refused(code: Code, message: impl Display) -> Error {
@@ -17,6 +18,13 @@ pub fn refused(code: Code, message: impl Display) -> Error {
 /// The error for what only MongoDB supports.
 pub fn unsupported(message: impl Display) -> Error {
     refused(Code::NOT_IMPLEMENTED, message)
+}
+
+/// The refusal of a write as that of the command that made it.
+pub fn of_write(refused: IndexedWriteError) -> Error {
+    let (_, code, code_name, message, details) = refused.into_parts();
+    let code_name = code_name.unwrap_or_default();
+    Error::new(ErrorKind::Command(CommandError { code, code_name, message, details }))
 }
 
 /// The error of a pure crate together with its causes, because the reply to a command has room for one text only.

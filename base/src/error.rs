@@ -590,15 +590,6 @@ pub struct CommandError {
     pub details: Option<Document>,
 }
 
-#[doc(hidden)]
-impl CommandError {
-    /// The refusal of a write as that of the command that made it.
-    pub fn of_write(refused: IndexedWriteError) -> Self {
-        let (_, code, code_name, message, details) = refused.into_parts();
-        Self { code, code_name: code_name.unwrap_or_default(), message, details }
-    }
-}
-
 /// Why a single write failed. It has one variant now; the type is open as in the `mongodb` crate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

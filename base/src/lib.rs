@@ -1,7 +1,7 @@
-//! What all floors of CairnDB speak: errors, names of collections, locks, and the numbers that operations leave behind.
+//! Errors, names of collections, locks and counters of operations: the vocabulary that the store and the engine share.
 //!
-//! This crate is a part of `cairndb`, and no API of its own: programs use `cairndb`, which re-exports what they need under its
-//! own name. The examples here are written for them, and `cairndb` runs them as its own.
+//! This crate is a part of `cairndb` and has no stable API: programs use `cairndb`, which re-exports the public items. The
+//! examples here are written for users of `cairndb`, which runs them.
 
 #![deny(unsafe_code)]
 

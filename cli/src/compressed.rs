@@ -307,7 +307,7 @@ mod tests {
     fn damage_is_told_with_its_place() {
         let of = |bytes: &[u8]| soundness(Box::new(Cursor::new(bytes.to_vec()))).unwrap();
         assert_eq!(of(b"plain"), Soundness::Plain);
-        for whole in [gzip(&[b'x'; 100_000]), zstd(&[b'x'; 100_000])] {
+        for whole in [gzip(&b"x".repeat(100_000)), zstd(&b"x".repeat(100_000))] {
             assert_eq!(of(&whole), Soundness::Whole);
             let cut = whole.len() - 3;
             assert!(matches!(of(&whole[..cut]), Soundness::Damaged(at, _) if at == cut as u64));

@@ -199,7 +199,9 @@ mod tests {
             }
             is_released.store(true, Ordering::Release);
             drop(bucket);
-            waiting.into_iter().for_each(|waiting| waiting.join().expect("it waited"));
+            for waiting in waiting {
+                waiting.join().expect("it waited");
+            }
         });
         assert!(!uploads.is_claimed(&key(&chunks, 2)));
     }

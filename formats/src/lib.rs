@@ -19,8 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod any_bytes;
 mod boundary;
 mod cell;
 pub mod columns;
@@ -34,4 +32,6 @@ pub mod parse;
 pub mod refusal;
 pub mod split;
 mod table;
+#[cfg(test)]
+mod tests;
 mod typed;

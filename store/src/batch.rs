@@ -63,6 +63,10 @@ impl<'a> Batch<'a> {
     }
 
     /// Deletes every key from `start` (included) to `end` (excluded). Records are removed by [`delete_records`](Self::delete_records).
+    ///
+    /// # Panics
+    ///
+    /// If `family` is that of the records.
     pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
         assert!(family != Family::Records, "a range of records is removed where index builds learn of it");
         self.builder.delete_range(self.database.number(family), start, end);

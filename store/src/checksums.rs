@@ -34,9 +34,9 @@ const DELETION_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct FileFlaw {
     /// The file.
     pub path: PathBuf,
-    /// Where in it the damage begins.
+    /// The position in bytes at which the damage begins.
     pub offset: u64,
-    /// What is wrong.
+    /// The reason why it is damaged.
     pub problem: String,
     /// The column family whose keys are in the damaged bytes, if they are of a table.
     pub family: Option<String>,
@@ -61,7 +61,7 @@ pub struct FileSet {
     /// The tables by number, with their length if it is known.
     tables: BTreeMap<u64, TableFile>,
     manifest: Option<Manifest>,
-    /// What was found wrong while the files were listed.
+    /// The flaws that were found while the files were listed.
     pub flaws: Vec<FileFlaw>,
     fault: PlantedFault,
 }
@@ -75,9 +75,9 @@ struct TableFile {
 /// What one file came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesRead {
-    /// How many files were read.
+    /// The number of files that were read.
     pub files: u64,
-    /// How many bytes they have.
+    /// The number of their bytes.
     pub bytes: u64,
 }
 

@@ -3,8 +3,8 @@
 //! The crates above this one do not know of column families' handles, the WAL or checkpoints. They see a [`Store`],
 //! keys, snapshots, scans and batches. A RocksDB error is translated once, here.
 //!
-//! This crate is a part of `cairndb`, and no API of its own. The examples here are written for users of `cairndb`, which
-//! runs them as its own.
+//! This crate is a part of `cairndb` and has no stable API. The examples here are written for users of `cairndb`, which runs
+//! them.
 
 #![deny(unsafe_code)]
 

@@ -66,11 +66,11 @@ impl OpenMode {
 pub struct StoreOptions {
     /// The folder.
     pub path: PathBuf,
-    /// How it is opened.
+    /// The way of opening it.
     pub mode: OpenMode,
     /// Bytes for the block cache and the memtables together.
     pub memory_budget: usize,
-    /// How tables are compressed.
+    /// The compression of tables.
     pub compression: Compression,
     /// How many bytes the folder may have.
     pub disk_quota: Option<u64>,
@@ -78,7 +78,7 @@ pub struct StoreOptions {
     pub index_build_memory: usize,
     /// How far sorts, groups and joins may go beyond their memory.
     pub spilling: SpillOptions,
-    /// When writes return that do not say it themselves.
+    /// The durability of writes without a write concern.
     pub durability: Durability,
     /// Whether the witness is kept, and whether its statement is checked.
     pub witness: bool,

@@ -23,7 +23,7 @@ pub struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    /// A pace of so many bytes a second. `look` fails if the reading is to end.
+    /// A pace of `bytes_per_second`, or none. `look` fails if the reading is to end.
     pub fn new(bytes_per_second: Option<u64>, look: &'a dyn Fn() -> Result<()>) -> Self {
         // A pace of 0 would never end; a byte a second is as slow as is asked for.
         let bytes_per_second = bytes_per_second.map(|bytes| bytes.max(1));

@@ -52,7 +52,7 @@ pub struct CopiedFiles {
     pub bytes: u64,
     /// The bytes of files that an earlier copy has too.
     pub bytes_linked: u64,
-    /// How many files that are.
+    /// The number of those files.
     pub files_linked: u64,
 }
 

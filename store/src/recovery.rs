@@ -1,4 +1,4 @@
-//! What opening a folder reports: which ends of files it left out.
+//! The report on opening a folder: which ends of files were left out.
 
 use std::path::PathBuf;
 

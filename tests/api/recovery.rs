@@ -371,3 +371,33 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
         writer.join().expect("the writer");
     });
 }
+
+/// The writer was killed after one more write, which is whole. If that write was not journaled it did not tell that the
+/// one before it had been synced, and a document that was acknowledged as such was gone without a word.
+#[test]
+fn whatever_follows_a_journaled_write_tells_that_it_had_been_synced() {
+    for is_last_journaled in [true, false] {
+        let scratch = Scratch::new();
+        let client = scratch.open_with(unsynced());
+        insert(&client, 0..5);
+        let stored = things(&client);
+        let journaled = |id| {
+            let insert = stored.insert_one(doc! { "_id": id });
+            insert.write_concern(WriteConcern::journaled()).run().expect("stored");
+        };
+        journaled(5);
+        if is_last_journaled {
+            journaled(6);
+        } else {
+            insert(&client, 6..7);
+        }
+        let killed = scratch.killed();
+        let log = newest_log(&killed.path());
+        let offsets = records(&fs::read(killed.path().join(&log)).expect("the log"));
+        // The type of the last record but one; the last offset is the log's end.
+        let damaged = offsets[offsets.len() - 3];
+        change(&killed.path(), &log, |bytes| bytes[damaged + TYPE_AT] = 0x20);
+        let error = refused(&killed, small().witness(false), &log);
+        assert!(error.to_string().contains("are lost"), "{error}");
+    }
+}

@@ -68,7 +68,7 @@ fn lost_recipes_of(tree: &Tree, page: &str) -> Vec<Finding> {
 
 /// Crates that users see through the engine alone. Their items are shown on pages of the engine, and their examples use it.
 const SHOWN_BY_THE_ENGINE: [&str; 2] = ["base/src/", "store/src/"];
-/// Where the engine includes their files once more, to run the examples.
+/// The file in which the engine includes theirs once more, to run the examples.
 const FRONT: &str = "engine/src/lib.rs";
 
 fn shown_by_the_engine(tree: &Tree) -> impl Iterator<Item = &File> {

@@ -5,7 +5,8 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
-use crate::restore::numbers::{Position, integer, position};
+use crate::restore::integer::integer;
+use crate::restore::numbers::{Position, position};
 use crate::restore::tally::Tally;
 use crate::store::Store;
 

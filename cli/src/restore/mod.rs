@@ -4,6 +4,7 @@ mod differing;
 mod directory;
 pub(crate) mod each;
 mod file;
+pub(crate) mod integer;
 pub(crate) mod load;
 pub(crate) mod make;
 pub(crate) mod numbers;

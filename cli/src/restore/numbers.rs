@@ -1,10 +1,11 @@
 //! Sequences, and the fields that number themselves, with their positions: no value that was used before the dump is
 //! given again.
 
-use cairndb::bson::{Bson, Document, doc};
+use cairndb::bson::{Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
+use crate::restore::integer::integer;
 use crate::restore::make::declared_fields;
 use crate::restore::plan::Planned;
 use crate::restore::tally::{Tally, refusal};
@@ -261,12 +262,10 @@ fn attributes(snapshot: &Document) -> Document {
     ATTRIBUTES.into_iter().filter_map(attribute).collect()
 }
 
-pub(crate) fn integer(value: Option<&Bson>) -> Option<i64> {
-    value?.as_i64().or_else(|| value?.as_i32().map(i64::from))
-}
-
 #[cfg(test)]
 mod tests {
+    use cairndb::bson::Bson;
+
     use super::*;
 
     #[track_caller]

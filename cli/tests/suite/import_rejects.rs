@@ -12,7 +12,7 @@ use std::process::{Output, Stdio};
 
 use cairndb::bson::{DateTime, Document, doc};
 
-use crate::fixture::{Fixture, complains, on_both, read};
+use crate::fixture::{Fixture, complains, on_both};
 
 impl Fixture {
     fn write(&self, name: &str, input: &[u8]) {

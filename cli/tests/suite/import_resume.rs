@@ -132,7 +132,9 @@ fn check(case: &Case) {
         while deaths < 8 && killed(&fixture, &mut dice, takes).is_none() {
             deaths += 1;
         }
-        if fixture.path("a.ndjson.cairn-import").exists() {
+        // On a busy machine all kills may have come before anything was imported.
+        let is_untouched = !fixture.path("a.ndjson.rejects.ndjson").exists();
+        if is_untouched || fixture.path("a.ndjson.cairn-import").exists() {
             complains(&import(&fixture, &[]), 3, "records were rejected");
         }
         assert_eq!(case.content(&fixture).len(), expected.len(), "{}: {deaths} kills", case.name);

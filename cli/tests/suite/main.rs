@@ -10,6 +10,8 @@ mod every_example;
 mod examples;
 mod export;
 mod fixture;
+mod foreign_dumps;
+mod foreign_files;
 mod guide;
 mod import;
 mod import_rejects;

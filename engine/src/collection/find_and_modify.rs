@@ -5,8 +5,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use base::error::Error;
-use base::error::Result;
+use base::error::{Error, Result};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::projection::Projection;
 use serde::Serialize;

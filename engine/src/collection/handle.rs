@@ -8,10 +8,8 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::error::Error;
-use base::error::Result;
-use base::namespace::Namespace;
-use base::namespace::SystemCollection;
+use base::error::{Error, Result};
+use base::namespace::{Namespace, SystemCollection};
 use index::collation::{Collation as Rules, has_text};
 use query::operation::{CancellationToken, OperationContext};
 use store::Database as StorageDatabase;

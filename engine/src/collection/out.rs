@@ -7,11 +7,8 @@
 
 use std::sync::Arc;
 
-use base::codes::refused;
-use base::error::CommandError;
-use base::error::Error;
-use base::error::ErrorKind;
-use base::error::Result;
+use base::codes::{self, refused};
+use base::error::{Error, ErrorKind, Result};
 use base::namespace::Namespace;
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
@@ -188,10 +185,7 @@ impl<'a> Aside<'a> {
         // The first one ends the call, so there is one at most.
         match outcome.refused.into_iter().next() {
             None => Ok(()),
-            Some(refused) => {
-                let refused = CommandError::of_write(refused);
-                Err(self.named(Error::new(ErrorKind::Command(refused))))
-            }
+            Some(refused) => Err(self.named(codes::of_write(refused))),
         }
     }
 

@@ -5,6 +5,8 @@
 use bson::{Bson, Document, doc};
 
 use base::error::Result;
+#[cfg(doc)]
+use base::gridfs_error::GridFsErrorKind;
 use base::gridfs_error::GridFsFileIdentifier;
 
 use crate::gridfs::bucket::{GridFsBucket, by_id, chunks_of};
@@ -156,13 +158,24 @@ mod tests {
     use base::gridfs_error::GridFsErrorKind;
 
     fn content(length: usize) -> Vec<u8> {
-        (0..length).map(|place| (place % 251) as u8).collect()
+        (0..=250).cycle().take(length).collect()
     }
 
     fn download(bucket: &GridFsBucket, id: Bson) -> Result<Vec<u8>> {
         let mut found = Vec::new();
         bucket.open_download_stream(id).run()?.read_to_end(&mut found).map_err(Error::from)?;
         Ok(found)
+    }
+
+    fn upload_in_parts(bucket: &GridFsBucket) {
+        let mut upload = bucket.open_upload_stream("raced").chunk_size_bytes(100).run().expect("opened");
+        for _ in 0..2 {
+            upload.write_all(&content(250)).expect("written");
+            upload.flush().expect("stored");
+        }
+        upload.close().expect("closed");
+        // No upload runs for a moment, so that a drop can begin.
+        bucket.find(doc! {}).run().expect("found").for_each(drop);
     }
 
     /// The drop looked once for uploads and then dropped two collections. An upload that began in between made a file whose first
@@ -175,17 +188,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..200 {
-                        let mut upload =
-                            bucket.open_upload_stream("raced").chunk_size_bytes(100).run().expect("opened");
-                        for _ in 0..2 {
-                            upload.write_all(&content(250)).expect("written");
-                            upload.flush().expect("stored");
-                        }
-                        upload.close().expect("closed");
-                        // No upload runs for a moment, so that a drop can begin.
-                        bucket.find(doc! {}).run().expect("found").for_each(drop);
-                    }
+                    (0..200).for_each(|_| upload_in_parts(&bucket));
                     uploading.fetch_sub(1, Ordering::Relaxed);
                 });
             }

@@ -108,10 +108,17 @@ mod tests {
     use crate::shared::Caller;
     use base::error::Error;
 
+    /// The snapshot of a build that is listed has all documents, and it cannot end before the conversion does.
+    fn wait_for_a_build(state: &CollectionState) {
+        while state.builds.list().is_empty() {
+            thread::yield_now();
+        }
+    }
+
     /// Begins to build an index while a conversion works that keeps the last 10 of 40 documents. Returns the collection, and
     /// what became of the index.
     #[track_caller]
-    fn converted_beside(options: IndexOptions) -> (Collection<Document>, std::result::Result<(), Error>) {
+    fn converted_beside(options: &IndexOptions) -> (Collection<Document>, std::result::Result<(), Error>) {
         let fixture = Fixture::filled(|client| {
             let things = client.database("test").collection("things");
             things.insert_many((0..40).map(|n| doc! { "_id": n, "a": n })).run().expect("stored");
@@ -127,10 +134,7 @@ mod tests {
                 build.borrow_mut().get_or_insert_with(|| {
                     let model = IndexModel::builder().keys(doc! { "a": 1 }).options(options.clone()).build();
                     let build = scope.spawn(|| things.create_index(model).run().map(|_| ()));
-                    // Its snapshot has all documents from here on, and it cannot end before the conversion does.
-                    while state.builds.list().is_empty() {
-                        thread::yield_now();
-                    }
+                    wait_for_a_build(&state);
                     build
                 });
                 Ok(())
@@ -151,17 +155,17 @@ mod tests {
     /// while it gave out positions. So the index had entries of the documents that went.
     #[test]
     fn an_index_that_is_begun_beside_a_conversion_has_the_documents_that_stay() {
-        let (things, built) = converted_beside(IndexOptions::default());
+        let (things, built) = converted_beside(&IndexOptions::default());
         built.expect("made");
         assert_eq!(things.list_index_names().run().expect("a list"), ["_id_", "a_1"]);
         let found = things.find(doc! { "a": { "$gte": 0 } }).run().expect("a cursor");
-        assert_eq!(found.map(|found| found.expect("a document")).count(), 10);
+        assert_eq!(found.collect::<Result<Vec<_>>>().expect("documents").len(), 10);
     }
 
     #[test]
     fn an_expiry_that_is_begun_beside_a_conversion_is_refused() {
         let expiry = IndexOptions::builder().expire_after(std::time::Duration::from_secs(9)).build();
-        let (things, built) = converted_beside(expiry);
+        let (things, built) = converted_beside(&expiry);
         assert_eq!(built.map_err(|error| error.code()), Err(Some(67)));
         assert_eq!(things.list_index_names().run().expect("a list"), ["_id_"]);
     }

@@ -337,8 +337,10 @@ impl Difference {
 
     fn grow(&mut self, bytes: usize) -> Result<()> {
         self.bytes += bytes;
-        let grown = self.room.as_mut().map(|room| room.grow_by_steps(self.bytes));
-        Ok(grown.transpose()?.unwrap_or_default())
+        match &mut self.room {
+            Some(room) => Ok(room.grow_by_steps(self.bytes)?),
+            None => Ok(()),
+        }
     }
 
     fn added_unique<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Entry> {

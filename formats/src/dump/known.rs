@@ -292,9 +292,11 @@ fn check(place: &str, fields: &Document, known: &[&[&str]]) -> Result<(), Refusa
 fn check_index(place: &str, index: &Document) -> Result<(), Refusal> {
     let known = || INDEX.iter().chain(INDEX_OF_OTHERS);
     let is_damaged = |name: &&String| {
-        // The version has one letter, from which every other letter differs in one byte.
+        // The version has one letter, from which every other letter differs in one byte: it is damaged if it is missing.
         known().all(|known| known != name)
-            && known().filter(|known| known.len() > 1).any(|known| differs_in_one_byte(known, name))
+            && known()
+                .filter(|known| known.len() > 1 || !index.contains_key(**known))
+                .any(|known| differs_in_one_byte(known, name))
     };
     index.keys().find(is_damaged).map_or(Ok(()), |name| Err(unknown(place, name)))
 }
@@ -364,6 +366,9 @@ mod tests {
     fn options_of_an_index_that_no_server_knows_are_for_the_restore_to_leave_out() {
         let index = doc! { "v": 1, "key": { "a": 1 }, "name": "a_1", "w": 1, "cache_for": 300, "safe": true };
         assert_eq!(check_metadata(&doc! { "indexes": [index] }), Ok(()));
+        // Every server tells the version, so it is this that has become a w.
+        let index = doc! { "w": 1, "key": { "a": 1 }, "name": "a_1" };
+        refused(&doc! { "indexes": [index] }, "indexes.0: the name \"w\" is not known");
     }
 
     #[test]

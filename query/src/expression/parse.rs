@@ -52,7 +52,7 @@ pub(super) fn parse_group_key(key: RawBsonRef<'_>, variables: &Variables) -> Res
 fn null_if_missing<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     match arguments.value(0)? {
         Value::Missing => Ok(Value::Borrowed(RawBsonRef::Null)),
-        value => Ok(value),
+        value @ (Value::Borrowed(_) | Value::Shared(_)) => Ok(value),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::recovery::TornEnd;
 
 /// The files of a folder. The contents of logs and tables were not looked at.
 pub(crate) struct Files {
-    /// What the MANIFEST says.
+    /// The content of the MANIFEST.
     pub manifest: Manifest,
     /// The MANIFEST's number, and how much of it was read.
     pub manifest_length: Length,

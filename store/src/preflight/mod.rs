@@ -95,9 +95,9 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::client::Client;
-    use crate::options::{Compression, Durability, PlantedFault, WriteConcern};
-    use crate::{OpenMode, SpillOptions, Store, StoreOptions};
+    use crate::fixture::{self, insert};
+    use crate::open::OpenMode;
+    use crate::store::Store;
 
     #[test]
     fn a_folder_whose_log_is_deleted_while_it_is_opened_is_opened_again() {
@@ -143,52 +143,6 @@ mod tests {
             let store = Store::open(&fixture::options(&path, OpenMode::ReadOnly)).expect("opened");
             assert!(kept > 0);
             assert_eq!(store.enter().expect("open").oldest_log_kept(), kept);
-        }
-    }
-
-    /// Where the records of a log begin, and where the last one ends.
-    fn records(log: &[u8]) -> Vec<usize> {
-        let (mut at, mut found) = (0, Vec::new());
-        loop {
-            found.push(at);
-            let Some([_, _, _, _, low, high, _]) = log.get(at..).and_then(<[u8]>::first_chunk::<7>) else {
-                return found;
-            };
-            at += 7 + usize::from(u16::from_le_bytes([*low, *high]));
-        }
-    }
-
-    /// The writer was killed after one more write, which is whole. If that write was not journaled it did not tell that the
-    /// one before it had been synced, and a document that was acknowledged as such was gone without a word.
-    #[test]
-    fn whatever_follows_a_journaled_write_tells_that_it_had_been_synced() {
-        for is_last_journaled in [true, false] {
-            let folder = tempfile::tempdir().expect("a folder");
-            let (path, killed) = (folder.path().join("db"), folder.path().join("killed"));
-            let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
-            let client = Client::builder().durability(durability).witness(false).open(&path).expect("made");
-            let things = client.database("shop").collection::<Document>("things");
-            let journaled = || things.insert_one(doc! {}).write_concern(WriteConcern::journaled()).run();
-            for _ in 0..5 {
-                things.insert_one(doc! {}).run().expect("stored");
-            }
-            journaled().expect("stored");
-            if is_last_journaled { journaled() } else { things.insert_one(doc! {}).run() }.expect("stored");
-            std::fs::create_dir(&killed).expect("made");
-            for file in std::fs::read_dir(&path).expect("listed").map(|file| file.expect("listed").path()) {
-                std::fs::copy(&file, killed.join(file.file_name().expect("a name"))).expect("copied");
-            }
-            let logs = std::fs::read_dir(&killed).expect("listed").map(|file| file.expect("listed").path());
-            let log = logs.filter(|file| file.extension().is_some_and(|ending| ending == "log")).max();
-            let log = log.expect("a log");
-            let mut bytes = std::fs::read(&log).expect("read");
-            let offsets = records(&bytes);
-            // The type of the last record but one.
-            let damaged = offsets.iter().rev().nth(2).expect("there are three");
-            *bytes.get_mut(damaged + 6).expect("a type") = 0x20;
-            std::fs::write(&log, bytes).expect("written");
-            let error = Client::builder().witness(false).open(&killed).expect_err("a write is missing");
-            assert!(error.is_corruption() && error.to_string().contains("are lost"), "{error}");
         }
     }
 }

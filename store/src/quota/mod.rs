@@ -294,10 +294,10 @@ mod tests {
         Charge { bytes, is_delete: false }
     }
 
-    /// For some milliseconds after a refusal every write was refused with it, however small it was and whoever made it.
+    /// For some milliseconds after a refusal every write was refused with it, however small it was, from every writer.
     #[test]
     fn a_small_write_has_room_where_a_large_one_was_refused() {
-        let fixture = Fixture::filled(|_| {});
+        let fixture = Fixture::new();
         let database = &fixture.database;
         let quota = Quota::of(LIMIT, memtable_bytes(LIMIT), database, Arc::default()).expect("a quota");
         for _ in 0..3 {

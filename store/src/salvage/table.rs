@@ -16,9 +16,9 @@ use crate::raw_file::RawFile;
 pub struct Unreadable {
     /// The file.
     pub path: PathBuf,
-    /// Where in it they begin.
+    /// The position in bytes at which they begin.
     pub offset: u64,
-    /// How many they are.
+    /// The number of bytes.
     pub bytes: u64,
     /// Why they cannot be read.
     pub reason: String,

@@ -90,7 +90,7 @@ assert json.loads((folder / "plain-out.json").read_text(encoding="utf-8")) == pl
 
 rows = [
     {"_id": "1", "text": 'a "b",\nc', "number": "007", "price": "1.25", "flag": "true"},
-    {"_id": "2", "text": "ü\t", "number": "", "price": "-3", "flag": "no"},
+    {"_id": "2", "text": "ü\t", "number": "", "price": "-3.5", "flag": "false"},
 ]
 for dialect, name in (("excel", "rows.csv"), ("excel-tab", "rows.tsv"), ("unix", "unix.csv")):
     path = folder / name
@@ -101,7 +101,7 @@ for dialect, name in (("excel", "rows.csv"), ("excel-tab", "rows.tsv"), ("unix",
     found = imported(path, "--types", "text")
     assert found == rows[::-1], (name, found)
     found = imported(path)
-    assert [row["price"] for row in found] == [-3, 1.25] and found[1]["flag"] is True, found
+    assert [row["price"] for row in found] == [-3.5, 1.25] and [row["flag"] for row in found] == [False, True], found
     back = folder / f"back-{name}"
     kind = "tsv" if dialect == "excel-tab" else "csv"
     run("export", uri, "shop.files", str(back), "--format", kind, "--fields", ",".join(rows[0]), "--sort", '{"_id":1}')

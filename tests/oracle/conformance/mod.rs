@@ -139,7 +139,7 @@ fn the_page_of_errors_is_what_the_tables_say() {
 /// Checks a page against what is printed, or writes it.
 #[track_caller]
 fn is_committed(name: &str, printed: &str) {
-    let path = folder().join("../..").join(name);
+    let path = folder().join("../../..").join(name);
     if std::env::var_os("CAIRNDB_WRITE_DOCS").is_some() {
         fs::write(&path, printed).expect("the page can be written");
     }

@@ -59,7 +59,7 @@ fn every_accumulator() -> Document {
 
 /// The stage `$group` by an object, on whose field the `n` of an accumulator depends.
 fn by_key() -> Document {
-    let mut group = doc! { "_id": { "k": "$k", "kept": 2 } };
+    let mut group = doc! { "_id": { "k": "$k", "kept": { "$literal": 2 } } };
     group.extend(every_accumulator());
     doc! { "$group": group }
 }

@@ -1,7 +1,5 @@
 //! Files that other programs write, in small: what of them was refused, or changed without a word.
 
-mod fixture;
-
 use std::io::Write;
 use std::process::{Output, Stdio};
 
@@ -120,8 +118,10 @@ fn integers_beyond_64_bits_are_never_rounded_in_silence() {
 #[test]
 fn postcodes_are_of_one_type_and_the_column_is_named() {
     let fixture = Fixture::new(&[], false);
-    let codes: String =
-        (0..2_000).map(|number| format!("{:05},{number}\n", (number * 7_919) % 100_000)).collect();
+    let codes = (0..2_000)
+        .map(|number| format!("{:05},{number}\n", (number * 7_919) % 100_000))
+        .collect::<Vec<_>>()
+        .concat();
     let output = fixture.taken("a.csv", format!("code,n\n{codes}").as_bytes(), &[]);
     complains(&output, 0, "a.csv: the column \"code\" has texts (\"00000\") and integers");
     let there = fixture.there();
@@ -137,7 +137,7 @@ fn postcodes_are_of_one_type_and_the_column_is_named() {
 fn a_cell_after_what_was_read_ahead_does_not_bring_a_second_type() {
     let fixture = Fixture::new(&[], false);
     let text = "x".repeat(1_000);
-    let rows: String = (0..6_000).map(|number| format!("{},{text}\n", 10_000 + number)).collect();
+    let rows = (0..6_000).map(|number| format!("{},{text}\n", 10_000 + number)).collect::<Vec<_>>().concat();
     let input = format!("code,text\n{rows}01067,x\n");
     let output = fixture.taken("a.csv", input.as_bytes(), &[]);
     complains(&output, 3, "1 records were rejected");
@@ -172,8 +172,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_damaged_gzip_is_told_as_damage_with_its_place() {
     let fixture = Fixture::new(&[], false);
-    let lines: String =
-        (0..20_000).map(|id| format!("{{\"_id\":{id},\"a\":\"{:x}\"}}\n", id * 7_919)).collect();
+    let lines = (0..20_000)
+        .map(|id| format!("{{\"_id\":{id},\"a\":\"{:x}\"}}\n", id * 7_919))
+        .collect::<Vec<_>>()
+        .concat();
     let whole = gzip(lines.as_bytes());
     let half = whole.len() / 2;
     let mut damaged = whole.clone();

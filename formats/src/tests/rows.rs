@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::columns::{ColumnOptions, Columns, Typing};
+use crate::format::FileFormat;
+use crate::parse::{Parser, cells};
+use crate::split::Splitter;
 use bson::{RawDocument, RawDocumentBuf};
-use cairndb_formats::columns::{ColumnOptions, Columns, Typing};
-use cairndb_formats::format::FileFormat;
-use cairndb_formats::parse::{Parser, cells};
-use cairndb_formats::split::Splitter;
 use proptest::prelude::*;
 
 const COLUMNS: [&str; 3] = ["a", "b", "c"];

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use crate::columns::{ColumnOptions, Columns, Typing};
+use crate::format::FileFormat;
+use crate::parse::{Parser, Surveyor};
 use bson::{Bson, DateTime, Document, RawDocument, doc};
-use cairndb_formats::columns::{ColumnOptions, Columns, Typing};
-use cairndb_formats::format::FileFormat;
-use cairndb_formats::parse::{Parser, Surveyor};
 
 /// The documents of rows with the columns `a` and `b`, or why a row is refused, and what is told of the columns.
 fn read(

@@ -1,6 +1,4 @@
-//! Dumps of old servers, in small: what of them was refused as a whole, or told to differ though it is the same.
-
-mod fixture;
+//! Dumps of legacy servers, in small: what of them was refused as a whole, or told to differ though it is the same.
 
 use std::process::Output;
 
