@@ -122,7 +122,7 @@ impl OpenDownloadStreamByName<'_> {
     /// bucket.open_upload_stream("a").run()?.close()?;
     /// bucket.open_download_stream_by_name("a").revision(0).run()?;
     /// let error = bucket.open_download_stream_by_name("a").revision(1).run().expect_err("there is one");
-    /// assert!(matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::revision_not_found(..))));
+    /// assert!(matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::RevisionNotFound { .. })));
     /// # Ok(())
     /// # }
     /// ```
