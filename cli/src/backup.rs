@@ -19,7 +19,8 @@ use crate::verify;
 ///
 /// With --generations the destination holds several copies, each in a folder named by the time in UTC. Tables that did not
 /// change are links to those of the newest one; they are read, but not written again. The oldest copies go once the new one
-/// was verified. A copy that does not verify stays as `.partial`, nothing older is removed, and the exit status is 4.
+/// was verified, but for those that a process has open for writing, or that were opened for writing since they were made: these
+/// stay, and are named. A copy that does not verify stays as `.partial`, nothing older is removed, and the exit status is 4.
 ///
 /// A folder that a process has open is backed up through its socket: the server must have been started with
 /// --backup-folder, and the destination is a name within that folder.
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(made) => (made, None),
         Err(failure) => (BackedUp::default(), Some(failure)),
     };
-    let removed = made.removed.iter().map(|name| Bson::String(name.clone()));
+    let list = |names: &[String]| names.iter().map(|name| Bson::String(name.clone())).collect();
     let mut report = Report {
         command: "backup",
         elapsed: started.elapsed(),
@@ -78,12 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ("filesLinked", made.files_linked),
         ],
         names: vec![("folder", made.folder.clone())],
-        found: vec![("removed", removed.collect())],
+        found: vec![("removed", list(&made.removed)), ("kept", list(&made.kept))],
         failure,
     };
     arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
-        let BackedUp { folder, removed, documents, bytes, bytes_linked, .. } = &made;
+        let BackedUp { folder, removed, kept, documents, bytes, bytes_linked, .. } = &made;
         let linked = match bytes_linked {
             0 => String::new(),
             linked => format!(", {linked} of them linked"),
@@ -93,6 +94,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .say(&format!("backed up {documents} documents into {folder}: {bytes} bytes{linked}, verified"));
         for name in removed {
             arguments.talk.say(&format!("removed {name}"));
+        }
+        for name in kept {
+            arguments
+                .talk
+                .say(&format!("kept {name}, which is open for writing, or no longer as it was made"));
         }
     }
     report.failure.map_or(Ok(()), Err)

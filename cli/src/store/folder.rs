@@ -222,6 +222,7 @@ impl Store for Folder {
         Ok(BackedUp {
             folder: report.path.display().to_string(),
             removed: report.removed.iter().map(|path| path.display().to_string()).collect(),
+            kept: report.kept.iter().map(|path| path.display().to_string()).collect(),
             bytes: report.bytes,
             bytes_linked: report.bytes_linked,
             files_linked: report.files_linked,

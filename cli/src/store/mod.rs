@@ -99,6 +99,8 @@ pub(crate) struct BackedUp {
     pub(crate) folder: String,
     /// The generations that were removed.
     pub(crate) removed: Vec<String>,
+    /// Older generations that stay, because they are in use or were written to.
+    pub(crate) kept: Vec<String>,
     pub(crate) bytes: u64,
     pub(crate) bytes_linked: u64,
     pub(crate) files_linked: u64,

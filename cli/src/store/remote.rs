@@ -195,10 +195,14 @@ impl Store for Remote {
                 Some(_) | None => failure,
             })?;
         let number = |name| count(&reply, name).unwrap_or_default();
-        let removed = reply.get_array("removed").into_iter().flatten();
+        let names = |field: &str| {
+            let names = reply.get_array(field).into_iter().flatten();
+            names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        };
         Ok(BackedUp {
             folder: reply.get_str("folder").unwrap_or_default().to_owned(),
-            removed: removed.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            removed: names("removed"),
+            kept: names("kept"),
             bytes: number("bytes"),
             bytes_linked: number("bytesLinked"),
             files_linked: number("filesLinked"),

@@ -1,7 +1,7 @@
 //! `backup`: a verified copy of the store, in the folder that the server was given for copies. A client names no path.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use cairndb::IndependentBackupReport;
@@ -65,6 +65,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
 
 fn reply(name: &str, report: &IndependentBackupReport) -> Document {
     let last = |path: &Path| path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| Bson::String(last(path))).collect::<Vec<_>>();
     let verified = &report.verified;
     doc! {
         "name": name,
@@ -73,7 +74,8 @@ fn reply(name: &str, report: &IndependentBackupReport) -> Document {
         "bytes": long(report.bytes),
         "bytesLinked": long(report.bytes_linked),
         "filesLinked": long(report.files_linked),
-        "removed": report.removed.iter().map(|path| Bson::String(last(path))).collect::<Vec<_>>(),
+        "removed": names(&report.removed),
+        "kept": names(&report.kept),
         "collections": long(verified.collections),
         "documents": long(verified.documents),
         "indexes": long(verified.indexes),
