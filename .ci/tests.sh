@@ -15,7 +15,7 @@ trap 'kill $(jobs -p) 2>/dev/null || :; rm -rf "$out"' EXIT
 longest='faults cairn-suite api oracle clients examples-in-documentation wire cairndb query-suite sequence-suite'
 
 start=$SECONDS
-"${command[@]}" --lib --bins --tests --no-run --message-format=json-render-diagnostics >"$out/built.json"
+"${command[@]}" --tests --no-run --message-format=json-render-diagnostics >"$out/built.json"
 built=$((SECONDS - start))
 
 # NAME FOLDER PROGRAM, a line each. Suites of one name are told apart by their packages.
