@@ -15,6 +15,7 @@ use rocksfile::batch::Batch;
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
 use crate::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
+use crate::held_files::Keepers;
 use crate::options::PlantedFault;
 use crate::quota::state::Quota;
 use crate::record_cache::{LookedUp, RecordCache};
@@ -76,6 +77,7 @@ pub struct Database {
     spill_space: Arc<SpillSpace>,
     /// Where temporary files are, if not in a folder of their own within this one.
     spills_into: Option<PathBuf>,
+    keepers: Keepers,
     /// Bytes after which a table file that is made here ends.
     table_bytes: u64,
     lock: Option<FolderLock>,
@@ -103,6 +105,7 @@ impl Database {
             filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
             spills_into: None,
+            keepers: Keepers::default(),
             table_bytes: TABLE_BYTES,
             lock: None,
         }
@@ -116,6 +119,11 @@ impl Database {
             Family::Records => records,
             Family::Entries => entries,
         }
+    }
+
+    /// The copies that are being made, which keep the files.
+    pub(super) fn keepers(&self) -> &Keepers {
+        &self.keepers
     }
 
     /// Plants a fault.

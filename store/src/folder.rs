@@ -176,6 +176,17 @@ pub(super) fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
     Ok(Some(FolderLock { file }))
 }
 
+/// Keeps writers from opening the database, for as long as the file is open. Returns `None` if one has it open.
+pub(super) fn lock_out_writers(path: &Path) -> Result<Option<File>> {
+    let marker = path.join(MARKER_FILE);
+    let file = File::open(&marker).map_err(failed("open the file", &marker))?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed("lock the marker file in", path)(error)),
+    }
+}
+
 fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),

@@ -10,7 +10,9 @@ use base::error::Result;
 use rocksfile::names::{CURRENT, FileName};
 
 use crate::folder::{failed, format_version};
-use crate::format::{ASIDE_PREFIX, BUILD_PREFIX, CREATING_FILE, MARKER_FILE, SPILL_FOLDER, WITNESS_FILE};
+use crate::format::{
+    ASIDE_PREFIX, BACKUP_PREFIX, BUILD_PREFIX, CREATING_FILE, MARKER_FILE, SPILL_FOLDER, WITNESS_FILE,
+};
 
 /// The other files with which RocksDB says what the folder is.
 const ROCKSDB_CONTROL: [&str; 2] = ["IDENTITY", "LOCK"];
@@ -52,7 +54,7 @@ pub enum FileKind {
     Messages,
     /// Ends of logs that a crash had cut short, kept aside when the folder was opened.
     Torn,
-    /// What sorts, groups, joins and index builds write while they run.
+    /// What sorts, groups, joins, index builds and backups write while they run.
     Temporary,
     /// Files that the store did not make.
     Other,
@@ -108,7 +110,7 @@ pub(super) fn each_file(path: &Path, mut with: impl FnMut(&Path, &fs::Metadata))
 
 /// What a file, or all of a folder, in the store's folder holds, by its name.
 fn kind_of(name: &str) -> FileKind {
-    if name == SPILL_FOLDER || name.starts_with(BUILD_PREFIX) {
+    if name == SPILL_FOLDER || name.starts_with(BUILD_PREFIX) || name.starts_with(BACKUP_PREFIX) {
         return FileKind::Temporary;
     }
     if name.starts_with(ASIDE_PREFIX) {
@@ -161,7 +163,7 @@ mod tests {
         check(FileKind::Control, &["CAIRNDB", "CAIRNDB.witness", "CURRENT", "LOCK", "OPTIONS-000007"]);
         check(FileKind::Messages, &["LOG", "LOG.old.1700000000000000"]);
         check(FileKind::Torn, &["CAIRNDB.torn-000012.log"]);
-        check(FileKind::Temporary, &["CAIRNDB.spill", "CAIRNDB.build-7-000001.sst"]);
+        check(FileKind::Temporary, &["CAIRNDB.spill", "CAIRNDB.build-7-000001.sst", "CAIRNDB.backup-12"]);
         check(FileKind::Other, &["notes.txt", "x.sst", "LOGS", ""]);
     }
 

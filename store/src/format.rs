@@ -69,6 +69,10 @@ pub const BUILD_PREFIX: &str = "CAIRNDB.build-";
 /// the database is opened.
 pub const SPILL_FOLDER: &str = "CAIRNDB.spill";
 
+/// How the names of folders begin that hold links to the files of the store while a reader copies it beside a writer. The number of
+/// the reader's process follows. What a kill left is removed when the database is opened.
+pub const BACKUP_PREFIX: &str = "CAIRNDB.backup-";
+
 /// The file by which a copy is known while it is made, and that is locked then.
 pub const COPYING_FILE: &str = "CAIRNDB.copying";
 

@@ -7,23 +7,21 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use base::error::{Error, ErrorKind, Result};
-use rocksfile::names::FileName;
 use twox_hash::xxhash3_128;
 
 use crate::copy;
 use crate::families::Database;
 use crate::folder::{failed, sync_folder, sync_parent};
 use crate::fork;
+use crate::held_files::{HeldFile, HeldFiles};
 use crate::open::StoreOptions;
 use crate::private;
-use crate::removable::{Found, Removable};
+use crate::removable::Removable;
 
 /// What is read and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 /// What is added to the name of a copy while it is made.
 const SUFFIX: &str = ".partial";
-/// What is added to the name of the store for the folder of its checkpoint.
-const CHECKPOINT_SUFFIX: &str = ".backing-up";
 
 /// The length and the hash of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +71,6 @@ pub struct PartialCopy {
     folder: Option<Removable>,
 }
 
-/// The state of a database at one moment, in a folder beside it that is removed when this is dropped. Files are hard links where
-/// the file system allows, so it is made quickly, and the database is not held up by the copying.
-struct BesideCheckpoint {
-    checkpoint: PathBuf,
-    folder: Option<Removable>,
-}
-
 impl PartialCopy {
     /// Makes the folder of a copy that is to be called `target`, which must not exist. What a killed process left of such a copy
     /// is removed.
@@ -91,7 +82,7 @@ impl PartialCopy {
             )));
         }
         let path = with_suffix(target, SUFFIX)?;
-        let folder = Some(make_anew(&path)?);
+        let folder = Some(Removable::make_anew(&path)?);
         Ok(Self { path, target: target.to_owned(), folder })
     }
 
@@ -111,9 +102,8 @@ impl PartialCopy {
         if database.is_in_memory() {
             return self.fill_from_memory(database, options, calls);
         }
-        // Copied from a checkpoint, because compactions may remove files of the store meanwhile.
-        let beside = BesideCheckpoint::make(database, options, calls.look)?;
-        self.fill_from(&beside.checkpoint, earlier, calls)
+        let held = HeldFiles::of(database, options, calls.look)?;
+        self.fill_from(&held, earlier, calls)
     }
 
     /// Copies what a store in memory has, whose tables are never those of an earlier copy.
@@ -127,10 +117,11 @@ impl PartialCopy {
         let made = self.path.join("copy");
         copy::make(database, &made, options, look)?;
         let mut copied = CopiedFiles::default();
-        for FileToCopy { name, bytes, .. } in files_of(&made)? {
-            fs::rename(made.join(&name), self.path.join(&name))
-                .map_err(failed("move the file", &made.join(&name)))?;
-            copied.bytes += bytes;
+        let listed = || fs::read_dir(&made)?.collect::<io::Result<Vec<_>>>();
+        for entry in listed().map_err(failed("list the folder", &made))? {
+            let file = entry.path();
+            copied.bytes += entry.metadata().map_err(failed("look at the file", &file))?.len();
+            fs::rename(&file, self.path.join(entry.file_name())).map_err(failed("move the file", &file))?;
         }
         fs::remove_dir(&made).map_err(failed("remove the folder", &made))?;
         tell(copied.bytes, copied.bytes);
@@ -138,15 +129,19 @@ impl PartialCopy {
         Ok(copied)
     }
 
-    fn fill_from(&self, from: &Path, earlier: &EarlierTables, calls: CopyCalls<'_>) -> Result<CopiedFiles> {
+    fn fill_from(
+        &self,
+        held: &HeldFiles<'_>,
+        earlier: &EarlierTables,
+        calls: CopyCalls<'_>,
+    ) -> Result<CopiedFiles> {
         let CopyCalls { look, tell } = calls;
-        let files = files_of(from)?;
-        let total = files.iter().map(|file| file.bytes).sum();
+        let total = held.files.iter().map(|file| file.bytes).sum();
         let mut copied = CopiedFiles::default();
         tell(0, total);
         let mut done = 0_u64;
-        for file in files {
-            let source = from.join(&file.name);
+        for file in &held.files {
+            let source = held.folder.join(&file.name);
             let mut watch = |bytes: u64| {
                 look()?;
                 // A file that is read to see its hash, and has another one, is read once more.
@@ -156,12 +151,14 @@ impl PartialCopy {
             let known = earlier.tables.get(&file.name).filter(|known| known.bytes == file.bytes);
             // By content and not by name: a store that was restored gives the numbers of its tables again.
             let is_linked = match known {
-                Some(known) if content(&source, &mut watch)? == *known => self.link(&file.name, earlier),
+                Some(known) if content(&source, file.bytes, &mut watch)? == *known => {
+                    self.link(&file.name, earlier)
+                }
                 Some(_) | None => false,
             };
             let content = match known {
                 Some(known) if is_linked => *known,
-                Some(_) | None => self.copy(&source, &file.name, &mut watch)?,
+                Some(_) | None => self.copy(&source, file, &mut watch)?,
             };
             done += file.bytes;
             copied.bytes += content.bytes;
@@ -170,7 +167,7 @@ impl PartialCopy {
                 copied.files_linked += 1;
             }
             if file.is_table {
-                copied.tables.insert(file.name, content);
+                copied.tables.insert(file.name.clone(), content);
             }
         }
         sync_folder(&self.path)?;
@@ -183,14 +180,23 @@ impl PartialCopy {
     }
 
     /// Copies a file, and returns what it has. It is on stable storage then, but for its name.
-    fn copy(&self, source: &Path, name: &str, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Content> {
-        let target = self.path.join(name);
+    fn copy(
+        &self,
+        source: &Path,
+        file: &HeldFile,
+        watch: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Content> {
+        let target = self.path.join(&file.name);
         let opened = private::file_options().create_new(true).write(true).open(&target);
         let mut copy = opened.map_err(|error| not_written(&target, error))?;
-        let content = read(source, &mut |piece, so_far| {
+        let mut take = |piece: &[u8], so_far: u64| {
             watch(so_far)?;
             copy.write_all(piece).map_err(|error| not_written(&target, error))
-        })?;
+        };
+        let content = match &file.content {
+            Some(known) => read(known.as_slice(), source, file.bytes, &mut take)?,
+            None => read(open(source)?, source, file.bytes, &mut take)?,
+        };
         // Now, and not when the copy gets its name: the system has less to write then.
         copy.sync_all().map_err(|error| not_written(&target, error))?;
         Ok(content)
@@ -233,92 +239,38 @@ impl Drop for PartialCopy {
     }
 }
 
-impl BesideCheckpoint {
-    fn make(database: &Database, options: &StoreOptions, look: &dyn Fn() -> Result<()>) -> Result<Self> {
-        // The path may be `.`, which has no name.
-        let store = fs::canonicalize(&options.path).map_err(failed("find the folder", &options.path))?;
-        let folder = if options.mode.is_read_only() {
-            // Another process may have the store open, and make one of its own.
-            with_suffix(&store, &format!("{CHECKPOINT_SUFFIX}.{}", std::process::id()))?
-        } else {
-            with_suffix(&store, CHECKPOINT_SUFFIX)?
-        };
-        let made = Self { checkpoint: folder.join("checkpoint"), folder: Some(make_anew(&folder)?) };
-        copy::make(database, &made.checkpoint, options, look)?;
-        Ok(made)
-    }
+/// Reads the first bytes of a file, and returns what they are.
+fn content(path: &Path, bytes: u64, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Content> {
+    read(open(path)?, path, bytes, &mut |_, so_far| watch(so_far))
 }
 
-impl Drop for BesideCheckpoint {
-    fn drop(&mut self) {
-        if let Some(folder) = self.folder.take().filter(|_| !fork::is_child())
-            && let Err(error) = folder.remove()
-        {
-            tracing::warn!(%error, path = %self.checkpoint.display(), "the checkpoint of a backup could not be removed");
-        }
-    }
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(failed("open the file", path))
 }
 
-/// A file of a checkpoint.
-struct FileToCopy {
-    name: String,
+/// Reads at most `bytes` bytes, piece by piece. `take` gets each piece, and how many bytes were read with it.
+fn read(
+    source: impl Read,
+    path: &Path,
     bytes: u64,
-    is_table: bool,
-}
-
-/// The files of a checkpoint, by their names.
-fn files_of(folder: &Path) -> Result<Vec<FileToCopy>> {
-    let list = || -> io::Result<Vec<FileToCopy>> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            // RocksDB's names are ASCII.
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let is_table = matches!(FileName::parse(&name), Some(FileName::Table(_)));
-            files.push(FileToCopy { name, bytes: entry.metadata()?.len(), is_table });
-        }
-        files.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(files)
-    };
-    list().map_err(failed("list the folder", folder))
-}
-
-/// Reads a file and returns what it has.
-fn content(path: &Path, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Content> {
-    read(path, &mut |_, so_far| watch(so_far))
-}
-
-/// Reads a file piece by piece. `take` gets each piece, and how many bytes were read with it.
-fn read(path: &Path, take: &mut dyn FnMut(&[u8], u64) -> Result<()>) -> Result<Content> {
-    let unreadable = |error| failed("read the file", path)(error);
-    let mut file = File::open(path).map_err(unreadable)?;
+    take: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+) -> Result<Content> {
+    let mut source = source.take(bytes);
     let mut piece = vec![0; PIECE_BYTES];
     let (mut hasher, mut bytes) = (xxhash3_128::Hasher::new(), 0);
     loop {
-        let length = match file.read(&mut piece) {
+        let length = match source.read(&mut piece) {
             Ok(0) => return Ok(Content { bytes, hash: hasher.finish_128() }),
             Ok(length) => length,
             // A signal to the process came before anything was read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(unreadable(error)),
+            Err(error) => return Err(failed("read the file", path)(error)),
         };
         let read = piece.get(..length).unwrap_or_default();
         hasher.write(read);
         bytes += length as u64;
         take(read, bytes)?;
     }
-}
-
-/// Makes a folder after removing what a killed backup left under its name. Anything else of that name is refused.
-fn make_anew(path: &Path) -> Result<Removable> {
-    match Removable::left_over(path)? {
-        Found::Absent => {}
-        Found::Removable(left) => left.remove()?,
-        Found::Kept(reason) => {
-            return Err(Error::invalid_argument(format!("the folder {} {reason}", path.display())));
-        }
-    }
-    Removable::make(path)
 }
 
 /// The path with something after its name, also where a slash follows the name.

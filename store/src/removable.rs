@@ -8,7 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::error::Result;
+use base::error::{Error, Result};
 
 use crate::folder::{self, FolderLock, failed, sync_folder};
 use crate::format::{COPYING_FILE, MARKER_FILE, StoreId};
@@ -37,6 +37,18 @@ impl Removable {
         private::create_folder(path).map_err(failed("make the folder", path))?;
         let copying = marked(path)?;
         Ok(Self { path: path.to_owned(), copying, _database: None })
+    }
+
+    /// Makes a folder after removing what a killed backup left under its name. Anything else of that name is refused.
+    pub(super) fn make_anew(path: &Path) -> Result<Self> {
+        match Self::left_over(path)? {
+            Found::Absent => {}
+            Found::Removable(left) => left.remove()?,
+            Found::Kept(reason) => {
+                return Err(Error::invalid_argument(format!("the folder {} {reason}", path.display())));
+            }
+        }
+        Self::make(path)
     }
 
     /// Looks at what a backup may have left that was killed.

@@ -11,8 +11,9 @@ use base::error::{Error, Result};
 
 use crate::families::Database;
 use crate::folder::failed;
-use crate::format::{BUILD_PREFIX, SPILL_FOLDER};
+use crate::format::{BACKUP_PREFIX, BUILD_PREFIX, SPILL_FOLDER};
 use crate::keys::IndexId;
+use crate::removable::{Found, Removable};
 use crate::run::{RunFile, read_at};
 use crate::{fork, private};
 
@@ -94,19 +95,35 @@ impl Drop for BuildFolder {
     }
 }
 
-/// Removes the folders of builds that were cut short, and of sorts, groups and joins. The caller holds the lock of the database's folder.
+/// Removes the folders of builds that were cut short, of sorts, groups and joins, and what killed backups left. The caller holds the lock of the database's folder.
 pub(super) fn remove_all(database: &Path) {
     let entries = fs::read_dir(database).into_iter().flatten().flatten();
     // Exactly the names that are given here: what else a user has put there stays.
     let is_id = |id: &str| id.parse::<u32>().is_ok_and(|number| number.to_string() == id);
     let is_left = |name: &str| name.strip_prefix(BUILD_PREFIX).is_some_and(is_id) || name == SPILL_FOLDER;
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let folders = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()) && is_folder(entry));
-    for folder in folders.map(|entry| entry.path()) {
+    let is_of_backup = |name: &str| name.strip_prefix(BACKUP_PREFIX).is_some_and(is_id);
+    for folder in entries.filter(is_folder) {
+        let (name, folder) = (folder.file_name(), folder.path());
+        let removed = match &*name.to_string_lossy() {
+            name if is_left(name) => {
+                fs::remove_dir_all(&folder).map_err(failed("remove the folder", &folder))
+            }
+            name if is_of_backup(name) => remove_links(&folder),
+            _ => Ok(()),
+        };
         // They take space and do no harm, so they are no reason not to open.
-        if let Err(error) = fs::remove_dir_all(&folder) {
+        if let Err(error) = removed {
             tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
         }
+    }
+}
+
+/// Removes the links of a backup, unless it is still being made by a process that reads the store.
+fn remove_links(folder: &Path) -> Result<()> {
+    match Removable::left_over(folder)? {
+        Found::Removable(left) => left.remove(),
+        Found::Kept(_) | Found::Absent => Ok(()),
     }
 }
 
@@ -118,17 +135,35 @@ mod tests {
     #[test]
     fn only_folders_with_the_names_that_are_given_here_go() {
         let folder = tempfile::tempdir().expect("a folder");
-        let names =
-            ["CAIRNDB.build-7", "CAIRNDB.spill", "CAIRNDB.build-notes", "CAIRNDB.build-07", "CAIRNDB.builds"];
+        let names = [
+            "CAIRNDB.build-7",
+            "CAIRNDB.spill",
+            "CAIRNDB.backup-9",
+            "CAIRNDB.backup-10",
+            "CAIRNDB.build-notes",
+            "CAIRNDB.build-07",
+            "CAIRNDB.builds",
+        ];
         for name in names {
             fs::create_dir(folder.path().join(name)).expect("made");
             fs::write(folder.path().join(name).join("file"), b"mine").expect("written");
         }
         fs::write(folder.path().join("CAIRNDB.build-8"), b"mine").expect("written");
+        // Links to files have the mark of a backup, and go if no process holds it.
+        fs::write(folder.path().join("CAIRNDB.backup-9/CAIRNDB.copying"), b"").expect("written");
         remove_all(folder.path());
         let left = fs::read_dir(folder.path()).expect("listed");
         let mut left: Vec<_> = left.map(|entry| entry.expect("listed").file_name()).collect();
         left.sort();
-        assert_eq!(left, ["CAIRNDB.build-07", "CAIRNDB.build-8", "CAIRNDB.build-notes", "CAIRNDB.builds"]);
+        assert_eq!(
+            left,
+            [
+                "CAIRNDB.backup-10",
+                "CAIRNDB.build-07",
+                "CAIRNDB.build-8",
+                "CAIRNDB.build-notes",
+                "CAIRNDB.builds"
+            ]
+        );
     }
 }

@@ -237,9 +237,10 @@ impl<'a> IndependentBackup<'a> {
         look()?;
         let copied = {
             let database = shared.store.enter()?;
-            // The checkpoint has the log's file as it is on disk, so what was written must be there first.
             if !shared.options.mode.is_read_only() {
-                shared.store.sync(&database)?;
+                // Into tables, which the next copy may share. On a full disk the logs have it, as far as they could be written.
+                let written = shared.store.sync(&database).and_then(|()| shared.store.flush(&database));
+                written.or_else(|error| if error.is_no_space() { Ok(()) } else { Err(error) })?;
             }
             let mut tell_copied = |done, total| tell(BackupPhase::Copying, done, total);
             let calls = CopyCalls { look: &look, tell: &mut tell_copied };
@@ -419,22 +420,85 @@ mod tests {
         names
     }
 
-    /// A folder was removed for its name: `db.backing-up` beside the store, whatever was in it.
+    /// A folder was made beside the store, which is forbidden where its parent belongs to another user, and one that was there
+    /// was removed for its name.
     #[test]
-    fn a_folder_of_the_user_that_is_called_like_a_checkpoint_stays() {
+    fn nothing_is_made_beside_the_store_or_in_it() {
         let fixture = filled();
         let folder = fixture.folder.path();
-        let (mine, copy) = (folder.join("db.backing-up"), folder.join("copy"));
+        let mine = folder.join("db.backing-up");
         fs::create_dir(&mine).expect("done");
         fs::write(mine.join("notes.txt"), b"mine").expect("done");
-        let error = fixture.client.independent_backup(&copy).run().expect_err("it is in the way");
-        assert!(error.to_string().contains("db.backing-up is in the way"), "{error}");
+        let (beside, in_store) = (names(folder), names(&folder.join("db")).len());
+        let place = tempfile::tempdir().expect("a folder");
+        let mut copies = 0;
+        let backup = fixture.client.independent_backup(place.path().join("copy"));
+        let look = |_: &BackupProgress| {
+            copies += 1;
+            assert_eq!(names(folder), beside);
+            let made = names(&folder.join("db")).into_iter().filter(|name| name.starts_with("CAIRNDB."));
+            assert_eq!(made.collect::<Vec<_>>(), ["CAIRNDB.witness"]);
+        };
+        backup.progress(look).run().expect("done");
+        assert!(copies > 2 && in_store > 3);
         assert_eq!(names(&mine), ["notes.txt"]);
-        assert_eq!(names(folder), ["db", "db.backing-up"]);
-        // What a killed backup left has the file that it is known by, and goes.
-        fs::write(mine.join("CAIRNDB.copying"), b"").expect("done");
-        fixture.client.independent_backup(&copy).run().expect("done");
-        assert_eq!(names(folder), ["copy", "db"]);
+    }
+
+    /// A reader copies beside a writer, which deletes files that the copy needs, and beside none, where it makes no file.
+    #[test]
+    fn a_reader_copies_beside_a_writer_and_on_its_own() {
+        let fixture = filled();
+        let store = fixture.folder.path().join("db");
+        let copy = |name: &str| {
+            let reader = open_copy(&store);
+            let mut seen = Vec::new();
+            let look = |at: &BackupProgress| {
+                if at.phase == BackupPhase::Copying && at.done == 0 {
+                    seen = names(&store);
+                    seen.retain(|name| name.starts_with("CAIRNDB.backup-"));
+                }
+            };
+            let report = reader
+                .independent_backup(fixture.folder.path().join(name))
+                .progress(look)
+                .run()
+                .expect("done");
+            assert_eq!(count(&open_copy(&report.path)), 20);
+            seen
+        };
+        assert_eq!(copy("beside").len(), 1);
+        assert!(names(&store).iter().all(|name| !name.starts_with("CAIRNDB.backup-")));
+        fixture.client.close().expect("closed");
+        assert_eq!(copy("alone"), Vec::<String>::new());
+    }
+
+    /// What a copy has is one state, whatever is written, flushed and compacted while it is made.
+    #[test]
+    fn a_copy_is_a_state_that_was_there() {
+        let fixture = filled();
+        let others = fixture.client.database("test").collection::<Document>("others");
+        let backup = fixture.client.independent_backup(fixture.folder.path().join("copy"));
+        let mut written = 0;
+        let write = |at: &BackupProgress| {
+            if at.phase != BackupPhase::Copying {
+                return;
+            }
+            for _ in 0..50 {
+                others.insert_one(doc! { "_id": written, "text": "x".repeat(1000) }).run().expect("stored");
+                written += 1;
+            }
+            fixture.client.compact().run().expect("compacted");
+        };
+        let report = backup.progress(write).run().expect("done");
+        assert!(written >= 100);
+        // Those that were written before the files were listed, in their order.
+        let copy = open_copy(&report.path);
+        let others = copy.database("test").collection::<Document>("others");
+        let ids = others.find(doc! {}).sort(doc! { "_id": 1 }).run().expect("found");
+        let ids = ids.map(|found| found.expect("read").get_i32("_id").expect("a number"));
+        assert!(ids.enumerate().all(|(at, id)| usize::try_from(id) == Ok(at)));
+        assert_eq!(count(&copy), 20);
+        verify_clean(&fixture.client);
     }
 
     /// A generation that a process had open was removed under it, with the writes that it had acknowledged.

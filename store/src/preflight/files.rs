@@ -61,6 +61,11 @@ impl Files {
         Ok(Self { manifest, manifest_length, logs, torn, cut })
     }
 
+    /// How many bytes of the MANIFEST are whole records.
+    pub(crate) fn whole_manifest(&self) -> u64 {
+        self.torn.first().map_or(self.manifest_length.bytes, |torn| torn.offset)
+    }
+
     fn check_tables(&self, path: &Path) -> Result<()> {
         let number = self.manifest_length.number;
         // The tables come last. If another process deletes one meanwhile, it has changed the MANIFEST before, and the
