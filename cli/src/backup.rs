@@ -8,7 +8,7 @@ use cairndb::bson::Bson;
 
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::store::{Access, BackedUp, BackupWish, open_existing};
+use crate::store::{Access, BackedUp, BackupWish, open_to_copy};
 use crate::talk::{Phases, Reached, Report, Talk, Unit, warn};
 use crate::verify;
 
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {
-    let store = open_existing(&arguments.store, &arguments.access, signals, &mut warn)?;
+    let store = open_to_copy(&arguments.store, &arguments.access, signals, &mut warn)?;
     let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
     let mut shown = Phases::of(&arguments.talk);
     let made = store.back_up(wish, signals, &mut |at| {

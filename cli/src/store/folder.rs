@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{
-    CancellationToken, Client, Collection, CompactionProgress, CompactionReport, Cursor, ErrorKind,
-    SystemCollection,
+    CancellationToken, Client, ClientBuilder, Collection, CompactionProgress, CompactionReport, Cursor,
+    ErrorKind, SystemCollection,
 };
 use cairndb_server::{UserError, Users};
 use query::code::Code;
@@ -55,6 +55,18 @@ impl Folder {
         Ok(Self { client: Client::in_memory()?, is_read_only: false })
     }
 
+    /// Opens the folder to copy it: for itself alone, or for reading where it cannot be written to.
+    pub(super) fn open_to_copy(
+        path: &Path,
+        memory: Option<usize>,
+        token: &CancellationToken,
+    ) -> Result<Self, Failure> {
+        match Self::builder(memory, Absent::IsRefused).open(path) {
+            Err(error) if is_unwritable(&error) => Self::open_for_reading(path, memory, token),
+            opened => Self::opened(path, opened),
+        }
+    }
+
     /// Opens the folder for itself alone; `absent` says what becomes of one that is not there. A signal does not end what is being written:
     /// a batch is whole.
     pub(super) fn open_for_writing(
@@ -62,19 +74,33 @@ impl Folder {
         memory: Option<usize>,
         absent: Absent,
     ) -> Result<Self, Failure> {
+        Self::opened(path, Self::builder(memory, absent).open(path))
+    }
+
+    fn builder(memory: Option<usize>, absent: Absent) -> ClientBuilder {
         // The tool comes to write, and not to remove what has expired.
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             .ttl_interval(None)
             .create_if_missing(absent == Absent::IsMade)
             .stage_memory(STAGE_MEMORY);
-        if let Some(bytes) = memory {
-            builder = builder.memory_budget(bytes);
-        }
-        match builder.open(path) {
-            Ok(client) => Ok(Self { client, is_read_only: false }),
-            Err(error) => Err(not_opened(path, error)),
+        match memory {
+            Some(bytes) => builder.memory_budget(bytes),
+            None => builder,
         }
     }
+
+    fn opened(path: &Path, opened: cairndb::Result<Client>) -> Result<Self, Failure> {
+        let client = opened.map_err(|error| not_opened(path, error))?;
+        Ok(Self { client, is_read_only: false })
+    }
+}
+
+/// Whether a folder cannot be written to: its disk is full or read-only, or its files belong to another user.
+fn is_unwritable(error: &cairndb::Error) -> bool {
+    use std::io::ErrorKind as Io;
+    let refused = [Io::PermissionDenied, Io::ReadOnlyFilesystem, Io::StorageFull, Io::QuotaExceeded];
+    let is_refused = |error: &std::io::Error| refused.contains(&error.kind());
+    error.is_no_space() || matches!(error.kind(), ErrorKind::Io { error, .. } if is_refused(error))
 }
 
 /// Opens a folder as it is now, also while another process has it open. It is never made.

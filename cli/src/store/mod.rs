@@ -278,6 +278,23 @@ pub(crate) fn open_for_writing(
     open(name, access, folder::Absent::IsMade, signals, warn)
 }
 
+/// Opens a store to copy it. A folder is taken for this process alone, and opened for reading where it cannot be written to.
+pub(crate) fn open_to_copy(
+    name: &Path,
+    access: &Access,
+    signals: &Signals,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
+    match Place::of(name) {
+        Place::Folder(path) => {
+            refuse_absent_server(&path)?;
+            access.check(signals)?;
+            Ok(Box::new(folder::Folder::open_to_copy(&path, access.memory, &signals.token)?))
+        }
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
+    }
+}
+
 /// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
 pub(crate) fn open_existing(
     name: &Path,

@@ -295,3 +295,29 @@ fn a_full_disk_leaves_the_generations_that_are_there() {
     }
     assert!(number(&first, "bytes") > 1 << 20);
 }
+
+/// Neither could be copied: a full disk, because opening for writing needs room, and a read-only one.
+#[test]
+fn a_store_is_copied_from_a_disk_that_takes_no_writes() {
+    let Some(disk) = SmallDisk::make("20m") else { return };
+    let fixture = filled();
+    let store = disk.path.join("db");
+    let copied = Command::new("cp").arg("-a").arg(fixture.path("db")).arg(&store).status();
+    assert!(copied.expect("it works").success());
+    let fill = || {
+        let mut file = std::fs::File::create(disk.path.join("fill")).expect("it works");
+        while std::io::Write::write_all(&mut file, &[7; 4096]).is_ok() {}
+    };
+    fill();
+    let copy = |name: &str| {
+        let target = fixture.path(name);
+        let output = cairn().arg("backup").arg(&store).arg(&target).output().expect("it works");
+        assert!(output.status.success(), "{output:?}");
+        is_whole(&target, 4000);
+    };
+    copy("of-full");
+    std::fs::remove_file(disk.path.join("fill")).expect("it works");
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk.path).status();
+    assert!(remounted.expect("it works").success());
+    copy("of-read-only");
+}
