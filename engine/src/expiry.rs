@@ -112,25 +112,13 @@ impl TtlPass<'_> {
         let database = engine.store.enter()?;
         engine.store.admit_write()?;
         // Dropped or renamed meanwhile: the next pass finds the collection under its new name.
-        let Some(definition) = state.enter() else { return Ok(Round::default()) };
+        let Some(definition) = state.enter(self.operation)? else { return Ok(Round::default()) };
         // Looked up in every round: the index may have been dropped, or may have another expiry now.
         let Some(index) = definition.indexes.iter().find(|index| index.id == self.index) else {
             return Ok(Round::default());
         };
-        let target = Target {
-            store: &engine.store,
-            database: &database,
-            collection: state,
-            definition: &definition,
-            indexes: &definition.indexes,
-            fields: &definition.fields,
-            acquirer: None,
-            generator: &engine.generator,
-            level,
-            preview: None,
-            checks: None,
-            operation: self.operation,
-        };
+        let storage = engine.storage(&database);
+        let target = Target::within(storage, state, &definition, &engine.generator, (level, self.operation));
         expire_some(target, index, self.now)
     }
 }

@@ -182,3 +182,86 @@ fn deletes_whose_filter_takes_long_remove_what_matches_and_nothing_else() {
     assert_eq!(fixture.things.count_documents(doc! { "n": 1 }).run().expect("counted"), 0);
     assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 20);
 }
+
+/// A pipeline that takes about a millisecond for a document.
+fn slowly() -> Vec<Document> {
+    let numbers = doc! { "$range": [0, 3000] };
+    let sum =
+        doc! { "$reduce": { "input": numbers, "initialValue": 0, "in": { "$add": ["$$value", "$$this"] } } };
+    vec![doc! { "$set": { "sum": sum } }]
+}
+
+/// Who wanted to be alone in a collection waited for the whole of a long write, and every other writer with it, whatever the limits
+/// of their times were.
+#[track_caller]
+fn nobody_waits_for_a_long_write(write: impl Fn(&Collection<Document>) -> Result<u64, Error> + Sync) {
+    let fixture = Fixture::new();
+    let things = fixture.client.database("test").collection::<Document>("long");
+    things.insert_many((0..MANY).map(|id| doc! { "_id": id, "n": id % 7 })).run().expect("stored");
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| write(&things).expect("written"));
+        wait_a_while();
+        let building =
+            scope.spawn(|| things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run());
+        let mut longest = Duration::ZERO;
+        while !building.is_finished() {
+            let began = Instant::now();
+            // It fails if it waits for longer.
+            let insert = things.insert_one(doc! { "other": true }).max_time(PATIENCE);
+            insert.run().expect("stored");
+            longest = longest.max(began.elapsed());
+            pause();
+        }
+        building.join().expect("it does not panic").expect("built");
+        assert!(!writing.is_finished(), "the write was over before the index was built");
+        assert_eq!(writing.join().expect("it does not panic"), u64::try_from(MANY).expect("a number"));
+        assert!(longest < Duration::from_secs(2), "an insert waited {longest:?}");
+    });
+    assert!(fixture.client.verify().expect("verified").is_clean());
+}
+
+#[test]
+fn nobody_waits_for_an_update_of_many_documents() {
+    nobody_waits_for_a_long_write(|things| {
+        Ok(things.update_many(doc! { "_id": { "$gte": 0 } }, slowly()).run()?.modified_count)
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_delete_of_many_documents() {
+    let slow = slowly().remove(0).remove("$set").expect("set");
+    let sum = slow.as_document().expect("a document").get("sum").expect("a sum").clone();
+    nobody_waits_for_a_long_write(move |things| {
+        let filter = doc! { "_id": { "$gte": 0 }, "$expr": { "$gt": [sum.clone(), 1] } };
+        Ok(things.delete_many(filter).run()?.deleted_count)
+    });
+}
+
+/// A search that finds nothing holds up nobody either.
+#[test]
+fn nobody_waits_for_a_write_that_searches_long() {
+    let slow = slowly().remove(0).remove("$set").expect("set");
+    let sum = slow.as_document().expect("a document").get("sum").expect("a sum").clone();
+    nobody_waits_for_a_long_write(move |things| {
+        let filter = doc! { "_id": { "$gte": 0 }, "$expr": { "$lt": [sum.clone(), 1] } };
+        let updated = things.update_one(filter, doc! { "$set": { "n": 8 } }).run()?;
+        assert_eq!(updated.matched_count, 0);
+        Ok(u64::try_from(MANY).expect("a number"))
+    });
+}
+
+/// What was written until then stays written.
+#[test]
+fn a_write_whose_collection_goes_meanwhile_ends() {
+    let fixture = Fixture::new();
+    let things = fixture.client.database("test").collection::<Document>("long");
+    things.insert_many((0..MANY).map(|id| doc! { "_id": id })).run().expect("stored");
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| things.update_many(doc! {}, slowly()).run());
+        wait_a_while();
+        things.drop().run().expect("dropped");
+        let ended = writing.join().expect("it does not panic").expect_err("the collection is gone");
+        assert_eq!(ended.code(), Some(175), "{ended}");
+    });
+    assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 0);
+}

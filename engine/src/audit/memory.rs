@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::{Database, Family};
 
 use crate::audit::Subject;
@@ -26,7 +27,7 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
 }
 
 fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<String>> {
-    let Some(definition) = state.enter() else { return Ok(Vec::new()) };
+    let Some(definition) = state.enter(&OperationContext::default())? else { return Ok(Vec::new()) };
     // From the database and not from the snapshot: the definition may have changed since, and both are of
     // this moment.
     let Some(value) = database.get(Family::Meta, &state.id.catalog_key())? else {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bson::doc;
 use index::multikey::ArrayComponents;
+use query::operation::OperationContext;
 use store::Family;
 use store::pace::Pace;
 use store::write::{Batch, CommitLevel};
@@ -62,7 +63,7 @@ fn an_audit_waits_for_no_writer() {
     });
     let state = fixture.collection("things").expect("there");
     // A writer in the middle of its call.
-    let writing = state.enter().expect("it was not dropped");
+    let writing = state.enter(&OperationContext::default()).expect("unlimited").expect("it was not dropped");
     let (told, is_told) = channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {

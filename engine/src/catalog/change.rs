@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use base::sync::ShardedLockWriteGuard;
 use index::collation::Collation;
 use query::code::Code;
 use query::operation::OperationContext;
@@ -24,6 +23,7 @@ use crate::catalog::capped::{Capped, CappedLimits, OrderState};
 use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{parse_fields, stage_fields};
+use crate::catalog::gate::Alone;
 use crate::catalog::indexes::Index;
 use crate::catalog::names::{Catalog, Named, NextIds};
 use crate::catalog::record_removal::RecordRange;
@@ -114,7 +114,7 @@ impl Catalog {
     ) -> Result<bool> {
         loop {
             let found = self.find(namespace);
-            let alone = found.as_ref().map(|collection| collection.enter_alone());
+            let alone = found.as_ref().map(|collection| collection.enter_alone(operation)).transpose()?;
             let _changes = self.next_ids.lock();
             // The wait may have been long.
             operation.look()?;
@@ -170,7 +170,7 @@ impl Catalog {
         let target = self.find(to);
         self.refuse_rename(rename, target.is_some())?;
         // Both gates before the batch: neither collection may change between its entry and the commit.
-        let (definition, replaced) = enter_both(&collection, target.as_deref());
+        let (definition, replaced) = enter_both(&collection, target.as_deref(), operation)?;
         let _changes = self.next_ids.lock();
         // The wait may have been long.
         operation.look()?;
@@ -333,18 +333,19 @@ pub(crate) fn refuse_fields(namespace: &Namespace, definition: &Definition) -> R
 fn enter_both<'a>(
     collection: &'a CollectionState,
     target: Option<&'a CollectionState>,
-) -> (ShardedLockWriteGuard<'a, Definition>, Option<ShardedLockWriteGuard<'a, Definition>>) {
-    match target {
+    operation: &OperationContext,
+) -> Result<(Alone<'a, Definition>, Option<Alone<'a, Definition>>)> {
+    Ok(match target {
         Some(target) if target.id < collection.id => {
-            let replaced = target.enter_alone();
-            (collection.enter_alone(), Some(replaced))
+            let replaced = target.enter_alone(operation)?;
+            (collection.enter_alone(operation)?, Some(replaced))
         }
         Some(target) => {
-            let definition = collection.enter_alone();
-            (definition, Some(target.enter_alone()))
+            let definition = collection.enter_alone(operation)?;
+            (definition, Some(target.enter_alone(operation)?))
         }
-        None => (collection.enter_alone(), None),
-    }
+        None => (collection.enter_alone(operation)?, None),
+    })
 }
 
 /// Adds a built index to the collection. The caller holds the gate exclusively.
@@ -382,7 +383,8 @@ pub(crate) fn modify_index(
     find: impl Fn(&[Index]) -> Result<usize>,
     modify: impl FnOnce(&mut Index) -> Result<bool>,
 ) -> Result<Option<()>> {
-    let mut definition = collection.enter_alone();
+    // Writes to many documents leave the gate when it is asked for, so this takes no long.
+    let mut definition = collection.enter_alone(&OperationContext::default())?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -416,7 +418,8 @@ pub(crate) fn modify_limits(
     collection: &CollectionState,
     change: impl FnOnce(Option<CappedLimits>) -> Result<CappedLimits>,
 ) -> Result<Option<()>> {
-    let mut definition = collection.enter_alone();
+    // Writes to many documents leave the gate when it is asked for, so this takes no long.
+    let mut definition = collection.enter_alone(&OperationContext::default())?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -451,7 +454,8 @@ pub(crate) fn modify_validation(
     change: &ValidationChange,
 ) -> Result<Option<()>> {
     // Alone: no write that began by the old rules commits after this has returned.
-    let mut definition = collection.enter_alone();
+    // Writes to many documents leave the gate when it is asked for, so this takes no long.
+    let mut definition = collection.enter_alone(&OperationContext::default())?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -473,7 +477,8 @@ pub(crate) fn drop_indexes(
     collection: &CollectionState,
     keep: impl Fn(&Index) -> bool,
 ) -> Result<Option<usize>> {
-    let mut definition = collection.enter_alone();
+    // Writes to many documents leave the gate when it is asked for, so this takes no long.
+    let mut definition = collection.enter_alone(&OperationContext::default())?;
     if collection.is_retired() {
         return Ok(None);
     }

@@ -10,21 +10,20 @@
 //! its snapshot, and knows whether the snapshot may lack something.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::error::Result;
 use base::namespace::Namespace;
-use base::sync::{
-    self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
-    ShardedLockWriteGuard,
-};
+use base::sync::{self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock};
 use index::collation::Collation;
+use query::operation::{Interruption, OperationContext};
 use store::keys::CollectionId;
 
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::capped::{Capped, InsertionOrder};
 use crate::catalog::clustered::Clustered;
+use crate::catalog::gate::{Alone, Gate, Shared};
 use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
@@ -35,7 +34,7 @@ pub(crate) struct CollectionState {
     pub(crate) namespace: Namespace,
     /// How operations compare texts that do not say it themselves. It never changes.
     pub(crate) collation: Collation,
-    gate: ShardedLock<Definition>,
+    gate: Gate<Definition>,
     /// What readers go by, which never wait for the gate.
     published: RwLock<Definition>,
     /// The bits of [`Changes`].
@@ -99,7 +98,7 @@ impl CollectionState {
             namespace,
             collation: definition.collation.clone(),
             published: RwLock::new(definition.clone()),
-            gate: ShardedLock::new(definition),
+            gate: Gate::new(definition),
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
             given_keys: Arc::default(),
@@ -110,15 +109,26 @@ impl CollectionState {
 
     /// Enters the collection for one write. Returns `None` if it was dropped or renamed.
     #[inline]
-    pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Definition>> {
-        // A panic in another thread does not make the definition wrong: it is replaced as a whole.
-        let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        (!self.is_retired()).then_some(guard)
+    pub(crate) fn enter(
+        &self,
+        operation: &OperationContext,
+    ) -> std::result::Result<Option<Shared<'_, Definition>>, Interruption> {
+        let guard = self.gate.enter(operation)?;
+        Ok((!self.is_retired()).then_some(guard))
     }
 
     /// Enters the collection alone: no write runs while the guard exists.
-    pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Definition> {
-        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn enter_alone(
+        &self,
+        operation: &OperationContext,
+    ) -> std::result::Result<Alone<'_, Definition>, Interruption> {
+        self.gate.enter_alone(operation)
+    }
+
+    /// Whether somebody waits to enter the collection alone. A write to many documents leaves it then, between two of them.
+    #[inline]
+    pub(crate) fn is_wanted_alone(&self) -> bool {
+        self.gate.is_wanted_alone()
     }
 
     /// The insertion order. Returns `None` if the collection is not capped.
@@ -238,7 +248,7 @@ impl CollectionState {
             id: self.id,
             namespace,
             collation: self.collation.clone(),
-            gate: ShardedLock::new(definition.clone()),
+            gate: Gate::new(definition.clone()),
             published: RwLock::new(definition.clone()),
             // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),

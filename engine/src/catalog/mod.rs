@@ -13,6 +13,7 @@ pub(crate) mod clustered;
 pub(crate) mod collection;
 pub(crate) mod entry;
 pub(crate) mod fields;
+pub(crate) mod gate;
 pub(crate) mod given_keys;
 pub(crate) mod indexes;
 pub(crate) mod load;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::names::validate_database;
-use base::sync::ShardedLockWriteGuard;
 use query::operation::OperationContext;
 use sequence::allocator::Changing;
 use sequence::attributes::Options;
@@ -23,6 +22,7 @@ use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{Furthest, as_conflict, find_existing, parse_fields, stage_fields};
+use crate::catalog::gate::Alone;
 use crate::catalog::names::Catalog;
 use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequence_entry::Identity;
@@ -266,8 +266,8 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
 
 /// Enters a collection alone, which may have been dropped or renamed since it was looked up. To write its
 /// entry then would bring it back, or its old name.
-fn enter_present(collection: &CollectionState) -> Result<ShardedLockWriteGuard<'_, Definition>> {
-    let definition = collection.enter_alone();
+fn enter_present(collection: &CollectionState) -> Result<Alone<'_, Definition>> {
+    let definition = collection.enter_alone(&OperationContext::default())?;
     if collection.is_retired() {
         return Err(namespace_not_found(&collection.namespace));
     }

@@ -5,13 +5,13 @@ use bson::Document;
 use index::collation::Collation;
 use query::operation::OperationContext;
 
-use crate::collection::handle::{Handle, Terms};
+use crate::collection::handle::{Handle, Missing, Terms};
 use crate::options::{Hint, WriteConcern};
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::change::Change;
-use crate::write::find::DocumentSearch;
+use crate::write::find::{DocumentSearch, Walk};
 use crate::write::update::Counts;
 use crate::write::upsert::{self, UpsertFilter, Upserted};
 use crate::write::{Preview, Target};
@@ -76,16 +76,16 @@ impl Handle {
     pub(super) fn write_change<R>(
         &self,
         request: ChangeRequest<'_>,
-        change_matches: impl Fn(Target<'_>) -> Result<Option<R>>,
+        mut change_matches: impl FnMut(Target<'_>, &mut Walk) -> Result<Option<R>>,
     ) -> Result<Option<Upserted<R>>> {
         let ChangeRequest { filter, change, options, operation, collation } = request;
         let terms = Terms { concern: options.concern, operation };
         if !options.is_upsert() {
             // A change without an upsert does not create the collection.
-            let changed = self.write_existing(terms, |target| {
+            let changed = self.write_found(Missing::Skip, terms, |target, walk| {
                 // Under the gate, so that the index of the hint is not dropped before the search.
                 check_hint(options.hint, target.indexes)?;
-                let changed = change_matches(target.unchecked(options.bypass))?;
+                let changed = change_matches(target.unchecked(options.bypass), walk)?;
                 if changed.is_none() {
                     target.sync_what_it_saw()?;
                 }
@@ -99,14 +99,15 @@ impl Handle {
             check_hint(options.hint, &[])?;
             upsert::check(filter, change)
         })?;
-        // Search and insert run under one gate: no index appears between them.
-        let upserted = self.write(terms, |target| {
+        // The end of the search and the insert run under one gate: no index appears between them.
+        self.write_found(Missing::Create, terms, |target, walk| {
             check_hint(options.hint, target.indexes)?;
             // Only the insert has a use for the preview. A changed document is shown by the update itself.
             let target = Target { preview: options.preview, ..target.unchecked(options.bypass) };
-            upsert::upsert(target, UpsertFilter { filter, collation }, change, || change_matches(target))
-        })?;
-        Ok(Some(upserted))
+            upsert::upsert(target, UpsertFilter { filter, collation }, change, || {
+                change_matches(target, walk)
+            })
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use base::error::{Error, Result};
 
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::handle::{Collection, Handle, Missing, Terms};
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -172,18 +172,22 @@ impl Delete<'_> {
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         // A delete does not create the collection: it would find nothing in a new one.
-        let deleted = self.collection.write_existing(terms, |target| {
+        let mut deleted = 0;
+        self.collection.write_found(Missing::Skip, terms, |target, walk| {
             // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
                 // Only the count is returned, so the document is not copied to be shown.
-                Extent::One => Ok(u64::from(delete::delete_one(target, search, |_| Ok(()))?.is_some())),
+                Extent::One => {
+                    deleted = u64::from(delete::delete_one(target, search, walk, |_| Ok(()))?.is_some());
+                    Ok(())
+                }
                 // Many commits, each of a group of documents: an error leaves the groups before it removed.
-                Extent::Many => delete::delete_many(target, search),
+                Extent::Many => delete::delete_many(target, search, walk, &mut deleted),
             }
         })?;
         // A collection that does not exist has nothing to remove.
-        Ok(DeleteResult::new(deleted.unwrap_or(0)))
+        Ok(DeleteResult::new(deleted))
     }
 
     fn parse(&self) -> Result<(Selector, Order)> {

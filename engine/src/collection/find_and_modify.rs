@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
-use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::handle::{Collection, Handle, Missing, Terms};
 use crate::collection::modify::{Modified, ModifyOptions, ModifyRequest, projected, under_projection};
 use crate::document::decode::decode_owned;
 use crate::execute::explain::{Depth, Explained};
@@ -518,11 +518,11 @@ impl FindOneAndDelete<'_, RawDocumentBuf> {
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         // A delete does not create the collection: it would find nothing in a new one.
-        let deleted = self.collection.write_existing(terms, |target| {
+        let deleted = self.collection.write_found(Missing::Skip, terms, |target, walk| {
             // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             // The projection runs before the commit. If it fails, the document stays.
-            delete::delete_one(target, search, |bytes| projected(bytes, projection.as_ref(), &selector))
+            delete::delete_one(target, search, walk, |bytes| projected(bytes, projection.as_ref(), &selector))
         })?;
         // Without a collection and without a match the caller gets the same answer: no document.
         let document = deleted.flatten();

@@ -13,6 +13,7 @@ use base::namespace::{Namespace, SystemCollection};
 use index::collation::{Collation as Rules, has_text};
 use query::operation::{CancellationToken, OperationContext};
 use store::Database as StorageDatabase;
+use store::InUse;
 use store::fork::refuse_child;
 use store::handles::Storage;
 use store::write::CommitLevel;
@@ -33,6 +34,7 @@ use crate::options::{Collation, WriteConcern};
 use crate::plan::selector::Selector;
 use crate::shared::{Caller, Shared};
 use crate::write::Target;
+use crate::write::find::Walk;
 use crate::write::prepare::record_key;
 use crate::write::validation::Checks;
 
@@ -95,9 +97,15 @@ pub(super) struct Viewed<'a> {
 
 /// What a write does when its collection does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     Create,
     Skip,
+}
+
+/// The open store, as a write uses it: `close` waits for the end of this.
+struct Entered<'a> {
+    database: InUse<'a>,
+    level: CommitLevel,
 }
 
 /// When a write is acknowledged, and its limits.
@@ -391,6 +399,26 @@ impl Handle {
         self.write_if(Missing::Skip, terms, operation)
     }
 
+    /// Runs a write that searches for its documents. It leaves the collection's gate when somebody wants to be alone there, and then
+    /// `operation` is called again to go on with its walk. Returns `None` if the collection does not exist.
+    pub(super) fn write_found<R>(
+        &self,
+        missing: Missing,
+        terms: Terms<'_>,
+        mut operation: impl FnMut(Target<'_>, &mut Walk) -> Result<R>,
+    ) -> Result<Option<R>> {
+        // Held to the end: `close` waits for the whole write.
+        let entered = self.enter_to_write(terms)?;
+        let mut walk = Walk::default();
+        loop {
+            match self.in_gate(&entered, missing, terms, |target| operation(target, &mut walk)) {
+                Err(_) if walk.resume() => {}
+                Ok(None) if walk.has_begun() => return Err(Walk::is_gone().in_namespace(&self.given)),
+                done => return done,
+            }
+        }
+    }
+
     #[inline]
     fn write_if<R>(
         &self,
@@ -398,6 +426,13 @@ impl Handle {
         terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
+        let entered = self.enter_to_write(terms)?;
+        self.in_gate(&entered, missing, terms, operation)
+    }
+
+    /// Enters the store to write.
+    #[inline]
+    fn enter_to_write(&self, terms: Terms<'_>) -> Result<Entered<'_>> {
         let shared = &self.shared;
         // An invalid write concern is the caller's mistake, and is reported whatever the state of the store is.
         let level = shared.commit_level(terms.concern)?;
@@ -406,6 +441,20 @@ impl Handle {
         // Held until the commit has returned: `close` waits for it.
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
+        Ok(Entered { database, level })
+    }
+
+    /// Runs a write in the gate of the collection.
+    #[inline]
+    fn in_gate<R>(
+        &self,
+        entered: &Entered<'_>,
+        missing: Missing,
+        terms: Terms<'_>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let (shared, Entered { database, level }) = (&self.shared, entered);
+        let level = *level;
         loop {
             let state = match (self.find_state()?, missing) {
                 (Some(state), _) => state,
@@ -413,33 +462,24 @@ impl Handle {
                     shared.catalog.refuse_view(self.valid_namespace()?)?;
                     // Its drop may not be synced yet.
                     if level == CommitLevel::Journaled {
-                        shared.store.sync_written(&database)?;
+                        shared.store.sync_written(database)?;
                     }
                     return Ok(None);
                 }
                 (None, Missing::Create) => {
-                    Cow::Owned(shared.find_or_create(&database, self.valid_namespace()?)?)
+                    Cow::Owned(shared.find_or_create(database, self.valid_namespace()?)?)
                 }
             };
             // The shared gate keeps indexes and auto-increment fields as they are until the write is committed. If the
             // collection was dropped since it was resolved, it is resolved, or created, again.
-            let Some(definition) = state.enter() else { continue };
+            let Some(definition) = state.enter(terms.operation)? else { continue };
             let validation = definition.validation.as_deref();
             let checks = Checks::of(&state.namespace, validation, || self.checking(terms.operation));
-            let target = Target {
-                store: &shared.store,
-                database: &database,
-                collection: &state,
-                definition: &definition,
-                indexes: &definition.indexes,
-                fields: &definition.fields,
-                acquirer: self.caller.acquirer.as_deref(),
-                generator: &shared.generator,
-                level,
-                preview: None,
-                checks: checks.as_ref(),
-                operation: terms.operation,
-            };
+            let storage = shared.storage(database);
+            let target =
+                Target::within(storage, &state, &definition, &shared.generator, (level, terms.operation));
+            let target =
+                Target { acquirer: self.caller.acquirer.as_deref(), checks: checks.as_ref(), ..target };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }
     }

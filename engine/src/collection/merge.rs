@@ -157,8 +157,8 @@ impl<'a> Merging<'a> {
         let options = ChangeOptions { upsert, hint: None, concern, bypass, preview: None };
         let collation = &self.collation();
         let request = ChangeRequest { filter, change, options, operation, collation };
-        let done = self.target.write_change(request, |target| {
-            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
+        let done = self.target.write_change(request, |target, walk| {
+            let matched = update::update_one(target, search, walk, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         })?;
         Ok(done.is_some())

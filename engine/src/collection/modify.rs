@@ -17,11 +17,11 @@ use crate::execute::explain::{Depth, Explained};
 use crate::options::{FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint, ReturnDocument, WriteConcern};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
+use crate::write::Preview;
 use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
 use crate::write::update::{self, Image, Shown};
 use crate::write::upsert::Upserted;
-use crate::write::{Preview, Target};
 
 /// What a find-and-modify did.
 pub(crate) struct Modified {
@@ -122,7 +122,7 @@ impl Handle {
             collation: selector.variables().collation(),
         };
         let done = self
-            .write_change(request, |target: Target<'_>| update::update_one(target, search, change, shown))?;
+            .write_change(request, |target, walk| update::update_one(target, search, walk, change, shown))?;
         // MongoDB's `updatedExisting` is false for an upsert, even if it returns a document.
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (document, upserted_id) = match done {

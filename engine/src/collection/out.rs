@@ -160,25 +160,14 @@ impl<'a> Aside<'a> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         // Not resolved by its name: a collection that is gone must not be made again.
-        let Some(definition) = self.state.enter() else { return Err(self.is_gone()) };
+        let Some(definition) = self.state.enter(operation)? else { return Err(self.is_gone()) };
         // By the name that the caller knows, for what is logged.
         let checks = Checks::of(self.target, definition.validation.as_deref(), || operation.clone());
-        let target = Target {
-            store: &shared.store,
-            database: &database,
-            collection: &self.state,
-            definition: &definition,
-            indexes: &definition.indexes,
-            fields: &definition.fields,
-            acquirer: None,
-            generator: &shared.generator,
-            // The commit that puts the documents in place is synced, and with it what was written before.
-            level: shared.commit_level(Some(&WriteConcern::buffered()))?,
-            preview: None,
-            checks: checks.as_ref(),
-            operation,
-        };
-        let target = target.unchecked(self.bypass);
+        // The commit that puts the documents in place is synced, and with it what was written before.
+        let level = shared.commit_level(Some(&WriteConcern::buffered()))?;
+        let storage = shared.storage(&database);
+        let target = Target::within(storage, &self.state, &definition, &shared.generator, (level, operation));
+        let target = Target { checks: checks.as_ref(), ..target }.unchecked(self.bypass);
         let outcome: InsertOutcome<Vec<usize>> =
             insert::insert_many(target, &mut drafts, InsertOrder::Ordered)
                 .map_err(|error| self.named(error))?;

@@ -18,7 +18,6 @@ use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
 use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
-use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::update::{self, Shown};
 
@@ -177,9 +176,9 @@ impl ReplaceOne<'_> {
         let parsed = self.parse()?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
-        let done = self.collection.write_change(request, |target: Target<'_>| {
+        let done = self.collection.write_change(request, |target, walk| {
             // Only the counts are returned, so the document is not copied to be shown.
-            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
+            let matched = update::update_one(target, search, walk, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         })?;
         Ok(update_result(done))

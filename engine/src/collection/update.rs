@@ -19,9 +19,7 @@ use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteC
 use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
-use crate::write::Target;
 use crate::write::change::Change;
-use crate::write::find::DocumentSearch;
 use crate::write::update::{self, Counts, Shown};
 
 impl<T> Collection<T> {
@@ -244,9 +242,20 @@ impl Update<'_> {
         let parsed = self.parse()?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
-        let done = self
-            .collection
-            .write_change(request, |target| change_matches(target, search, change, self.extent))?;
+        let mut counts = Counts::default();
+        let done = self.collection.write_change(request, |target, walk| match self.extent {
+            Extent::One => {
+                // Only the counts are returned, so the document is not copied to be shown.
+                let matched = update::update_one(target, search, walk, change, Shown::NOTHING)?;
+                Ok(matched.map(|matched| matched.counts()))
+            }
+            Extent::Many => {
+                // Each document is a commit of its own: an error leaves those before it changed, as in MongoDB.
+                update::update_many(target, search, walk, change, &mut counts)?;
+                // `None` tells an upsert to insert.
+                Ok(Some(counts).filter(|counts| counts.matched > 0))
+            }
+        })?;
         Ok(update_result(done))
     }
 
@@ -285,26 +294,4 @@ fn with_constants<'v>(variables: &'v Variables, constants: Option<&Document>) ->
         variables = variables.with(name, Some(RawBson::try_from(value.clone())?))?;
     }
     Ok(Cow::Owned(variables))
-}
-
-/// Changes what matches. Returns `None` if no document matched.
-fn change_matches(
-    target: Target<'_>,
-    search: DocumentSearch<'_>,
-    change: &Change<'_>,
-    extent: Extent,
-) -> Result<Option<Counts>> {
-    match extent {
-        Extent::One => {
-            // Only the counts are returned, so the document is not copied to be shown.
-            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
-            Ok(matched.map(|matched| matched.counts()))
-        }
-        Extent::Many => {
-            // Each document is a commit of its own: an error leaves those before it changed, as in MongoDB.
-            let counts = update::update_many(target, search, change)?;
-            // `None` tells an upsert to insert.
-            Ok(Some(counts).filter(|counts| counts.matched > 0))
-        }
-    }
 }

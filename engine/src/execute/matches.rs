@@ -59,6 +59,16 @@ enum MatchSource {
     Scans(Box<ScanSequence>),
 }
 
+/// How far a step of a walk came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advanced {
+    /// To a document that matches.
+    Match,
+    End,
+    /// To none of them, in as many keys or documents as it was allowed to look at.
+    NotYet,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LookupState {
     /// The record has not been tested yet.
@@ -222,8 +232,20 @@ impl Matches {
     /// selector's variables belong to.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        let stepped = self.step();
-        self.examined.matched += u64::from(matches!(stepped, Ok(true)));
+        loop {
+            match self.advance_within(u32::MAX)? {
+                Advanced::Match => return Ok(true),
+                Advanced::End => return Ok(false),
+                Advanced::NotYet => {}
+            }
+        }
+    }
+
+    /// Looks at `most` keys or documents at most for the next matching document.
+    #[inline]
+    pub(crate) fn advance_within(&mut self, most: u32) -> Result<Advanced> {
+        let stepped = self.step(most);
+        self.examined.matched += u64::from(matches!(stepped, Ok(Advanced::Match)));
         stepped
     }
 
@@ -265,34 +287,37 @@ impl Matches {
 
     /// Advances without counting the match.
     #[inline]
-    fn step(&mut self) -> Result<bool> {
+    fn step(&mut self, most: u32) -> Result<Advanced> {
         let Self { selector, everything, source, examined, .. } = self;
         let operation = selector.variables().operation();
         let walk = match source {
             MatchSource::Records(walk) => walk,
-            MatchSource::Scans(scans) => return scans.step(selector, examined),
+            MatchSource::Scans(scans) => return scans.step(selector, examined, most),
             MatchSource::Natural(walk) => {
-                while walk.advance()? {
+                for _ in 0..most {
+                    if !walk.advance()? {
+                        return Ok(Advanced::End);
+                    }
                     examined.documents += 1;
                     operation.pass(walk.bytes().len())?;
                     if *everything && is_framed(walk.bytes()) || selector.matches(walk.document()?)? {
-                        return Ok(true);
+                        return Ok(Advanced::Match);
                     }
                 }
-                return Ok(false);
+                return Ok(Advanced::NotYet);
             }
             MatchSource::Point { key, bytes, state } => {
                 operation.step()?;
                 examined.documents += u64::from(*state == LookupState::Pending);
                 let is_match = *state == LookupState::Pending && selector.matches(stored(key, bytes)?)?;
                 *state = if is_match { LookupState::Current } else { LookupState::Done };
-                return Ok(is_match);
+                return Ok(if is_match { Advanced::Match } else { Advanced::End });
             }
         };
         // The loop of every collection scan, so it is here and not a call away.
-        loop {
+        for _ in 0..most {
             match walk.advance()? {
-                KeyStep::End => return Ok(false),
+                KeyStep::End => return Ok(Advanced::End),
                 KeyStep::Absent => {
                     operation.step()?;
                     continue;
@@ -304,9 +329,10 @@ impl Matches {
             operation.pass(value.len())?;
             // Without a filter the cheap test is enough; bytes that fail it become an error in `walk.document()`.
             if *everything && is_framed(value) || selector.matches(walk.document()?)? {
-                return Ok(true);
+                return Ok(Advanced::Match);
             }
         }
+        Ok(Advanced::NotYet)
     }
 
     /// Whether the current document has just the fields that are needed, because it was made of an entry.
@@ -467,11 +493,11 @@ impl MatchSource {
 
 impl ScanSequence {
     /// Steps to the next document that matches and was not found before.
-    fn step(&mut self, selector: &Selector, examined: &mut Examined) -> Result<bool> {
+    fn step(&mut self, selector: &Selector, examined: &mut Examined, most: u32) -> Result<Advanced> {
         let operation = selector.variables().operation();
-        loop {
+        for _ in 0..most {
             let Some(current) = &mut self.current else {
-                let Some(access) = self.pending.next() else { return Ok(false) };
+                let Some(access) = self.pending.next() else { return Ok(Advanced::End) };
                 self.open(access, selector)?;
                 continue;
             };
@@ -498,12 +524,13 @@ impl ScanSequence {
                 }
             };
             match found? {
-                ScanStep::Match => return Ok(true),
+                ScanStep::Match => return Ok(Advanced::Match),
                 // Keys without a match count as steps, so that a walk over millions of them can be interrupted.
                 ScanStep::Nothing => operation.step()?,
                 ScanStep::End => self.current = None,
             }
         }
+        Ok(Advanced::NotYet)
     }
 
     /// Opens the next scan, or several that are merged.

@@ -163,7 +163,7 @@ fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_agai
 fn no_reader_waits_for_a_commit_that_ends_a_collection() {
     let fixture = old_and_new();
     let state = fixture.collection("old").expect("the collection");
-    let _alone = state.enter_alone();
+    let _alone = state.enter_alone(&OperationContext::default()).expect("unlimited");
     let refused = state.end(|| {
         assert!(state.changes().is_ending() && !state.is_retired());
         let seen = fixture.seen(fixture.finding("old", || ()));
@@ -178,7 +178,7 @@ fn an_index_is_hidden_before_its_entries_go_and_shown_again_if_they_stay() {
     let fixture = old_and_new();
     let state = fixture.collection("old").expect("the collection");
     let before = state.changes();
-    let mut held = state.enter_alone();
+    let mut held = state.enter_alone(&OperationContext::default()).expect("unlimited");
     let refused = state.withdraw_indexes(&mut held, Vec::new(), || {
         assert!(state.indexes().is_empty() && state.changes().has_withdrawn_since(before));
         Err(Error::invalid_argument("the disk is full"))

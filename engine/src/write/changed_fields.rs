@@ -64,6 +64,7 @@ impl<'d> ChangedFields<'d> {
 #[cfg(test)]
 mod tests {
     use bson::{Bson, Document, RawDocumentBuf, doc};
+    use query::operation::OperationContext;
 
     use super::*;
     use crate::fixture::Fixture;
@@ -144,7 +145,7 @@ mod tests {
                 .expect("made");
         });
         let state = fixture.collection("things").expect("the collection");
-        let definition = state.enter().expect("not dropped");
+        let definition = state.enter(&OperationContext::default()).expect("unlimited").expect("not dropped");
         let indexes = &definition.indexes;
         assert_eq!(indexes.len(), models().len());
         let documents = documents();

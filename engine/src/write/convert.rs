@@ -5,6 +5,7 @@
 //! kill cuts short is removed by the next open.
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
 use store::write::Batch;
@@ -58,7 +59,7 @@ fn convert_alone(
     look: &dyn Fn() -> Result<()>,
 ) -> Result<Converted> {
     // Held to the end: a document that came meanwhile would have no position.
-    let mut definition = state.enter_alone();
+    let mut definition = state.enter_alone(&OperationContext::default())?;
     if state.is_retired() {
         return Ok(Converted::Gone);
     }

@@ -14,7 +14,7 @@ use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
 use crate::write::capped;
 use crate::write::entries::stored_entries_of;
-use crate::write::find::{Check, DocumentSearch, on_first, open};
+use crate::write::find::{Check, DocumentSearch, Walk, on_first};
 use crate::write::prepare::encoded_id;
 use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target};
 
@@ -28,39 +28,51 @@ const BATCH_STEPS_UNDER_LATCH: u64 = 4 * STEPS_UNDER_LATCH;
 pub(crate) fn delete_one<R>(
     target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
-    let deleted = on_first(target, search, |key, check| delete_found(target, key, check, &show))?;
+    let deleted = on_first(target, search, walk, |key, check| delete_found(target, key, check, &show))?;
     if deleted.is_none() {
         target.sync_what_it_saw()?;
     }
     Ok(deleted)
 }
 
-/// Removes every document that matches, and returns how many those were. When the operation's time is over, what was
-/// removed until then stays removed.
-pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Result<u64> {
-    let mut deleted = 0;
-    while !delete_walked(target, search, &mut deleted)? {}
-    if deleted == 0 {
+/// Removes every document that matches, and counts them. When the operation's time is over, what was removed until then stays
+/// removed.
+pub(crate) fn delete_many(
+    target: Target<'_>,
+    search: DocumentSearch<'_>,
+    walk: &mut Walk,
+    deleted: &mut u64,
+) -> Result<()> {
+    while !delete_walked(target, search, walk, deleted)? {
+        walk.end();
+    }
+    if *deleted == 0 {
         target.sync_what_it_saw()?;
     }
-    Ok(deleted)
+    Ok(())
 }
 
 /// Removes what a walk finds, and counts it. Returns `false` if another walk must find the rest.
-fn delete_walked(target: Target<'_>, search: DocumentSearch<'_>, deleted: &mut u64) -> Result<bool> {
+fn delete_walked(
+    target: Target<'_>,
+    search: DocumentSearch<'_>,
+    walk: &mut Walk,
+    deleted: &mut u64,
+) -> Result<bool> {
     let selector = search.selector;
-    // The walk is on a snapshot, so what this call removes does not disturb it.
-    let mut matches = open(target, search, true)?;
     let mut found = Vec::new();
     loop {
-        let more = matches.advance()?;
-        if more {
-            found.push(matches.record_key().to_vec());
+        // The walk is on a snapshot, so what this call removes does not disturb it.
+        let more = walk.advance(target, search, true);
+        if let Ok(true) = more {
+            found.push(walk.record_key().to_vec());
         }
-        // Latched in groups: one sync for many documents, and no other writer waits for the whole walk.
-        if !more || found.len() == LATCHED_DOCUMENTS_MAX {
+        // Latched in groups: one sync for many documents, and no other writer waits for the whole walk. What was found goes before
+        // the walk pauses or fails.
+        if !matches!(more, Ok(true)) || found.len() == LATCHED_DOCUMENTS_MAX {
             let mut rest = found.as_slice();
             while !rest.is_empty() {
                 search.operation().look()?;
@@ -68,7 +80,7 @@ fn delete_walked(target: Target<'_>, search: DocumentSearch<'_>, deleted: &mut u
                     Err(error) if is_refused_by_quota(&error) => {
                         // What was deleted stays on the disk as long as this walk could read it. Without the walk it goes,
                         // and the same deletes find room.
-                        drop(matches);
+                        walk.end();
                         *deleted += delete_batch(target, selector, rest)?.deleted;
                         return Ok(false);
                     }
@@ -79,7 +91,7 @@ fn delete_walked(target: Target<'_>, search: DocumentSearch<'_>, deleted: &mut u
             }
             found.clear();
         }
-        if !more {
+        if !more? {
             return Ok(true);
         }
     }

@@ -5,13 +5,15 @@
 //! document that lost some and found no other searches again: the document that it is to find may match only since
 //! the snapshot was taken.
 
-use base::error::Result;
+use base::error::{Error, Result};
 use bson::RawDocument;
+use query::code::Code;
 use query::operation::OperationContext;
 use query::sort::collect::{Payload, Sorter};
 use query::sort::{Sort, SortKey};
+use store::keys::CollectionId;
 
-use crate::execute::matches::Matches;
+use crate::execute::matches::{Advanced, Matches};
 use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
@@ -63,11 +65,92 @@ impl<'a> Check<'a> {
 /// Tries to write the document of a record key. Returns `None` if the document was lost.
 type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
 
+/// The walk of a write, which leaves the collection's gate when somebody wants to be alone there, and goes on when the write has
+/// entered again. It is on a snapshot, so what happens in between does not disturb it.
+#[derive(Default)]
+pub(crate) struct Walk {
+    matches: Option<(CollectionId, Matches)>,
+    is_paused: bool,
+    /// Whether a document was found that another writer had changed or removed.
+    has_lost: bool,
+}
+
+/// How many keys or documents are looked at between two looks at the gate: well below a millisecond.
+const LOOKED_AT: u32 = 256;
+
+impl Walk {
+    /// The walk over what matched when it was opened. `reads_all` tells whether it is followed to its end.
+    fn matches(
+        &mut self,
+        target: Target<'_>,
+        search: DocumentSearch<'_>,
+        reads_all: bool,
+    ) -> Result<&mut Matches> {
+        let id = target.collection.id;
+        if self.matches.as_ref().is_some_and(|(walked, _)| *walked != id) {
+            return Err(Self::is_gone());
+        }
+        if self.matches.is_none() {
+            self.matches = Some((id, open(target, search, reads_all)?));
+        }
+        Ok(&mut self.matches.as_mut().expect("it was opened above").1)
+    }
+
+    /// Steps to the next document that matches. If somebody wants to be alone in the collection it fails, and is paused: the error
+    /// is for nobody, and [`resume`](Self::resume) tells so.
+    pub(super) fn advance(
+        &mut self,
+        target: Target<'_>,
+        search: DocumentSearch<'_>,
+        reads_all: bool,
+    ) -> Result<bool> {
+        loop {
+            if target.collection.is_wanted_alone() && self.matches.is_some() {
+                self.is_paused = true;
+                return Err(Self::is_gone());
+            }
+            match self.matches(target, search, reads_all)?.advance_within(LOOKED_AT)? {
+                Advanced::Match => return Ok(true),
+                Advanced::End => return Ok(false),
+                Advanced::NotYet => {}
+            }
+        }
+    }
+
+    /// The record key of the current document.
+    pub(super) fn record_key(&self) -> &[u8] {
+        self.matches.as_ref().map(|(_, matches)| matches.record_key()).unwrap_or_default()
+    }
+
+    /// Ends the walk: the next one begins anew.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether the write has left the gate only to enter it again.
+    pub(crate) fn resume(&mut self) -> bool {
+        std::mem::take(&mut self.is_paused)
+    }
+
+    /// Whether documents are still to be walked over.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.matches.is_some()
+    }
+
+    /// The error of a write whose collection was dropped or renamed while it had left the gate.
+    #[cold]
+    pub(crate) fn is_gone() -> Error {
+        let message = "the collection was dropped or renamed while documents of it were written";
+        Error::command(Code::QUERY_PLAN_KILLED, message)
+    }
+}
+
 /// Offers matching documents by their record keys, in order, until an attempt succeeds.
 #[inline]
 pub(super) fn on_first<R>(
     target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
     // A filter that fixes the `_id` needs no walk, and a lost document has no other in its place.
@@ -76,19 +159,14 @@ pub(super) fn on_first<R>(
         return attempt(&key, &Check::of(search.selector));
     }
     loop {
-        let mut has_lost = false;
-        let mut attempt = |key: &[u8], check: &Check<'_>| {
-            let done = attempt(key, check)?;
-            // Only a lost document is a reason to search again; a search that found no match at all is over.
-            has_lost |= done.is_none();
-            Ok(done)
-        };
-        let matches = open(target, search, false)?;
         // A sort in memory must see all matches before the first can be offered; a walk in order offers them as it goes.
         let done = match search.order.sort() {
-            Some(sort) => on_least(matches, search, sort, &mut attempt)?,
-            None => on_walk(matches, search, &mut attempt)?,
+            Some(sort) => on_least(target, search, walk, sort, &mut attempt)?,
+            None => on_walk(target, search, walk, &mut attempt)?,
         };
+        // Only a lost document is a reason to search again; a search that found no match at all is over.
+        let has_lost = walk.has_lost;
+        walk.end();
         if done.is_some() || !has_lost {
             return Ok(done);
         }
@@ -99,39 +177,50 @@ pub(super) fn on_first<R>(
 pub(super) fn on_each(
     target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
-    on_walk(open(target, search, true)?, search, &mut attempt).map(|_| ())
+    let check = Check::of(search.selector);
+    while walk.advance(target, search, true)? {
+        // A write costs more than a step, and what it computes may have taken long.
+        search.operation().look()?;
+        attempt(walk.record_key(), &check)?;
+    }
+    Ok(())
 }
 
 /// Offers the documents that a walk finds, in the order of the walk.
 fn on_walk<R>(
-    mut matches: Matches,
+    target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
     let check = Check::of(search.selector);
-    while matches.advance()? {
-        // A write costs more than a step, and what it computes may have taken long.
+    while walk.advance(target, search, false)? {
         search.operation().look()?;
-        if let Some(done) = attempt(matches.record_key(), &check)? {
+        if let Some(done) = attempt(walk.record_key(), &check)? {
             return Ok(Some(done));
         }
+        walk.has_lost = true;
     }
     Ok(None)
 }
 
 /// Offers the document that comes first in the sort, and no other: if it was lost, any other may come first now.
 fn on_least<R>(
-    mut matches: Matches,
+    target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     sort: &Sort,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
     // One document is kept, so this needs no bound of memory of its own.
     let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(search.operation());
-    while matches.advance()? {
+    // Opened anew after a pause, which loses what was sorted.
+    walk.end();
+    while walk.advance(target, search, false)? {
+        let matches = walk.matches(target, search, false)?;
         let document = matches.document()?;
         let candidate =
             || Leading { record_key: matches.record_key().to_vec(), key: sort.key(document).ok() };
@@ -143,7 +232,10 @@ fn on_least<R>(
     }
     let Some(Leading { record_key, key }) = sorter.into_sorted_iter().next() else { return Ok(None) };
     search.operation().look()?;
-    attempt(&record_key, &Check { selector: search.selector, sorted: key.map(|key| (sort, key)) })
+    let done =
+        attempt(&record_key, &Check { selector: search.selector, sorted: key.map(|key| (sort, key)) })?;
+    walk.has_lost = done.is_none();
+    Ok(done)
 }
 
 /// Opens a walk over the documents that match, each of them once, as they are now: what the write changes does not show.

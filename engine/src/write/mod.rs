@@ -87,6 +87,33 @@ const STEPS_UNDER_LATCH: u64 = 1 << 14;
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
+    /// What a write works on in the gate of a collection. It numbers from the shared blocks, and checks and shows no document, unless its
+    /// caller sets that.
+    #[inline]
+    pub(crate) fn within(
+        storage: Storage<'a>,
+        collection: &'a CollectionState,
+        definition: &'a Definition,
+        generator: &'a Generator,
+        terms: (CommitLevel, &'a OperationContext),
+    ) -> Self {
+        let (level, operation) = terms;
+        Self {
+            store: storage.store,
+            database: storage.database,
+            collection,
+            definition,
+            indexes: &definition.indexes,
+            fields: &definition.fields,
+            acquirer: None,
+            generator,
+            level,
+            preview: None,
+            checks: None,
+            operation,
+        }
+    }
+
     /// The target of a call with MongoDB's `bypassDocumentValidation`: if it is set, no document is checked, and
     /// documents keep the values that they bring for auto-increment fields.
     pub(crate) fn bypassing(self, is_bypassed: Option<bool>) -> Self {

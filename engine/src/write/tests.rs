@@ -38,22 +38,10 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     });
     let Fixture { shared, database, .. } = &fixture;
     let state = fixture.collection("things").expect("the collection");
-    let definition = state.enter().expect("not dropped");
+    let definition = state.enter(&OperationContext::default()).expect("unlimited").expect("not dropped");
     let operation = OperationContext::default();
-    let target = Target {
-        store: &shared.store,
-        database,
-        collection: &state,
-        definition: &definition,
-        indexes: &definition.indexes,
-        fields: &definition.fields,
-        acquirer: None,
-        generator: &shared.generator,
-        level: CommitLevel::Buffered,
-        preview: None,
-        checks: None,
-        operation: &operation,
-    };
+    let terms = (CommitLevel::Buffered, &operation);
+    let target = Target::within(shared.storage(database), &state, &definition, &shared.generator, terms);
     let everything = Selector::everything().expect("a filter");
     let found = || {
         let view = target.view(&everything).expect("a view");

@@ -23,7 +23,7 @@ use crate::write::capped;
 use crate::write::change::Change;
 use crate::write::changed_fields::ChangedFields;
 use crate::write::entries::{Drawn, Entry, NewArrays, check_added, stored_entries_of};
-use crate::write::find::{Check, DocumentSearch, on_each, on_first};
+use crate::write::find::{Check, DocumentSearch, Walk, on_each, on_first};
 use crate::write::prepare::encoded_id;
 use crate::write::unique::{is_taken, is_unique, taken_entry};
 use crate::write::{STEPS_UNDER_LATCH, Target};
@@ -93,34 +93,37 @@ impl AddAssign for Counts {
 pub(crate) fn update_one(
     target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    let matched = on_first(target, search, |key, check| update_found(target, key, check, change, shown))?;
+    let matched =
+        on_first(target, search, walk, |key, check| update_found(target, key, check, change, shown))?;
     if matched.as_ref().is_some_and(|matched| !matched.is_modified) {
         target.sync_what_it_saw()?;
     }
     Ok(matched)
 }
 
-/// Changes every document that matched at the beginning, one after the other. An error ends it, the end of its time as
-/// well; what was changed until then stays changed.
+/// Changes every document that matched at the beginning, one after the other, and counts them. An error ends it, the end of its time
+/// as well; what was changed until then stays changed.
 pub(crate) fn update_many(
     target: Target<'_>,
     search: DocumentSearch<'_>,
+    walk: &mut Walk,
     change: &Change<'_>,
-) -> Result<Counts> {
-    let mut counts = Counts::default();
-    on_each(target, search, |key, check| {
+    counts: &mut Counts,
+) -> Result<()> {
+    on_each(target, search, walk, |key, check| {
         if let Some(matched) = update_found(target, key, check, change, Shown::NOTHING)? {
-            counts += matched.counts();
+            *counts += matched.counts();
         }
         Ok(())
     })?;
     if counts.modified == 0 && counts.matched > 0 {
         target.sync_what_it_saw()?;
     }
-    Ok(counts)
+    Ok(())
 }
 
 /// Changes one document. Returns `None` if it is gone, or does not pass the check any more.

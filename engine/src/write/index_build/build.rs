@@ -167,7 +167,7 @@ impl Running<'_> {
         rest_max: u64,
     ) -> Result<bool> {
         let Building { storage, collection, build, .. } = *building;
-        let mut definition = collection.enter_alone();
+        let mut definition = collection.enter_alone(building.operation)?;
         building.look()?;
         // Asked when the build began, and again: the collection may have become a capped one since.
         refuse_expiry(collection, build.index.settings.expire_after_seconds)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::error::Result;
-use base::sync::{self, ShardedLockWriteGuard};
+use base::sync;
 use store::Family;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
@@ -21,6 +21,7 @@ use store::write::{Batch, CommitLevel};
 
 use crate::catalog::builds::Build;
 use crate::catalog::collection::Definition;
+use crate::catalog::gate::Alone;
 use crate::document::decode::stored;
 use crate::write::entries::{self, Entry};
 use crate::write::index_build::building::Building;
@@ -84,7 +85,7 @@ struct Turns<'a> {
     building: &'a Building<'a>,
     pace: Pace,
     /// The gate, which no writer passes meanwhile, and since when.
-    held_up: Option<(ShardedLockWriteGuard<'a, Definition>, Instant)>,
+    held_up: Option<(Alone<'a, Definition>, Instant)>,
     /// The weight that is still to be read before writers have their turn.
     owed: u64,
 }
@@ -109,7 +110,7 @@ impl<'a> Follower<'a> {
         let mut versions =
             Versions { old: Records::open(&self.snapshot, building), new: Records::open(&later, building) };
         let mut pending = self.pending();
-        let mut turns = Turns::begin(building, pace);
+        let mut turns = Turns::begin(building, pace)?;
         let mut unreported = 0;
         while notes.advance()? {
             self.follow_document(Build::noted_id(notes.key()), &mut versions, &mut pending)?;
@@ -124,7 +125,7 @@ impl<'a> Follower<'a> {
                 if let Some(report) = &mut report {
                     report.advance(std::mem::take(&mut unreported));
                 }
-            });
+            })?;
         }
         self.give_waiting(&mut pending)?;
         self.commit(pending)?;
@@ -292,34 +293,37 @@ impl Records {
 }
 
 impl<'a> Turns<'a> {
-    fn begin(building: &'a Building<'a>, pace: Pace) -> Self {
+    fn begin(building: &'a Building<'a>, pace: Pace) -> Result<Self> {
         let mut turns = Self { building, pace, held_up: None, owed: 0 };
-        turns.hold_up();
-        turns
+        turns.hold_up()?;
+        Ok(turns)
     }
 
     /// Gives writers their turn if enough was read since the last one: notes of `weight` since this was last called.
     /// `report` is called while no writer is held up, because it may take long.
-    fn give(&mut self, weight: u64, report: impl FnOnce()) {
+    fn give(&mut self, weight: u64, report: impl FnOnce()) -> Result<()> {
         self.owed = self.owed.saturating_sub(weight);
         let is_over = self.held_up.as_ref().is_none_or(|(_, since)| since.elapsed() >= HELD_UP_MAX);
         if self.owed > 0 && !is_over {
-            return;
+            return Ok(());
         }
         self.held_up = None;
         let before = self.building.build.noted();
         report();
         if self.pace == Pace::HoldingUp {
             sync::sleep(WRITERS_TURN);
-            self.hold_up();
+            self.hold_up()?;
             let noted = self.building.build.noted().saturating_sub(before);
             self.owed = noted.saturating_mul(READ_PER_NOTED);
         }
+        Ok(())
     }
 
-    fn hold_up(&mut self) {
+    fn hold_up(&mut self) -> Result<()> {
         if self.pace == Pace::HoldingUp {
-            self.held_up = Some((self.building.collection.enter_alone(), Instant::now()));
+            let alone = self.building.collection.enter_alone(self.building.operation)?;
+            self.held_up = Some((alone, Instant::now()));
         }
+        Ok(())
     }
 }
