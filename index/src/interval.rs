@@ -7,6 +7,7 @@
 //! The invariant: the intervals of an [`Intervals`] ascend, are not empty, and neither overlap nor touch.
 
 use std::cmp::Ordering;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use bson::raw::{RawArrayBuf, RawDocumentBuf, RawJavaScriptCodeWithScope, cstr};
 use bson::spec::BinarySubtype;
@@ -136,7 +137,7 @@ impl Interval {
     }
 }
 
-/// A set of values: intervals in ascending order with gaps between them.
+/// A set of values: intervals in ascending order with gaps between them. Clones share the list.
 ///
 /// ```
 /// use bson::{RawBson, RawBsonRef};
@@ -146,20 +147,32 @@ impl Interval {
 /// let set = Intervals::from_any([point(7), point(3)]);
 /// assert!(set.contains(RawBsonRef::Int32(3)) && !set.contains(RawBsonRef::Int32(5)));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Intervals {
-    intervals: Vec<Interval>,
+    list: Arc<IntervalList>,
 }
+
+/// The intervals of a set.
+#[derive(Debug, Default)]
+struct IntervalList {
+    intervals: Vec<Interval>,
+    /// Whether all of them are points, once that was asked for: planning asks often, and of lists of many thousands.
+    are_points: OnceLock<bool>,
+}
+
+/// The sets that nearly every plan has, made once.
+static NONE: LazyLock<Intervals> = LazyLock::new(|| Intervals::of_list(Vec::new()));
+static ALL: LazyLock<Intervals> = LazyLock::new(|| Intervals::of_list(vec![Interval::full()]));
 
 impl Intervals {
     /// The set without any value.
     pub fn none() -> Self {
-        Self::default()
+        NONE.clone()
     }
 
     /// The set of all values.
     pub fn all() -> Self {
-        Self { intervals: vec![Interval::full()] }
+        ALL.clone()
     }
 
     /// The values that lie in any of the given intervals, which may overlap and come in any order.
@@ -167,35 +180,47 @@ impl Intervals {
         // By their lower ends, so each interval can only join the last one.
         let mut sorted: Vec<Interval> = intervals.into_iter().collect();
         sorted.sort_by(|left, right| left.lower.compare(&right.lower));
-        let mut intervals: Vec<Interval> = Vec::with_capacity(sorted.len());
-        for next in sorted {
-            match intervals.last_mut() {
-                // Intervals that only touch are joined too: `is_all` and `contains` rely on gaps.
-                Some(last) if next.lower.compare(&last.upper).is_le() => {
-                    if last.upper.compare(&next.upper).is_lt() {
-                        last.upper = next.upper;
-                    }
-                }
-                Some(_) | None => intervals.push(next),
+        // In place: a list of many thousands is not held twice.
+        sorted.dedup_by(|next, last| {
+            // Intervals that only touch are joined too: `is_all` and `contains` rely on gaps.
+            let joins = next.lower.compare(&last.upper).is_le();
+            if joins && last.upper.compare(&next.upper).is_lt() {
+                std::mem::swap(&mut last.upper, &mut next.upper);
             }
-        }
-        Self { intervals }
+            joins
+        });
+        Self::of_list(sorted)
     }
 
     /// The values that lie in either set.
     pub fn union(self, other: Self) -> Self {
-        Self::from_any(self.intervals.into_iter().chain(other.intervals))
+        if self.is_empty() || self.shares_list(&other) {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        Self::from_any(self.into_iter().chain(other))
     }
 
     /// The values that lie in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
-        let (mut left, mut right) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
+        if self.is_all() || self.shares_list(other) {
+            return other.clone();
+        }
+        if other.is_all() {
+            return self.clone();
+        }
+        let (mut left, mut right) = (self.as_slice().iter().peekable(), other.as_slice().iter().peekable());
         let mut intervals = Vec::new();
         while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
             let lower = if first.lower.compare(&second.lower).is_lt() { &second.lower } else { &first.lower };
             let is_first_shorter = first.upper.compare(&second.upper).is_lt();
             let upper = if is_first_shorter { &first.upper } else { &second.upper };
-            intervals.extend(Interval::between(lower.clone(), upper.clone()));
+            // Compared before they are cloned: most intervals of two lists do not meet.
+            if lower.compare(upper).is_lt() {
+                intervals.push(Interval { lower: lower.clone(), upper: upper.clone() });
+            }
             // The interval that ends first meets nothing that comes later in the other set.
             if is_first_shorter {
                 left.next()
@@ -203,51 +228,98 @@ impl Intervals {
                 right.next()
             };
         }
-        Self { intervals }
+        Self::of_list(intervals)
+    }
+
+    /// The values that lie in all of some sets: every value, if there is no set.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Intervals};
+    ///
+    /// let points = |values: [i32; 2]| Intervals::from_any(values.map(|value| Interval::point(RawBson::Int32(value))));
+    /// let both = Intervals::in_all(vec![points([1, 2]), points([2, 3])]);
+    /// assert!(both.contains(RawBsonRef::Int32(2)) && both.as_slice().len() == 1);
+    /// ```
+    pub fn in_all(mut sets: Vec<Self>) -> Self {
+        // Sets are intersected in pairs, then the results in pairs. Each interval is read log2(n) times so.
+        // Intersecting one set after the other would read it n times.
+        while sets.len() > 1 {
+            let pairs = sets.chunks(2).map(|pair| match pair {
+                [first, second] => first.intersection(second),
+                [only, ..] => only.clone(),
+                [] => Self::all(),
+            });
+            sets = pairs.collect();
+        }
+        sets.pop().unwrap_or_else(Self::all)
     }
 
     /// The values that do not lie in the set.
     pub fn complement(&self) -> Self {
         // The gaps before, between and after the intervals. `between` drops a gap that holds no value, as the
         // one before an interval that starts at `MinKey`.
-        let mut intervals = Vec::with_capacity(self.intervals.len() + 1);
+        let mut intervals = Vec::with_capacity(self.as_slice().len() + 1);
         let mut lower = Cut::before(RawBson::MinKey);
-        for interval in &self.intervals {
+        for interval in self.as_slice() {
             intervals.extend(Interval::between(lower, interval.lower.clone()));
             lower = interval.upper.clone();
         }
         intervals.extend(Interval::between(lower, Cut::after(RawBson::MaxKey)));
-        Self { intervals }
+        Self::of_list(intervals)
     }
 
     /// Whether the set holds a value.
     pub fn contains(&self, value: RawBsonRef<'_>) -> bool {
         // Intervals are disjoint, so only the last one that starts at or below the value can hold it.
-        let after = self.intervals.partition_point(|interval| interval.lower.is_below(value));
-        after.checked_sub(1).and_then(|at| self.intervals.get(at)).is_some_and(|last| last.contains(value))
+        let intervals = self.as_slice();
+        let after = intervals.partition_point(|interval| interval.lower.is_below(value));
+        after.checked_sub(1).and_then(|at| intervals.get(at)).is_some_and(|last| last.contains(value))
     }
 
     /// The intervals in ascending order.
     pub fn as_slice(&self) -> &[Interval] {
-        &self.intervals
+        &self.list.intervals
     }
 
     /// Whether there is no interval, and so no value.
     pub fn is_empty(&self) -> bool {
-        self.intervals.is_empty()
+        self.as_slice().is_empty()
     }
 
     /// Whether every interval is a point.
     pub fn is_points(&self) -> bool {
-        self.intervals.iter().all(Interval::is_point)
+        *self.list.are_points.get_or_init(|| self.as_slice().iter().all(Interval::is_point))
+    }
+
+    /// Whether both are one list in memory, so that they are the same set without a look at it.
+    pub fn shares_list(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.list, &other.list)
     }
 
     /// Whether the set holds every value.
     pub fn is_all(&self) -> bool {
         // Intervals do not touch, so a set of several has gaps.
-        let [only] = self.intervals.as_slice() else { return false };
+        let [only] = self.as_slice() else { return false };
         only.lower.compare(&Cut::before(RawBson::MinKey)).is_le()
             && only.upper.compare(&Cut::after(RawBson::MaxKey)).is_ge()
+    }
+
+    fn of_list(intervals: Vec<Interval>) -> Self {
+        Self { list: Arc::new(IntervalList { intervals, are_points: OnceLock::new() }) }
+    }
+}
+
+impl Default for Intervals {
+    /// The set without any value.
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl PartialEq for Intervals {
+    fn eq(&self, other: &Self) -> bool {
+        self.shares_list(other) || self.as_slice() == other.as_slice()
     }
 }
 
@@ -257,13 +329,16 @@ impl IntoIterator for Intervals {
 
     /// The intervals in ascending order.
     fn into_iter(self) -> Self::IntoIter {
-        self.intervals.into_iter()
+        // A list that others have too is copied.
+        Arc::try_unwrap(self.list)
+            .map_or_else(|list| list.intervals.clone(), |list| list.intervals)
+            .into_iter()
     }
 }
 
 impl From<Interval> for Intervals {
     fn from(interval: Interval) -> Self {
-        Self { intervals: vec![interval] }
+        Self::of_list(vec![interval])
     }
 }
 

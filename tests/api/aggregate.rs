@@ -117,8 +117,9 @@ fn options_are_taken_or_refused() {
 fn a_limit_of_time_is_kept() {
     let fixture = Fixture::with((0..2_000).map(|id| doc! { "_id": id }));
     let group = || fixture.things.aggregate([doc! { "$group": { "_id": "$_id" } }]);
-    let mut cursor = group().max_time(Duration::from_nanos(1)).run().expect("a cursor");
-    refused(cursor.advance(), 50, "time limit");
+    // The time may be over when the reads are planned, or with the first of them.
+    let first = group().max_time(Duration::from_nanos(1)).run().and_then(|mut cursor| cursor.advance());
+    refused(first, 50, "time limit");
     assert_eq!(group().max_time(Duration::from_secs(3_600)).run().expect("a cursor").count(), 2_000);
     let numbers =
         doc! { "$documents": { "$map": { "input": { "$range": [0, 2_000] }, "in": { "n": "$$this" } } } };

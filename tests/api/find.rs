@@ -225,8 +225,9 @@ fn only_hints_that_can_be_honored_are_accepted() {
 #[test]
 fn a_search_without_time_gives_up() {
     let fixture = Fixture::with((0..5000).map(|id| doc! { "_id": id }));
-    let search = fixture.things.find(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run().unwrap();
-    let outcome = search.collect::<cairndb::Result<Vec<_>>>();
+    // The time may be over when the search is planned, or with its first documents.
+    let search = fixture.things.find(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run();
+    let outcome = search.and_then(|found| found.collect::<cairndb::Result<Vec<_>>>());
     refused(outcome, 50, "time limit");
     refused(fixture.things.count_documents(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");
     refused(fixture.things.find_one(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");

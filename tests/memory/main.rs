@@ -10,6 +10,7 @@
 
 #[cfg(target_os = "linux")]
 mod bounded;
+mod planning;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

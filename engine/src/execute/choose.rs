@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::error::Result;
 use query::operation::OperationContext;
-use query::planner::{Access, Plan};
+use query::planner::{Access, Merge, Plan, Union};
 use store::Family;
 use store::keys::CollectionId;
 use store::snapshot::Snapshot;
@@ -38,8 +38,10 @@ pub(crate) struct CountedPlan {
 }
 
 /// The keys of a plan, counted so far.
-struct Count {
-    scans: std::vec::IntoIter<Scan>,
+struct Count<'a> {
+    /// The scans that are not begun. Their keys are made one scan after the other: a plan may have a thousand, each with
+    /// thousands of keys.
+    scans: std::vec::IntoIter<&'a Access>,
     current: Option<Scan>,
     /// The sum of the costs of all keys counted.
     cost: u64,
@@ -52,6 +54,14 @@ struct Scan {
     walk: KeyWalk,
     family: Family,
     /// What each key costs.
+    cost: u64,
+}
+
+/// The keys of one scan.
+struct Keys {
+    family: Family,
+    spans: KeySpans,
+    /// What each of them costs.
     cost: u64,
 }
 
@@ -103,13 +113,13 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Counts the keys of plans. Of plans with equal costs the first one is chosen.
     fn choose(&self, plans: &[&Access], asked: Asked<'_>) -> Result<Chosen> {
-        let mut counts = plans.iter().map(|access| self.count(access)).collect::<Result<Vec<_>>>()?;
+        let mut counts: Vec<Count<'_>> = plans.iter().map(|access| Count::of(access)).collect();
         let first = self.cheapest(&mut counts, plans, asked)?;
         Ok(Chosen { first, counts: counts.into_iter().map(|count| count.examined).collect() })
     }
 
     /// The position of the plan that costs least, of which `counts` has the keys.
-    fn cheapest(&self, counts: &mut [Count], plans: &[&Access], asked: Asked<'_>) -> Result<usize> {
+    fn cheapest(&self, counts: &mut [Count<'_>], plans: &[&Access], asked: Asked<'_>) -> Result<usize> {
         let operation = asked.selector.variables().operation();
         let costs = if asked.reads_all { &COSTS[..] } else { COSTS.get(..COSTS_OF_SOME).unwrap_or_default() };
         for limit in costs {
@@ -117,7 +127,7 @@ impl Reader<'_> {
             for (at, count) in counts.iter_mut().enumerate() {
                 // One that reaches the cost of the best one is no better, and need not be counted further.
                 let limit = best.map_or(*limit, |(cost, _)| cost);
-                if count.advance(limit, operation)? && best.is_none_or(|(cost, _)| count.cost < cost) {
+                if count.advance(limit, self, operation)? && best.is_none_or(|(cost, _)| count.cost < cost) {
                     best = Some((count.cost, at));
                 }
             }
@@ -131,28 +141,11 @@ impl Reader<'_> {
         Ok(least.filter(|_| !bytes.contains(&0)).map_or(0, |(at, _)| at))
     }
 
-    /// The keys of a plan, of which none is counted yet.
-    fn count(&self, access: &Access) -> Result<Count> {
-        let mut scans = Vec::new();
-        self.add_scans(access, &mut scans)?;
-        let walk = |(family, spans, cost)| Scan {
-            walk: KeyWalk::new(self.snapshot, family, spans, index::key::Direction::Ascending),
-            family,
-            cost,
-        };
-        Ok(Count {
-            scans: scans.into_iter().map(walk).collect::<Vec<_>>().into_iter(),
-            current: None,
-            cost: 0,
-            examined: Vec::new(),
-        })
-    }
-
     /// The bytes of tables within the bounds of a plan, each counted as often as a key there costs.
     fn bytes_of(&self, access: &Access) -> Result<u64> {
-        let mut scans = Vec::new();
-        self.add_scans(access, &mut scans)?;
-        let sizes = scans.into_iter().map(|(family, mut spans, cost)| {
+        let mut bytes = 0_u64;
+        for access in scans_of(access) {
+            let Some(Keys { family, mut spans, cost }) = self.keys(access)? else { continue };
             let mut ranges = Vec::new();
             while ranges.len() < SIZED_SPANS_MAX
                 && let Some(span) = spans.take(index::key::Direction::Ascending)
@@ -162,34 +155,59 @@ impl Reader<'_> {
                     KeySpan::Key(key) => (key.clone(), [&key[..], &[0]].concat()),
                 });
             }
-            self.snapshot.bytes_in_tables(family, &ranges).saturating_mul(cost)
-        });
-        Ok(sizes.fold(0, u64::saturating_add))
+            let size = self.snapshot.bytes_in_tables(family, &ranges);
+            bytes = bytes.saturating_add(size.saturating_mul(cost));
+        }
+        Ok(bytes)
     }
 
-    /// Adds the scans of a plan: the keys, and what each of them costs.
-    fn add_scans(&self, access: &Access, scans: &mut Vec<(Family, KeySpans, u64)>) -> Result<()> {
-        match access {
-            Access::Nothing => {}
+    /// The keys of one scan. Returns `None` for an index that the caller does not have.
+    fn keys(&self, access: &Access) -> Result<Option<Keys>> {
+        Ok(match access {
             Access::Records(scan) => {
-                scans.push((Family::Records, KeySpans::of_records(&scan.ids, self.collection)?, 1));
+                let spans = KeySpans::of_records(&scan.ids, self.collection)?;
+                Some(Keys { family: Family::Records, spans, cost: 1 })
             }
-            Access::Entries(scan) => {
-                if let Some(index) = self.indexes.get(scan.index) {
-                    let (keys, _) = KeySpans::of_entries(index, &scan.bounds);
-                    scans.push((Family::Entries, keys, if access.is_covered() { 1 } else { FETCH_COST }));
-                }
-            }
-            Access::Union(union) => union.scans.iter().try_for_each(|part| self.add_scans(part, scans))?,
-            Access::Merge(merge) => merge.scans.iter().try_for_each(|part| self.add_scans(part, scans))?,
-        }
-        Ok(())
+            Access::Entries(scan) => self.indexes.get(scan.index).map(|index| {
+                let (spans, _) = KeySpans::of_entries(index, &scan.bounds);
+                let cost = if access.is_covered() { 1 } else { FETCH_COST };
+                Keys { family: Family::Entries, spans, cost }
+            }),
+            // These are no single scans.
+            Access::Nothing | Access::Union(_) | Access::Merge(_) => None,
+        })
+    }
+
+    /// Begins to count one scan.
+    fn begin(&self, access: &Access) -> Result<Option<Scan>> {
+        let keys = self.keys(access)?;
+        Ok(keys.map(|Keys { family, spans, cost }| Scan {
+            walk: KeyWalk::new(self.snapshot, family, spans, index::key::Direction::Ascending),
+            family,
+            cost,
+        }))
     }
 }
 
-impl Count {
+/// The single scans of a plan, in their order.
+fn scans_of(access: &Access) -> Vec<&Access> {
+    match access {
+        Access::Nothing => Vec::new(),
+        Access::Records(_) | Access::Entries(_) => vec![access],
+        Access::Union(Union { scans, .. }) | Access::Merge(Merge { scans, .. }) => {
+            scans.iter().flat_map(scans_of).collect()
+        }
+    }
+}
+
+impl<'a> Count<'a> {
+    /// The keys of a plan, of which none is counted yet.
+    fn of(access: &'a Access) -> Self {
+        Self { scans: scans_of(access).into_iter(), current: None, cost: 0, examined: Vec::new() }
+    }
+
     /// Counts until the keys cost `limit` or more, or are at their end. Returns whether they are.
-    fn advance(&mut self, limit: u64, operation: &OperationContext) -> Result<bool> {
+    fn advance(&mut self, limit: u64, reader: &Reader<'_>, operation: &OperationContext) -> Result<bool> {
         loop {
             if self.cost >= limit {
                 return Ok(false);
@@ -197,8 +215,10 @@ impl Count {
             let Some(scan) = &mut self.current else {
                 match self.scans.next() {
                     Some(next) => {
-                        self.current = Some(next);
-                        self.examined.push(Examined::default());
+                        self.current = reader.begin(next)?;
+                        if self.current.is_some() {
+                            self.examined.push(Examined::default());
+                        }
                     }
                     None => return Ok(true),
                 }

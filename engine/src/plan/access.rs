@@ -6,6 +6,7 @@
 use base::error::Result;
 use index::multikey::ArrayComponents;
 use index::path::FieldPath;
+use query::operation::OperationContext;
 use query::planner::{self, Access, IndexView, Needs, Request};
 use query::projection::Projection;
 
@@ -53,7 +54,10 @@ impl Needed {
     }
 }
 
-/// The plans for a search, the best first. There is at least one.
+/// The plans for a search, the best first. There is at least one. Planning is a part of the operation of the selector.
+///
+/// # Errors
+/// Why the operation is to end, if it is.
 pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) -> Result<Vec<planner::Plan>> {
     // Indexes learn of arrays while documents are written, so this is read once and kept for the whole planning.
     let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.announced()).collect();
@@ -76,7 +80,10 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
     let collation = Some(selector.variables().collation());
     let request =
         Request { filter, sort, indexes: &views, hint, range, needs, one_of_each, collation, reads_all };
-    let mut plans = planner::plans(&request);
+    let operation = selector.variables().operation();
+    let mut plans = planner::plans(&request, operation);
+    // A plan that was given up is right and may be slow: nothing of it is begun.
+    operation.verdict()?;
     if fault == PlantedFault::ArraysCovered {
         cover_arrays(&request, &mut plans);
     }
@@ -88,7 +95,7 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
 fn cover_arrays(request: &Request<'_>, plans: &mut [planner::Plan]) {
     let views: Vec<IndexView<'_>> =
         request.indexes.iter().map(|view| IndexView { arrays: &[], ..*view }).collect();
-    for other in planner::plans(&Request { indexes: &views, ..*request }) {
+    for other in planner::plans(&Request { indexes: &views, ..*request }, &OperationContext::unlimited()) {
         let Access::Entries(covered) = other.access else { continue };
         for plan in plans.iter_mut().filter(|plan| plan.is_sorted == other.is_sorted) {
             if let Access::Entries(scan) = &mut plan.access

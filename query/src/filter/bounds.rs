@@ -87,13 +87,8 @@ pub(super) fn null_points() -> [Interval; 2] {
 fn condition_superset(condition: &Condition, keys: &Collation) -> Intervals {
     let superset_of = |condition| condition_superset(condition, keys);
     match condition {
-        Condition::All(conditions) => {
-            let sets = conditions.iter().map(superset_of);
-            sets.fold(Intervals::all(), |all, set| all.intersection(&set))
-        }
-        Condition::Any(conditions) => {
-            conditions.iter().map(superset_of).fold(Intervals::none(), Intervals::union)
-        }
+        Condition::All(conditions) => Intervals::in_all(conditions.iter().map(superset_of).collect()),
+        Condition::Any(conditions) => Intervals::from_any(conditions.iter().flat_map(superset_of)),
         // The complement of a subset is a superset of what does not match. That is why both directions exist.
         Condition::Not(condition) => condition_subset(condition, keys).complement(),
         // These tests look into the value, which must be an array itself.
@@ -108,13 +103,8 @@ fn condition_superset(condition: &Condition, keys: &Collation) -> Intervals {
 fn condition_subset(condition: &Condition, keys: &Collation) -> Intervals {
     let subset_of = |condition| condition_subset(condition, keys);
     match condition {
-        Condition::All(conditions) => {
-            let sets = conditions.iter().map(subset_of);
-            sets.fold(Intervals::all(), |all, set| all.intersection(&set))
-        }
-        Condition::Any(conditions) => {
-            conditions.iter().map(subset_of).fold(Intervals::none(), Intervals::union)
-        }
+        Condition::All(conditions) => Intervals::in_all(conditions.iter().map(subset_of).collect()),
+        Condition::Any(conditions) => Intervals::from_any(conditions.iter().flat_map(subset_of)),
         Condition::Not(condition) => condition_superset(condition, keys).complement(),
         Condition::Test(test) => subset(test, keys),
     }

@@ -19,6 +19,8 @@ use index::path::FieldPath;
 use crate::filter::bounds::{Arrays, null_points, subset, superset};
 use crate::filter::evaluate::{Node, Test};
 use crate::filter::implied::ImpliedTest;
+use crate::filter::planning_budget::{PlanningBudget, SetKind};
+use crate::filter::weight;
 use crate::pattern::Watch;
 
 /// A field of an index, and where documents have arrays on its path.
@@ -81,9 +83,10 @@ pub(super) struct Constraint {
 type FieldMask = u32;
 
 /// The fields of an index as seen from one object: the document, or an array element below `$elemMatch`.
-struct View<'a> {
+struct View<'a, 'b> {
     /// For each field of the index the rest of its path, or `None` if it does not go through the object.
     fields: Vec<Option<Reached<'a>>>,
+    budget: &'b PlanningBudget<'b>,
 }
 
 /// The part of a field's path below the object of a view.
@@ -132,26 +135,32 @@ impl Constraint {
 pub(super) fn conjunction<'n>(
     nodes: impl IntoIterator<Item = &'n Node>,
     fields: &[IndexedField<'_>],
+    budget: &PlanningBudget<'n>,
 ) -> Constraint {
-    let view = View::of(fields);
+    let view = View::of(fields, budget);
     view.all(nodes.into_iter().map(|node| view.matching(node)).collect())
 }
 
 /// The constraint that joins two constraints on entries of the same document.
-pub(super) fn both(first: Constraint, second: Constraint, fields: &[IndexedField<'_>]) -> Constraint {
-    View::of(fields).all(vec![first, second])
+pub(super) fn both(
+    first: Constraint,
+    second: Constraint,
+    fields: &[IndexedField<'_>],
+    budget: &PlanningBudget<'_>,
+) -> Constraint {
+    View::of(fields, budget).all(vec![first, second])
 }
 
-impl<'a> View<'a> {
+impl<'a, 'b> View<'a, 'b> {
     /// The fields as seen from the document.
-    fn of(fields: &[IndexedField<'a>]) -> Self {
+    fn of(fields: &[IndexedField<'a>], budget: &'b PlanningBudget<'b>) -> Self {
         let reached = |field: &IndexedField<'a>| {
             // Without arrays a numeric component can only be a field's name.
             let is_positional = !field.arrays.is_empty() && has_position(field.path);
             let IndexedField { path, arrays, collation } = *field;
             Some(Reached { rest: path.as_str(), arrays, collation, is_positional })
         };
-        Self { fields: fields.iter().map(reached).collect() }
+        Self { fields: fields.iter().map(reached).collect(), budget }
     }
 
     /// The fields below `path`, as seen from an object there.
@@ -162,7 +171,7 @@ impl<'a> View<'a> {
             let rest = field.rest.strip_prefix(path.as_str())?.strip_prefix('.')?;
             Some(Reached { rest, arrays: field.arrays.from_component(depth), ..*field })
         };
-        View { fields: self.fields.iter().map(reached).collect() }
+        View { fields: self.fields.iter().map(reached).collect(), budget: self.budget }
     }
 
     fn count(&self) -> usize {
@@ -179,7 +188,11 @@ impl<'a> View<'a> {
     }
 
     /// The constraint on an entry of the objects that match `node`.
-    fn matching(&self, node: &Node) -> Constraint {
+    fn matching(&self, node: &'b Node) -> Constraint {
+        // Each part is looked for among the fields. Without bounds by it the entries may be any.
+        if !self.budget.takes(self.count()) {
+            return Constraint::unrestricted();
+        }
         match node {
             Node::All(nodes) => self.all(nodes.iter().map(|node| self.matching(node)).collect()),
             Node::Any(nodes) => self.any(nodes.iter().map(|node| self.matching(node)).collect()),
@@ -192,7 +205,10 @@ impl<'a> View<'a> {
     }
 
     /// The constraint on an entry of the objects that do not match `node`.
-    fn not_matching(&self, node: &Node) -> Constraint {
+    fn not_matching(&self, node: &'b Node) -> Constraint {
+        if !self.budget.takes(self.count()) {
+            return Constraint::unrestricted();
+        }
         match node {
             // De Morgan's laws: "not all" is "any does not", and the other way round.
             Node::All(nodes) => self.any(nodes.iter().map(|node| self.not_matching(node)).collect()),
@@ -206,7 +222,7 @@ impl<'a> View<'a> {
 
     /// The constraint on the entries of the documents for which an expression is true. It is true of every entry, so no field
     /// is in `chosen_by`: no match has an array on the path, and all of its entries have its one value there.
-    fn implied(&self, test: &ImpliedTest) -> Constraint {
+    fn implied(&self, test: &'b ImpliedTest) -> Constraint {
         let mut constraint = Constraint::unrestricted();
         let Some((at, field)) = self.at(test.path()) else { return constraint };
         // An expression compares an array as a whole. Its entries are its elements, or what the path finds in them, which
@@ -214,7 +230,16 @@ impl<'a> View<'a> {
         if !field.arrays.is_empty() && test.is_met_by_arrays() {
             return constraint;
         }
-        if let Some(set) = test.superset(field.collation) {
+        let make = || test.superset(field.collation);
+        let set = if weight::is_light_list(test.operands()) {
+            make()
+        } else {
+            let weigh = || weight::of_list(test.operands());
+            self.budget.shared(test, SetKind::Met, field.collation, || {
+                self.budget.makes(weigh()).then(make).flatten()
+            })
+        };
+        if let Some(set) = set {
             constraint.sets.push((at, set));
             constraint.has_value = !test.is_met_by_missing();
         }
@@ -222,7 +247,7 @@ impl<'a> View<'a> {
     }
 
     /// The constraint on an entry of the objects in which some value at the path meets the test.
-    fn met(&self, path: &FieldPath, test: &Test) -> Constraint {
+    fn met(&self, path: &FieldPath, test: &'b Test) -> Constraint {
         // Of all tests only this one is about fields below its own.
         let mut constraint = if let Test::AnyObject(node) = test {
             self.in_some_object(path, node)
@@ -231,7 +256,8 @@ impl<'a> View<'a> {
         };
         let Some((at, field)) = self.at(path) else { return constraint };
         let arrays = if field.arrays.is_empty() { Arrays::Absent } else { Arrays::Possible };
-        constraint.sets.extend(superset(test, arrays, field.collation).map(|set| (at, set)));
+        let kind = if arrays == Arrays::Absent { SetKind::Met } else { SetKind::MetInArrays };
+        constraint.sets.extend(self.set_of(test, kind, field.collation).map(|set| (at, set)));
         // A test that a missing field does not meet is met by a value.
         constraint.has_value |= !test.matches(None, &Watch::default());
         if arrays == Arrays::Possible {
@@ -241,7 +267,7 @@ impl<'a> View<'a> {
     }
 
     /// The constraint on an entry of the objects in which an element of the array at the path matches `node`.
-    fn in_some_object(&self, path: &FieldPath, node: &Node) -> Constraint {
+    fn in_some_object(&self, path: &FieldPath, node: &'b Node) -> Constraint {
         let below = self.below(path);
         if below.fields.iter().all(Option::is_none) {
             return Constraint::unrestricted();
@@ -259,7 +285,7 @@ impl<'a> View<'a> {
 
     /// The constraint on an entry of the objects in which no value at the path meets the test. It is true of
     /// every entry, so no field is in `chosen_by`.
-    fn not_met(&self, path: &FieldPath, test: &Test) -> Constraint {
+    fn not_met(&self, path: &FieldPath, test: &'b Test) -> Constraint {
         let mut constraint = Constraint::unrestricted();
         let Some((at, field)) = self.at(path) else { return constraint };
         // `$exists: false`: an index stores a missing field as null.
@@ -267,7 +293,7 @@ impl<'a> View<'a> {
             constraint.sets.push((at, Interval::point(RawBson::Null).into()));
             return constraint;
         }
-        let left = subset(test, field.collation).complement();
+        let Some(left) = self.set_of(test, SetKind::NotMet, field.collation) else { return constraint };
         // For arrays an index has null or undefined where a filter sees neither (undefined for an empty
         // array). So these two stay in the set, even if null meets the test.
         let left =
@@ -296,8 +322,8 @@ impl<'a> View<'a> {
         }
         let has_value = together.iter().any(|constraint| constraint.has_value);
         let sets = self.by_field(together).into_iter().enumerate();
-        let sets = sets.filter(|(_, sets)| !sets.is_empty()).map(|(at, sets)| (at, common(sets))).collect();
-        Constraint { sets, chosen_by, has_value }
+        let sets = sets.filter(|(_, sets)| !sets.is_empty()).map(|(at, sets)| (at, self.common(sets)));
+        Constraint { sets: sets.collect(), chosen_by, has_value }
     }
 
     /// The constraint on an entry of the objects that meet at least one of `constraints`.
@@ -312,8 +338,45 @@ impl<'a> View<'a> {
         let sets = self.by_field(constraints).into_iter().enumerate();
         // If one constraint leaves a field open, the field may have any value.
         let sets = sets.filter(|(_, sets)| sets.len() == count);
-        let sets = sets.map(|(at, sets)| (at, Intervals::from_any(sets.into_iter().flatten()))).collect();
-        Constraint { sets, chosen_by, has_value }
+        let sets = sets.map(|(at, sets)| (at, self.in_any(sets)));
+        Constraint { sets: sets.collect(), chosen_by, has_value }
+    }
+
+    /// A set of the values of a test, in keys with a collation. Returns `None` if the test does not bound them, or the set
+    /// would cost too much. Indexes of the same field share the set of a long list.
+    fn set_of(&self, test: &'b Test, kind: SetKind, keys: &Collation) -> Option<Intervals> {
+        let make = || match kind {
+            SetKind::Met => superset(test, Arrays::Absent, keys),
+            SetKind::MetInArrays => superset(test, Arrays::Possible, keys),
+            SetKind::NotMet => Some(subset(test, keys).complement()),
+        };
+        if weight::is_light(test) {
+            return make();
+        }
+        let weigh = || weight::of_test(test);
+        self.budget.shared(test, kind, keys, || self.budget.makes(weigh()).then(make).flatten())
+    }
+
+    /// The values that are in all sets.
+    fn common(&self, sets: Vec<Intervals>) -> Intervals {
+        // A set by itself is shared. Of several the result has no more intervals than all of them.
+        if sets.len() == 1 || self.budget.makes(intervals(&sets)) {
+            Intervals::in_all(sets)
+        } else {
+            Intervals::all()
+        }
+    }
+
+    /// The values that are in some of the sets.
+    fn in_any(&self, sets: Vec<Intervals>) -> Intervals {
+        if let Some(shared) = shared(&sets) {
+            return shared.clone();
+        }
+        if self.budget.makes(intervals(&sets)) {
+            Intervals::from_any(sets.into_iter().flatten())
+        } else {
+            Intervals::all()
+        }
     }
 
     /// The sets of all constraints, in a list for each field.
@@ -352,19 +415,15 @@ fn mask(at: usize) -> FieldMask {
     u32::try_from(at).ok().and_then(|at| 1_u32.checked_shl(at)).unwrap_or(0)
 }
 
-/// The values that are in all sets.
-fn common(mut sets: Vec<Intervals>) -> Intervals {
-    // Sets are intersected in pairs, then the results in pairs. Each interval is read log2(n) times so.
-    // Intersecting one set after the other would read it n times.
-    while sets.len() > 1 {
-        let pairs = sets.chunks(2).map(|pair| match pair {
-            [first, second] => first.intersection(second),
-            [only, ..] => only.clone(),
-            [] => Intervals::all(),
-        });
-        sets = pairs.collect();
-    }
-    sets.pop().unwrap_or_else(Intervals::all)
+/// The number of intervals in all sets.
+fn intervals(sets: &[Intervals]) -> usize {
+    sets.iter().map(|set| set.as_slice().len()).fold(0, usize::saturating_add)
+}
+
+/// The set that all of some sets are.
+fn shared(sets: &[Intervals]) -> Option<&Intervals> {
+    let (first, others) = sets.split_first()?;
+    others.iter().all(|set| set.shares_list(first)).then_some(first)
 }
 
 /// How many values a set leaves, for comparison: the number of points, or more than that for ranges.

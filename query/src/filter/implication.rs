@@ -19,6 +19,8 @@ use index::path::FieldPath;
 use crate::filter::bounds::{Arrays, class_of, subset, superset};
 use crate::filter::evaluate::{Node, Test};
 use crate::filter::implied::ImpliedTest;
+use crate::filter::planning_budget::PlanningBudget;
+use crate::filter::weight;
 use crate::pattern::Watch;
 
 /// How many values and tests one proof may compare. Without a limit, a query with thousands of branches could keep
@@ -32,14 +34,19 @@ const SHARED_CLASSES: [&[ElementType]; 2] = [
 ];
 
 /// Whether every document that matches all of `known` matches `wanted`, which compares texts by `collation`.
-pub(super) fn all_imply(known: &[&Node], wanted: &Node, collation: &Collation) -> bool {
+pub(super) fn all_imply(
+    known: &[&Node],
+    wanted: &Node,
+    collation: &Collation,
+    budget: &PlanningBudget<'_>,
+) -> bool {
     // Sets of key forms, so that what is equal to the one is equal to the other.
-    let proof = Proof { steps: Cell::new(0), keys: collation };
+    let proof = Proof { steps: Cell::new(0), keys: collation, budget };
     let mut conjuncts = Vec::new();
     for node in known {
         node.collect_conjuncts(&mut conjuncts);
     }
-    proof.implies(&conjuncts, wanted)
+    budget.takes(conjuncts.len()) && proof.implies(&conjuncts, wanted)
 }
 
 /// The search for a proof, with the work that it has done.
@@ -47,6 +54,7 @@ struct Proof<'c> {
     steps: Cell<usize>,
     /// The collation of the keys whose sets are compared.
     keys: &'c Collation,
+    budget: &'c PlanningBudget<'c>,
 }
 
 impl Proof<'_> {
@@ -67,6 +75,9 @@ impl Proof<'_> {
 
     /// Whether one part of the query implies `wanted`, which is a field or a disjunction.
     fn one_implies(&self, known: &Node, wanted: &Node) -> bool {
+        if !self.takes(1) {
+            return false;
+        }
         match known {
             // The query matches by one of its branches, and any of them may be it: all must imply it.
             Node::Any(branches) => branches.iter().all(|branch| {
@@ -100,7 +111,8 @@ impl Proof<'_> {
         {
             return true;
         }
-        self.are_met(&values_of(test, self.keys), wanted)
+        // Counted before they are made: a list may have a million values.
+        self.takes(weight::of_test(test)) && self.are_met(&values_of(test, self.keys), wanted)
     }
 
     /// Whether every value that meets what an expression says of a field, and a missing field that does, meets at least one of
@@ -114,23 +126,23 @@ impl Proof<'_> {
         if is_gathered && test.is_met_by_arrays() {
             return false;
         }
-        test.superset(self.keys).is_some_and(|values| self.are_met(&values, wanted))
+        self.takes(weight::of_list(test.operands()))
+            && test.superset(self.keys).is_some_and(|values| self.are_met(&values, wanted))
     }
 
     /// Whether each of `values` surely meets one of `wanted`.
     fn are_met(&self, values: &Intervals, wanted: &[&Test]) -> bool {
-        let met = wanted.iter().map(|test| surely_met(test, self.keys));
-        let covered = met.fold(Intervals::none(), Intervals::union);
-        if !self.takes(values.as_slice().len() + covered.as_slice().len()) {
+        if !self.takes(wanted.iter().map(|test| weight::of_test(test)).fold(0, usize::saturating_add)) {
             return false;
         }
+        let covered = Intervals::from_any(wanted.iter().flat_map(|test| surely_met(test, self.keys)));
         values.intersection(&covered.complement()).is_empty()
     }
 
     /// Counts `steps`. Returns `false` once there were too many.
     fn takes(&self, steps: usize) -> bool {
         self.steps.set(self.steps.get().saturating_add(steps).saturating_add(1));
-        self.steps.get() <= STEPS_MAX
+        self.steps.get() <= STEPS_MAX && self.budget.takes(steps.saturating_add(1))
     }
 }
 

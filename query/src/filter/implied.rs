@@ -65,6 +65,11 @@ impl ImpliedTest {
         &self.path
     }
 
+    /// The operands of all comparisons that have a value.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &RawBson> {
+        self.comparisons.iter().flat_map(|comparison| comparison.operands.iter().flatten())
+    }
+
     /// The values that an index whose keys have a collation can have at the path for a match without arrays there. Every match
     /// is one if [no array meets the test](Self::is_met_by_arrays).
     ///
@@ -73,7 +78,8 @@ impl ImpliedTest {
         // All comparisons are of one value, while each condition of a filter may be met by another element of an array.
         let sets =
             self.comparisons.iter().filter_map(|comparison| comparison.superset(&self.collation, keys));
-        let values = sets.reduce(|all, set| all.intersection(&set))?;
+        let sets: Vec<Intervals> = sets.collect();
+        let values = (!sets.is_empty()).then(|| Intervals::in_all(sets))?;
         // The values have no missing one, and null may be out of them.
         let missing = self.is_met_by_missing().then(|| Interval::point(RawBson::Null));
         Some(values.union(Intervals::from_any(missing)))

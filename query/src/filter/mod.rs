@@ -21,9 +21,11 @@ mod operator;
 mod parse;
 mod partial;
 mod paths;
+pub(crate) mod planning_budget;
 mod position;
 pub mod residual;
 mod schema;
+mod weight;
 
 use bson::{RawBsonRef, RawDocument};
 use index::collation::{Collation, SIMPLE};
@@ -35,6 +37,7 @@ use crate::error::Error;
 use crate::expression::Variables;
 use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::evaluate::Node;
+use crate::filter::planning_budget::PlanningBudget;
 use crate::operation::OperationContext;
 use crate::pattern::{Room, Watch};
 
@@ -218,7 +221,25 @@ impl Filter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> EntryBounds {
-        entries::conjunction([&self.root], fields).into_bounds(fields.len())
+        let operation = OperationContext::unlimited();
+        let budget = PlanningBudget::unlimited(&operation);
+        entries::conjunction([&self.root], fields, &budget).into_bounds(fields.len())
+    }
+
+    /// The bounds of [`entry_bounds`](Self::entry_bounds). Returns `None` if they would cost too much.
+    pub(crate) fn entry_bounds_within<'f>(
+        &'f self,
+        fields: &[IndexedField<'_>],
+        budget: &PlanningBudget<'f>,
+    ) -> Option<EntryBounds> {
+        let bounds = entries::conjunction([&self.root], fields, budget).into_bounds(fields.len());
+        // What entries decide relies on bounds that are as narrow as they can be.
+        (!budget.is_over()).then_some(bounds)
+    }
+
+    /// What planning by the filter may cost an operation.
+    pub(crate) fn planning_budget<'f>(&'f self, operation: &'f OperationContext) -> PlanningBudget<'f> {
+        PlanningBudget::of(operation, Some(&self.root))
     }
 
     /// The first `limit` different paths at which a match must meet a condition, those within `$or` and `$elemMatch` too.
@@ -229,14 +250,15 @@ impl Filter {
     }
 
     /// Whether a condition on this very path must be met. `false` does not mean that none must.
-    pub(crate) fn asks_for(&self, path: &FieldPath) -> bool {
+    pub(crate) fn asks_for(&self, path: &FieldPath, budget: &PlanningBudget<'_>) -> bool {
         let root = &self.root;
         let parts = if let Node::All(parts) = root { parts.as_slice() } else { std::slice::from_ref(root) };
-        parts.iter().any(|part| match part {
-            Node::Field(own, _) => own == path,
-            Node::Implied(test) => test.path() == path,
-            Node::All(_) | Node::Any(_) | Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
-        })
+        budget.takes(parts.len())
+            && parts.iter().any(|part| match part {
+                Node::Field(own, _) => own == path,
+                Node::Implied(test) => test.path() == path,
+                Node::All(_) | Node::Any(_) | Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
+            })
     }
 
     /// Whether it is proven that every document that matches `self` matches `other`, which compares texts by `collation`.
@@ -254,7 +276,18 @@ impl Filter {
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
     pub fn implies(&self, other: &Self, collation: &Collation) -> bool {
-        implication::all_imply(&[&self.root], &other.root, collation)
+        let operation = OperationContext::unlimited();
+        self.implies_within(other, collation, &PlanningBudget::unlimited(&operation))
+    }
+
+    /// Whether it is proven, within a budget, that `self` [implies](Self::implies) `other`.
+    pub(crate) fn implies_within(
+        &self,
+        other: &Self,
+        collation: &Collation,
+        budget: &PlanningBudget<'_>,
+    ) -> bool {
+        implication::all_imply(&[&self.root], &other.root, collation, budget)
     }
 
     /// The operator of the filter that a partial index must not have. Returns `None` if all are allowed: `$eq`,
@@ -290,7 +323,7 @@ pub struct Alternatives<'a> {
     others: Vec<&'a Node>,
 }
 
-impl Alternatives<'_> {
+impl<'a> Alternatives<'a> {
     /// The number of branches, at least two.
     pub fn count(&self) -> usize {
         self.branches.len()
@@ -299,11 +332,23 @@ impl Alternatives<'_> {
     /// For each branch, bounds on the entries of an index on `fields`. A document that matches by a branch
     /// has at least one entry within the bounds of this branch.
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
+        let operation = OperationContext::unlimited();
+        let bounds = self.entry_bounds_within(fields, &PlanningBudget::unlimited(&operation));
+        bounds.expect("a budget without limits refuses nothing")
+    }
+
+    /// The bounds of [`entry_bounds`](Self::entry_bounds). Returns `None` if they would cost too much.
+    pub(crate) fn entry_bounds_within(
+        &self,
+        fields: &[IndexedField<'_>],
+        budget: &PlanningBudget<'a>,
+    ) -> Option<Vec<EntryBounds>> {
         // All branches share this part, so it is computed once.
-        let others = entries::conjunction(self.others.iter().copied(), fields);
+        let others = entries::conjunction(self.others.iter().copied(), fields, budget);
         let bounds = self.branches.iter().map(|branch| {
-            let branch = entries::conjunction([*branch], fields);
-            entries::both(branch, others.clone(), fields).into_bounds(fields.len())
+            let branch = entries::conjunction([*branch], fields, budget);
+            let bounds = entries::both(branch, others.clone(), fields, budget).into_bounds(fields.len());
+            (!budget.is_over()).then_some(bounds)
         });
         bounds.collect()
     }
@@ -311,9 +356,23 @@ impl Alternatives<'_> {
     /// For each branch, whether it is proven that every document that matches by it matches `other`, which compares texts by
     /// `collation`.
     pub fn imply(&self, other: &Filter, collation: &Collation) -> Vec<bool> {
+        let operation = OperationContext::unlimited();
+        self.imply_within(other, collation, &PlanningBudget::unlimited(&operation))
+    }
+
+    /// For each branch, whether it is proven, within a budget, that it [implies](Self::imply) `other`.
+    pub(crate) fn imply_within(
+        &self,
+        other: &Filter,
+        collation: &Collation,
+        budget: &PlanningBudget<'_>,
+    ) -> Vec<bool> {
         let implies = |branch: &&Node| {
+            if !budget.takes(self.others.len()) {
+                return false;
+            }
             let known: Vec<&Node> = self.others.iter().copied().chain([*branch]).collect();
-            implication::all_imply(&known, &other.root, collation)
+            implication::all_imply(&known, &other.root, collation, budget)
         };
         self.branches.iter().map(implies).collect()
     }

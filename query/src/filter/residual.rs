@@ -12,6 +12,9 @@ use index::path::FieldPath;
 use crate::filter::Filter;
 use crate::filter::entries::IndexedField;
 use crate::filter::evaluate::{Node, Test};
+use crate::filter::planning_budget::PlanningBudget;
+use crate::filter::weight;
+use crate::operation::OperationContext;
 
 /// The path of the field that every entry leads to.
 const ID: &str = "_id";
@@ -52,11 +55,26 @@ impl Filter {
     /// What the entries of an index on `fields` decide of the filter, within the bounds that
     /// [`entry_bounds`](Self::entry_bounds) gives for these fields.
     pub fn entry_tests(&self, fields: &[IndexedField<'_>]) -> EntryTests {
+        let operation = OperationContext::unlimited();
+        let tests = self.entry_tests_within(fields, &PlanningBudget::unlimited(&operation));
+        tests.expect("a budget without limits refuses nothing")
+    }
+
+    /// The entry tests of [`entry_tests`](Self::entry_tests). Returns `None` if they would cost too much.
+    pub(crate) fn entry_tests_within(
+        &self,
+        fields: &[IndexedField<'_>],
+        budget: &PlanningBudget<'_>,
+    ) -> Option<EntryTests> {
         let mut conjuncts = Vec::new();
         self.root.collect_conjuncts(&mut conjuncts);
         let mut tests = EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: true };
         let mut residual = Vec::new();
         for node in conjuncts {
+            let weight = weight::of_node(node);
+            if !budget.takes(weight) {
+                return None;
+            }
             if exact_field(node, fields).is_some() {
                 continue;
             }
@@ -73,13 +91,16 @@ impl Filter {
                     Place::Id => tests.has_id = true,
                 }
             }
+            if !budget.makes(weight) {
+                return None;
+            }
             residual.push(node.clone());
         }
         tests.fields.sort_unstable();
         tests.fields.dedup();
         tests.residual =
             (!residual.is_empty()).then(|| Filter { root: Node::All(residual), has_expression: false });
-        tests
+        Some(tests)
     }
 }
 

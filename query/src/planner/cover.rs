@@ -9,6 +9,7 @@ use index::path::FieldPath;
 
 use crate::filter::Filter;
 use crate::filter::entries::IndexedField;
+use crate::filter::planning_budget::PlanningBudget;
 use crate::filter::residual::{EntryTests, whole_field};
 use crate::sort::Sort;
 
@@ -20,6 +21,7 @@ const ID: &str = "_id";
 /// ```
 /// use bson::rawdoc;
 /// use cairndb_query::filter::Filter;
+/// use cairndb_query::operation::OperationContext;
 /// use cairndb_query::planner::{Access, IndexView, Needs, Request, plans};
 /// use index::spec::{IndexSpec, SpecOptions};
 ///
@@ -28,7 +30,7 @@ const ID: &str = "_id";
 /// let indexes = [IndexView { has_details: true, ..IndexView::new(&spec, &[]) }];
 /// // To count the matches no document is read.
 /// let request = Request { filter: Some(&filter), indexes: &indexes, needs: Needs::Fields(&[]), ..Request::default() };
-/// let plan = plans(&request).swap_remove(0);
+/// let plan = plans(&request, &OperationContext::default()).swap_remove(0);
 /// assert!(matches!(plan.access, Access::Entries(scan) if scan.answer.as_ref().is_some_and(|answer| answer.covers)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -85,12 +87,20 @@ pub(super) struct Answered {
 }
 
 /// What the entries of an index on `fields` answer. Entries without details tell no document, and are enough only where none
-/// is asked for.
-pub(super) fn answer(question: Question<'_>, fields: &[IndexedField<'_>], has_details: bool) -> Answered {
-    let tests = question.filter.map(|filter| filter.entry_tests(fields));
+/// is asked for. They answer nothing if to find that would cost too much.
+pub(super) fn answer(
+    question: Question<'_>,
+    fields: &[IndexedField<'_>],
+    has_details: bool,
+    budget: &PlanningBudget<'_>,
+) -> Answered {
+    let tests = match question.filter {
+        Some(filter) => filter.entry_tests_within(fields, budget),
+        None => Some(EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: true }),
+    };
+    let Some(tests) = tests else { return Answered { answer: None, decides: false } };
     let needed = needed(question, fields);
-    let EntryTests { residual, fields: tested, has_id, is_whole } =
-        tests.unwrap_or(EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: true });
+    let EntryTests { residual, fields: tested, has_id, is_whole } = tests;
     // Nothing is left to test, and nothing is beyond what the entries have.
     let decides = is_whole && residual.is_none();
     let mut answer = EntryAnswer {

@@ -15,6 +15,7 @@ use index::order::compare;
 ///
 /// ```
 /// use bson::{RawBson, rawdoc};
+/// use cairndb_query::operation::OperationContext;
 /// use cairndb_query::planner::{Access, EntryRange, Hint, IndexView, Request, plans};
 /// use index::spec::{IndexSpec, SpecOptions};
 ///
@@ -23,7 +24,7 @@ use index::order::compare;
 /// let range = EntryRange { min: key("Oslo", 30), max: key("Oslo", 40) };
 /// let (indexes, hint) = ([IndexView::new(&spec, &[])], Some(Hint::Index(0)));
 /// let request = Request { indexes: &indexes, hint, range: Some(&range), ..Request::default() };
-/// assert!(matches!(&plans(&request)[0].access, Access::Entries(scan) if scan.bounds[0].is_points()));
+/// assert!(matches!(&plans(&request, &OperationContext::default())[0].access, Access::Entries(scan) if scan.bounds[0].is_points()));
 /// # Ok::<(), index::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@
 use index::collation::Collation;
 
 use crate::filter::entries::EntryBounds;
+use crate::filter::planning_budget::PlanningBudget;
 use crate::filter::{Alternatives, Filter};
 
 /// Which documents have entries in an index. By default all have.
@@ -32,9 +33,14 @@ impl Membership<'_> {
     }
 
     /// Whether every document that matches `filter` has an entry within its bounds on the index.
-    pub(super) fn has_every_match(&self, filter: Option<&Filter>, bounds: &EntryBounds) -> bool {
+    pub(super) fn has_every_match(
+        &self,
+        filter: Option<&Filter>,
+        bounds: &EntryBounds,
+        budget: &PlanningBudget<'_>,
+    ) -> bool {
         let is_implied = |partial: PartialView<'_>| match filter {
-            Some(filter) => filter.implies(partial.filter, partial.collation),
+            Some(filter) => filter.implies_within(partial.filter, partial.collation, budget),
             None => partial.filter.is_empty(),
         };
         self.has_every_value(bounds) && self.partial.is_none_or(is_implied)
@@ -46,8 +52,11 @@ impl Membership<'_> {
         &self,
         alternatives: &Alternatives<'_>,
         bounds: &[EntryBounds],
+        budget: &PlanningBudget<'_>,
     ) -> Vec<bool> {
-        let implied = self.partial.map(|partial| alternatives.imply(partial.filter, partial.collation));
+        let imply =
+            |partial: PartialView<'_>| alternatives.imply_within(partial.filter, partial.collation, budget);
+        let implied = self.partial.map(imply);
         let implied = implied.unwrap_or_else(|| vec![true; bounds.len()]);
         bounds.iter().zip(implied).map(|(bounds, implied)| implied && self.has_every_value(bounds)).collect()
     }

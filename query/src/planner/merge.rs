@@ -16,6 +16,7 @@ pub(super) const SCANS_MAX: usize = 200;
 /// ```
 /// use bson::rawdoc;
 /// use cairndb_query::filter::Filter;
+/// use cairndb_query::operation::OperationContext;
 /// use cairndb_query::planner::{Access, IndexView, MergeOrder, Request, plans};
 /// use cairndb_query::sort::Sort;
 /// use index::spec::{IndexSpec, SpecOptions};
@@ -25,7 +26,7 @@ pub(super) const SCANS_MAX: usize = 200;
 /// let sort = Sort::parse(&rawdoc! { "age": 1 })?;
 /// let indexes = [IndexView::new(&spec, &[])];
 /// let request = Request { filter: Some(&filter), sort: Some(&sort), indexes: &indexes, ..Request::default() };
-/// let plan = plans(&request).swap_remove(0);
+/// let plan = plans(&request, &OperationContext::default()).swap_remove(0);
 /// let Access::Merge(merge) = plan.access else { panic!("a merge") };
 /// assert_eq!(merge.scans.len(), 2);
 /// assert!(matches!(merge.order, MergeOrder::Keys { skipped: 1, .. }));
@@ -45,31 +46,69 @@ pub enum MergeOrder {
     Sort(Sort),
 }
 
-/// The bounds of a scan for each combination of the values of the first `fields` fields. Returns `None` if these fields
-/// are not bounded by single values, or if there are too many combinations.
-pub(super) fn exploded(sets: &[Intervals], fields: usize) -> Option<Vec<Vec<Intervals>>> {
-    let (leading, rest) = sets.split_at_checked(fields)?;
-    let mut count = 1_usize;
-    for set in leading {
-        // Counted before they are made: a few lists of thousands would multiply to billions.
-        count =
-            count.checked_mul(set.as_slice().len()).filter(|count| *count <= SCANS_MAX && set.is_points())?;
+/// The combinations of single values of the first fields of an index, counted before they are made: a few lists of thousands
+/// multiply to billions.
+pub(super) struct Combinations<'s> {
+    sets: &'s [Intervals],
+    /// The bounds of the first combination.
+    first: Vec<Intervals>,
+    fields: usize,
+    count: usize,
+}
+
+impl<'s> Combinations<'s> {
+    /// The one combination of no field, within bounds on all fields.
+    pub(super) fn of(sets: &'s [Intervals]) -> Self {
+        Self { sets, first: sets.to_vec(), fields: 0, count: 1 }
     }
-    let mut combinations = vec![Vec::with_capacity(sets.len())];
-    for set in leading {
-        let longer = combinations.iter().flat_map(|before: &Vec<Intervals>| {
-            set.as_slice().iter().map(|point| {
-                let mut bounds = before.clone();
-                bounds.push(Intervals::from(point.clone()));
-                bounds
-            })
-        });
-        combinations = longer.collect();
+
+    /// Combines the values of the next field with those before. Returns `None` if it is not bounded by single values, or if there
+    /// would be too many combinations.
+    pub(super) fn take_field(&mut self) -> Option<()> {
+        let set = self.sets.get(self.fields)?;
+        let count = self.count.checked_mul(set.as_slice().len()).filter(|count| *count <= SCANS_MAX)?;
+        let point = set.as_slice().first().filter(|_| set.is_points())?;
+        *self.first.get_mut(self.fields)? = Intervals::from(point.clone());
+        (self.fields, self.count) = (self.fields + 1, count);
+        Some(())
     }
-    for bounds in &mut combinations {
-        bounds.extend_from_slice(rest);
+
+    /// The number of fields whose values are combined.
+    pub(super) fn fields(&self) -> usize {
+        self.fields
     }
-    Some(combinations)
+
+    /// The number of combinations.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The bounds of the first combination.
+    pub(super) fn first(&self) -> &[Intervals] {
+        &self.first
+    }
+
+    /// The bounds of each combination of the values of the first `fields` fields, in the order of the index.
+    pub(super) fn all(sets: &[Intervals], fields: usize) -> Vec<Vec<Intervals>> {
+        let (leading, rest) = sets.split_at_checked(fields).unwrap_or((sets, &[]));
+        let mut combinations = vec![Vec::with_capacity(sets.len())];
+        for set in leading {
+            // One set for each value, which all combinations with it share.
+            let points: Vec<Intervals> = set.as_slice().iter().cloned().map(Intervals::from).collect();
+            let longer = combinations.iter().flat_map(|before: &Vec<Intervals>| {
+                points.iter().map(|point| {
+                    let mut bounds = Vec::with_capacity(sets.len());
+                    bounds.extend(before.iter().chain([point]).cloned());
+                    bounds
+                })
+            });
+            combinations = longer.collect();
+        }
+        for bounds in &mut combinations {
+            bounds.extend_from_slice(rest);
+        }
+        combinations
+    }
 }
 
 #[cfg(test)]
@@ -85,9 +124,14 @@ mod tests {
 
     #[track_caller]
     fn check(sets: &[Intervals], fields: usize, expected: Option<usize>) {
-        let found = exploded(sets, fields);
-        assert_eq!(found.as_ref().map(Vec::len), expected);
-        for bounds in found.into_iter().flatten() {
+        let mut counted = Combinations::of(sets);
+        let is_taken = (0..fields).all(|_| counted.take_field().is_some());
+        assert_eq!(is_taken.then(|| counted.count()), expected);
+        let Some(count) = expected else { return };
+        let found = Combinations::all(sets, fields);
+        assert_eq!((found.len(), counted.fields()), (count, fields));
+        assert_eq!(found.first().map(Vec::as_slice), Some(counted.first()));
+        for bounds in found {
             assert_eq!(bounds.len(), sets.len());
             assert!(bounds.iter().take(fields).all(|set| set.as_slice().len() == 1));
         }
@@ -97,7 +141,7 @@ mod tests {
     fn each_combination_of_values_is_a_scan() {
         check(&[points(0..3), points(0..2), Intervals::all()], 2, Some(6));
         check(&[points(0..3), points(0..2)], 1, Some(3));
-        check(&[points(0..0)], 1, Some(0));
+        check(&[points(0..0)], 1, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
 use cairndb_query::filter::Filter;
+use cairndb_query::operation::OperationContext;
 use cairndb_query::planner::{
     Access, EntryScan, Hint, IndexView, Merge, MergeOrder, Needs, Plan, Request, Union, plans,
 };
@@ -307,7 +308,7 @@ proptest! {
             for hint in hints.iter().copied() {
                 for sort in [None, Some(&sort).filter(|_| is_sortable)] {
                     let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
-                    let found = plans(&request);
+                    let found = plans(&request, &OperationContext::default());
                     prop_assert!(!found.is_empty());
                     for plan in &found {
                         collection.check_with(plan, &filter, &unset(), sort)?;
@@ -379,7 +380,7 @@ proptest! {
             for hint in (0..views.len()).map(Hint::Index).map(Some).chain([None]) {
                 for sort in [None, Some(&sort).filter(|_| is_sortable)] {
                     let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
-                    for plan in &plans(&request) {
+                    for plan in &plans(&request, &OperationContext::default()) {
                         collection.check_with(plan, &filter, &variables, sort)?;
                     }
                 }
@@ -398,7 +399,9 @@ fn an_index_that_forgot_its_arrays_is_noticed() {
     let check = |collection: &Collection| {
         let views = collection.views();
         let request = Request { filter: Some(&filter), indexes: &views, ..Request::default() };
-        plans(&request).iter().try_for_each(|plan| collection.check(plan, &filter, None))
+        plans(&request, &OperationContext::default())
+            .iter()
+            .try_for_each(|plan| collection.check(plan, &filter, None))
     };
     assert!(check(&collection).is_ok());
     collection.indexes[0].arrays = vec![ArrayComponents::NONE];
@@ -456,7 +459,7 @@ fn check_with(
         collation: None,
         reads_all: true,
     };
-    let plan = plans(&request).swap_remove(0);
+    let plan = plans(&request, &OperationContext::default()).swap_remove(0);
     let sorted = if plan.is_sorted { "" } else { ", sorted" };
     assert_eq!(format!("{}{sorted}", described(&plan.access)), expected, "{filter} by {sort}");
 }
@@ -596,7 +599,7 @@ fn check_rivals(filter: impl Into<Document>, sort: impl Into<Document>, reads_al
     let sort_of = (!parsed_sort.is_empty()).then_some(&parsed_sort);
     let request =
         Request { filter: Some(&parsed), sort: sort_of, indexes: &views, reads_all, ..Request::default() };
-    let found = plans(&request);
+    let found = plans(&request, &OperationContext::default());
     let rivals = found.iter().filter(|plan| plan.is_rival).map(|plan| described(&plan.access));
     assert_eq!(rivals.collect::<Vec<_>>(), expected, "{filter} by {sort}");
     assert!(expected.is_empty() || found.first().is_some_and(|first| first.is_rival), "{filter} by {sort}");
@@ -630,7 +633,8 @@ fn a_document_may_have_several_entries_unless_one_value_is_left() {
     let views = [IndexView::new(&spec, &arrays)];
     let has_duplicates = |filter: Document| {
         let parsed = parse(&filter);
-        let found = plans(&Request { filter: Some(&parsed), indexes: &views, ..Request::default() });
+        let request = Request { filter: Some(&parsed), indexes: &views, ..Request::default() };
+        let found = plans(&request, &OperationContext::default());
         matches!(&found[0].access, Access::Entries(scan) if scan.has_duplicates)
     };
     assert!(has_duplicates(doc! { "tags": { "$in": [1, 2] } }) && !has_duplicates(doc! { "tags": 1 }));
@@ -648,7 +652,8 @@ fn check_equality_with(indexes: &[(IndexSpec, Vec<ArrayComponents>)], filter: &D
     let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
     let best = |filter: &Document| {
         let parsed = parse(filter);
-        plans(&Request { filter: Some(&parsed), indexes: &views, ..Request::default() }).swap_remove(0)
+        let request = Request { filter: Some(&parsed), indexes: &views, ..Request::default() };
+        plans(&request, &OperationContext::default()).swap_remove(0)
     };
     let plan = best(filter);
     assert_eq!(deciding(&plan.access).len(), usize::from(is_decided), "{filter}");
