@@ -14,6 +14,7 @@ mod figures;
 mod items;
 mod manifests;
 mod names;
+mod operations;
 mod paths;
 mod prose;
 mod shape;
@@ -45,6 +46,15 @@ fn modules_import_only_from_lines_above() {
         "a module of the base, the store or the engine imports only from its own line and from lines above, in the \
          crate's table of ARCHITECTURE.md; a new arrow is a reviewed change of that table",
         &arrows::violations(&Tree::load()),
+    );
+}
+
+#[test]
+fn pure_functions_that_take_input_take_an_operation() {
+    check(
+        "what a client sent decides how long this works: give it an operation, or name it in tests/tidy/operations.rs \
+         with the reason why it needs none",
+        &operations::violations(&Tree::load()),
     );
 }
 
