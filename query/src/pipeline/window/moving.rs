@@ -202,8 +202,9 @@ impl Values {
         value.cloned().flatten().unwrap_or(RawBson::Null)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.values.is_empty()
+    /// The value of the only document. Returns `None` if there is no document, or it has no value.
+    pub(super) fn only(&self) -> Option<&RawBson> {
+        self.values.front().and_then(Option::as_ref)
     }
 
     /// At most `count` values at one end. A missing one is null.

@@ -243,8 +243,8 @@ impl State {
             Self::Covariance(parts, Population::Sample) => parts.whole().sample(),
             Self::Count(count) => number(i64::try_from(*count).unwrap_or(i64::MAX)),
             Self::Extreme(extreme) => extreme.value().cloned().unwrap_or(RawBson::Null),
-            Self::Shifted(values, default) if values.is_empty() => default.clone(),
-            Self::Shifted(values, _) => values.end(End::First),
+            // No document there, or one without a value.
+            Self::Shifted(values, default) => values.only().unwrap_or(default).clone(),
             Self::Values(values, Pick::One(end)) => values.end(*end),
             Self::Values(values, Pick::Some(end, count)) => RawBson::Array(values.some(*end, *count)),
             Self::Values(values, Pick::All) => RawBson::Array(values.all()),
