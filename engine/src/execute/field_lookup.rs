@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use base::metrics::notes;
 use bson::{RawBson, RawBsonRef, RawDocument};
+use index::collation::Collation;
 use index::key::{self, Direction};
 use index::order::compare;
 use index::path::{FieldPath, leaves};
@@ -33,8 +34,8 @@ pub(super) struct FieldLookup {
     path: FieldPath,
     operation: OperationContext,
     keys: Keys,
-    /// Whether texts are equal if their bytes are.
-    is_simple: bool,
+    /// By which texts are equal.
+    collation: Collation,
     /// The value that is asked for, and its key.
     wanted: RawBson,
     key: Vec<u8>,
@@ -90,7 +91,7 @@ impl FieldLookup {
             path: path.clone(),
             operation: variables.operation().clone(),
             keys,
-            is_simple: variables.collation().is_simple(),
+            collation: variables.collation().clone(),
             wanted: RawBson::Null,
             key: Vec::new(),
             state: State::End,
@@ -178,7 +179,7 @@ impl FieldLookup {
 impl FieldIndex<Error> for FieldLookup {
     fn find(&mut self, value: RawBsonRef<'_>) -> Result<bool> {
         // All that the key cannot tell is left to a search, which knows the rules.
-        if !is_by_key(value, self.is_simple) {
+        if !self.collation.finds_by_key(value) {
             return Ok(false);
         }
         self.wanted = value.into();
@@ -230,34 +231,6 @@ impl FieldIndex<Error> for FieldLookup {
             *scan = None;
         }
         self.records.rest();
-    }
-}
-
-/// Whether a value is equal to those, and only those, that have its key. Null is the key of missing fields too, an array has
-/// other keys than its own, and texts are equal by the rules of a language.
-fn is_by_key(value: RawBsonRef<'_>, is_simple: bool) -> bool {
-    match value {
-        RawBsonRef::String(_) => is_simple,
-        RawBsonRef::Double(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Int32(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Decimal128(_) => true,
-        RawBsonRef::Array(_)
-        | RawBsonRef::Document(_)
-        | RawBsonRef::Null
-        | RawBsonRef::Undefined
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::JavaScriptCodeWithScope(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey
-        | RawBsonRef::DbPointer(_) => false,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use base::error::{Error, Result};
-use bson::{Bson, Document, RawBsonRef, rawdoc};
+use bson::raw::RawBinaryRef;
+use bson::{Binary, Bson, Document, RawBsonRef, rawdoc};
+use index::collation::{Collation, SIMPLE};
 use index::interval::Intervals;
 use index::key::Direction;
 use index::range::{Exactness, KeyRange, KeyRanges, key_ranges};
@@ -92,12 +94,10 @@ impl KeySpans {
 }
 
 /// The `_id` that a filter fixes by a field `{_id: value}`, so that it matches one record at most. Returns `None` for all
-/// other filters, and for types that are rare as an `_id`.
-///
-/// A document may be an operator, a regular expression is a pattern, and null also matches a missing field. The general
-/// path handles these.
-pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
-    point_value(filter.get(ID_FIELD)?)
+/// other filters, and for values that are not [found by their key alone](Collation::finds_by_key): records have the keys of the
+/// simple collation, and the filter compares by `collation`.
+pub(crate) fn point_id<'f>(filter: &'f Document, collation: &Collation) -> Option<RawBsonRef<'f>> {
+    point_value(filter.get(ID_FIELD)?, collation)
 }
 
 /// The field and the value of a filter that is nothing but `{field: value}`. Returns `None` for the types and names for which
@@ -106,11 +106,17 @@ pub(crate) fn only_equality(filter: &Document) -> Option<(&str, RawBsonRef<'_>)>
     let (name, value) = filter.iter().next().filter(|_| filter.len() == 1)?;
     // A path may lead through arrays, `$` is the start of an operator, and no field has a zero byte in its name.
     let is_field = !name.contains(['.', '\0']) && !name.starts_with('$');
-    Some((name.as_str(), point_value(value).filter(|_| is_field)?))
+    // Indexes with another collation are not asked by this value.
+    Some((name.as_str(), point_value(value, &SIMPLE).filter(|_| is_field)?))
 }
 
-/// A value as what a filter compares with. Returns `None` if it is an operator or a pattern, or of a rare type.
-fn point_value(value: &Bson) -> Option<RawBsonRef<'_>> {
+/// A value as what a filter compares with, if it is found by its key alone.
+fn point_value<'v>(value: &'v Bson, collation: &Collation) -> Option<RawBsonRef<'v>> {
+    scalar(value).filter(|value| collation.finds_by_key(*value))
+}
+
+/// A value that has no parts, as raw BSON.
+fn scalar(value: &Bson) -> Option<RawBsonRef<'_>> {
     match value {
         Bson::ObjectId(id) => Some(RawBsonRef::ObjectId(*id)),
         Bson::String(text) => Some(RawBsonRef::String(text)),
@@ -119,16 +125,18 @@ fn point_value(value: &Bson) -> Option<RawBsonRef<'_>> {
         Bson::Double(number) => Some(RawBsonRef::Double(*number)),
         Bson::Boolean(flag) => Some(RawBsonRef::Boolean(*flag)),
         Bson::DateTime(date) => Some(RawBsonRef::DateTime(*date)),
+        Bson::Timestamp(timestamp) => Some(RawBsonRef::Timestamp(*timestamp)),
+        Bson::Decimal128(number) => Some(RawBsonRef::Decimal128(*number)),
+        Bson::Binary(Binary { subtype, bytes }) => {
+            Some(RawBsonRef::Binary(RawBinaryRef { subtype: *subtype, bytes }))
+        }
         Bson::Document(_)
         | Bson::Array(_)
         | Bson::Null
         | Bson::RegularExpression(_)
         | Bson::JavaScriptCode(_)
         | Bson::JavaScriptCodeWithScope(_)
-        | Bson::Timestamp(_)
-        | Bson::Binary(_)
         | Bson::Symbol(_)
-        | Bson::Decimal128(_)
         | Bson::Undefined
         | Bson::MaxKey
         | Bson::MinKey
@@ -186,6 +194,21 @@ mod tests {
     #[track_caller]
     fn check(filter: &Document, expected: bool) {
         assert_eq!(is_only_equalities(filter), expected, "{filter}");
+    }
+
+    #[test]
+    fn an_id_that_its_key_finds_is_one_lookup() {
+        let by_key = |id: Bson| point_id(&doc! { "_id": id }, &SIMPLE).is_some();
+        let uuid = Binary { subtype: bson::spec::BinarySubtype::Uuid, bytes: vec![7; 16] };
+        let decimal: bson::Decimal128 = "1.0".parse().expect("a number");
+        for id in [Bson::Int32(1), "x".into(), Bson::Binary(uuid), Bson::Decimal128(decimal)] {
+            assert!(by_key(id.clone()), "{id}");
+        }
+        for id in
+            [Bson::Null, Bson::Array(vec![]), doc! { "$gt": 1 }.into(), doc! { "x": 1 }.into(), Bson::MinKey]
+        {
+            assert!(!by_key(id.clone()), "{id}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::error::Result;
 use bson::{Bson, DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::collation::{Collation, has_text};
+use index::collation::Collation;
 use index::key::{self, Direction};
 use index::order::compare;
 use query::expression::Variables;
@@ -66,7 +66,7 @@ impl Selector {
     pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, moment: Moment) -> Result<Self> {
         // `let` is parsed even if the filter does not use it, because it may be malformed.
         // Not for a text by the rules of a language: then several records may match.
-        let point = point_of(filter, &moment.collation);
+        let point = point_id(filter, &moment.collation);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
             return Ok(Self { filter: None, variables: moment.variables(), point: Some(encoded(id)) });
         }
@@ -92,7 +92,7 @@ impl Selector {
             Some((field, value)) => Filter::equality(field, value, &variables)?,
             None => Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?,
         };
-        let point = point_of(filter, variables.collation()).map(encoded);
+        let point = point_id(filter, variables.collation()).map(encoded);
         Ok(Self { filter: Some(Arc::new(parsed)), variables, point })
     }
 
@@ -180,11 +180,6 @@ pub(crate) fn is_equality_on_key(
     Ok(equalities.len() == key_pattern.len()
         && key_pattern.keys().all(|path| equalities.iter().any(|(asked, _)| asked.as_str() == path))
         && equalities.iter().all(|(path, value)| is_taken(path.as_str(), *value)))
-}
-
-/// The `_id` that a filter fixes. Several texts are equal to one by the rules of a language, and records are found by bytes.
-fn point_of<'f>(filter: &'f Document, collation: &Collation) -> Option<RawBsonRef<'f>> {
-    point_id(filter).filter(|id| collation.is_simple() || !has_text(*id))
 }
 
 /// The bytes of an `_id` in a record's key.

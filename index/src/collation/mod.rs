@@ -186,6 +186,44 @@ impl Collation {
         }
     }
 
+    /// Whether a value is found by its key alone, wherever that stands: it is equal to those values, and only those, that have its
+    /// key, by all that compare texts by the collation. Null is the key of missing fields too, an array has other keys than its
+    /// own, an object or a regular expression may be more than a value to who asks for it, and texts are equal by rules.
+    ///
+    /// This is the only place that decides it.
+    ///
+    /// ```
+    /// use bson::RawBsonRef;
+    /// use cairndb_index::collation::SIMPLE;
+    ///
+    /// assert!(SIMPLE.finds_by_key(RawBsonRef::Int32(5)) && !SIMPLE.finds_by_key(RawBsonRef::Null));
+    /// ```
+    pub fn finds_by_key(&self, value: RawBsonRef<'_>) -> bool {
+        match value {
+            RawBsonRef::String(_) => self.is_simple(),
+            RawBsonRef::Double(_)
+            | RawBsonRef::Boolean(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::Timestamp(_)
+            | RawBsonRef::Binary(_)
+            | RawBsonRef::ObjectId(_)
+            | RawBsonRef::DateTime(_)
+            | RawBsonRef::Decimal128(_) => true,
+            RawBsonRef::Array(_)
+            | RawBsonRef::Document(_)
+            | RawBsonRef::Null
+            | RawBsonRef::Undefined
+            | RawBsonRef::RegularExpression(_)
+            | RawBsonRef::JavaScriptCode(_)
+            | RawBsonRef::JavaScriptCodeWithScope(_)
+            | RawBsonRef::Symbol(_)
+            | RawBsonRef::MaxKey
+            | RawBsonRef::MinKey
+            | RawBsonRef::DbPointer(_) => false,
+        }
+    }
+
     /// The key form of a value. It borrows the value where that has no text, or the collation is simple.
     #[inline]
     pub fn key_form<'a>(&self, value: RawBsonRef<'a>) -> KeyForm<'a> {

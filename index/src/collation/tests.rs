@@ -326,3 +326,20 @@ fn keys_are_those_of_the_key_form() {
     assert_eq!(key("ada"), key("ADA"));
     assert!(key("ada") < key("bob"));
 }
+
+proptest! {
+    /// Three places had lists of such types of their own, and two left out the types that are rare as an `_id`.
+    #[test]
+    fn a_value_that_its_key_finds_is_equal_to_what_has_its_key(one in any_value(), other in any_value()) {
+        let (one, other) = (Raw::new(&one), Raw::new(&other));
+        let key = |value| {
+            let mut key = Vec::new();
+            SIMPLE.encode(value, Direction::Ascending, &mut key);
+            key
+        };
+        if SIMPLE.finds_by_key(one.value()) {
+            let is_equal = SIMPLE.compare(one.value(), other.value()).is_eq();
+            prop_assert_eq!(key(one.value()) == key(other.value()), is_equal);
+        }
+    }
+}

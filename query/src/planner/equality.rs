@@ -6,7 +6,8 @@
 
 use std::iter;
 
-use bson::{RawBson, RawBsonRef};
+use bson::RawBson;
+use index::collation::SIMPLE;
 use index::interval::{Interval, Intervals};
 use index::multikey::has_position;
 use index::path::FieldPath;
@@ -33,7 +34,7 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
         return None;
     };
     let (path, value) = request.filter?.only_equality()?;
-    if !is_plain(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
+    if !SIMPLE.finds_by_key(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
         return None;
     }
     let begins = |spec: &IndexSpec| spec.fields().first().is_some_and(|field| field.path == *path);
@@ -59,18 +60,4 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
 fn may_be_smaller(view: &IndexView<'_>, path: &FieldPath) -> bool {
     let has_path = || view.spec.fields().iter().any(|field| field.path == *path);
     view.partial.is_some() || view.spec.wildcard().is_some() || view.spec.is_sparse() && has_path()
-}
-
-/// Whether a value has one key, in whatever document it is, and is equal to no value with another one.
-fn is_plain(value: RawBsonRef<'_>) -> bool {
-    matches!(
-        value,
-        RawBsonRef::Double(_)
-            | RawBsonRef::String(_)
-            | RawBsonRef::Boolean(_)
-            | RawBsonRef::Int32(_)
-            | RawBsonRef::Int64(_)
-            | RawBsonRef::ObjectId(_)
-            | RawBsonRef::DateTime(_)
-    )
 }

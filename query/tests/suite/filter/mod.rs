@@ -1,6 +1,7 @@
 //! Filters through the public API: what they match, what they refuse, and which bounds they give.
 
 mod bounds;
+mod by_key;
 mod entries;
 mod expression;
 mod failure;

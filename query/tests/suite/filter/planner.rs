@@ -663,7 +663,11 @@ fn check_equality_with(indexes: &[(IndexSpec, Vec<ArrayComponents>)], filter: &D
 
 #[test]
 fn an_equality_is_planned_as_the_rules_would() {
-    for value in [bson!(5), bson!(5_i64), bson!(-0.0), bson!(f64::NAN), bson!("x"), bson!(true)] {
+    let decimal = Bson::Decimal128("5.0".parse().expect("a number"));
+    let timestamp = Bson::Timestamp(bson::Timestamp { time: 5, increment: 1 });
+    let binary = Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Uuid, bytes: vec![5; 16] });
+    let values = [bson!(5), bson!(5_i64), bson!(-0.0), bson!(f64::NAN), bson!("x"), bson!(true)];
+    for value in values.into_iter().chain([decimal, timestamp, binary]) {
         check_equality(doc! { "b": value.clone() }, true);
         check_equality(doc! { "c": value.clone() }, true);
         check_equality(doc! { "f": value.clone() }, true);
