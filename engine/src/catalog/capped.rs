@@ -104,10 +104,13 @@ pub(crate) struct WaitingReader {
 /// The lock of an order, which a writer holds, with the state that its commit will leave.
 pub(crate) struct OrderTurn<'a> {
     order: &'a InsertionOrder,
-    held: MutexGuard<'a, Option<OrderState>>,
+    /// Absent once the turn ends.
+    held: Option<MutexGuard<'a, Option<OrderState>>>,
     pub(crate) state: OrderState,
     /// `room_made` before this turn, if it was raised.
     raised_from: Option<u64>,
+    /// Whether readers have yet to be woken for a commit of this turn.
+    is_to_wake: bool,
 }
 
 impl CappedRequest {
@@ -258,7 +261,7 @@ impl InsertionOrder {
             Some(state) => state,
             None => *held.insert(self.load(database)?),
         };
-        Ok(OrderTurn { order: self, held, state, raised_from: None })
+        Ok(OrderTurn { order: self, held: Some(held), state, raised_from: None, is_to_wake: false })
     }
 
     fn load(&self, database: &Database) -> Result<OrderState> {
@@ -272,7 +275,8 @@ impl InsertionOrder {
         self.room_made.load(Ordering::Acquire)
     }
 
-    /// Wakes the reader by `waker` after the next insert, and when the collection ends, until what is returned is dropped.
+    /// Wakes the reader by `waker` after the next insert, or when the collection ends, unless what is returned is dropped before.
+    /// A reader that was woken and goes on to wait calls this again before it looks: no insert wakes the same reader twice.
     pub(crate) fn wait(self: &Arc<Self>, waker: Waker) -> WaitingReader {
         let mut waiting = self.waiting.lock();
         // Numbered, because two readers may have the same waker.
@@ -296,10 +300,14 @@ impl InsertionOrder {
 
     #[cold]
     fn wake_all(&self) {
-        // They stay: each reader takes its own away when it has looked.
-        let wakers: Vec<Waker> = self.waiting.lock().wakers.values().cloned().collect();
+        // Taken, so that the inserts that come before a reader has looked find nobody to wake.
+        let wakers = {
+            let mut waiting = self.waiting.lock();
+            self.has_waiting.store(false, Ordering::SeqCst);
+            std::mem::take(&mut waiting.wakers)
+        };
         // Without the lock: a waker may run code of another crate.
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
     }
 }
 
@@ -330,14 +338,18 @@ impl OrderTurn<'_> {
         mut batch: Batch<'b>,
         commit: impl FnOnce(Batch<'b>) -> Result<()>,
     ) -> Result<()> {
+        // Those of the commit before must not wait for this one.
+        if std::mem::replace(&mut self.is_to_wake, true) {
+            self.order.wake();
+        }
         // In the same batch: a state that is not of its documents would be found by no reader.
         self.state.stage(&mut batch, self.order.id);
         let committed = commit(batch);
         match &committed {
-            Ok(()) => *self.held = Some(self.state),
+            Ok(()) => self.hold(Some(self.state)),
             // It may have been made or not: the next write reads the state again.
             Err(error) => {
-                *self.held = None;
+                self.hold(None);
                 // Nothing was removed, so no reader is to be told that it was overtaken.
                 if let Some(before) = self.raised_from.filter(|_| !error.is_commit_unknown()) {
                     self.order.room_made.store(before, Ordering::Release);
@@ -345,9 +357,24 @@ impl OrderTurn<'_> {
             }
         }
         self.raised_from = None;
-        // Also after a failure: what could not be synced is seen all the same.
-        self.order.wake();
         committed
+    }
+
+    fn hold(&mut self, state: Option<OrderState>) {
+        if let Some(held) = &mut self.held {
+            **held = state;
+        }
+    }
+}
+
+impl Drop for OrderTurn<'_> {
+    fn drop(&mut self) {
+        // First: there may be thousands of readers, and the next writer need not wait for them.
+        self.held = None;
+        // Also after a commit that failed: what could not be synced is seen all the same.
+        if self.is_to_wake {
+            self.order.wake();
+        }
     }
 }
 
@@ -361,7 +388,14 @@ pub(crate) fn discard(storage: Storage<'_>, order: OrderId) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
     use super::*;
+    use crate::database::Database;
+    use crate::fixture::Fixture;
+    use crate::shared::Caller;
 
     fn limits(
         capped: bool,
@@ -369,6 +403,51 @@ mod tests {
         max: Option<i64>,
     ) -> std::result::Result<Option<CappedLimits>, i32> {
         CappedRequest { capped, size, max }.limits().map_err(|error| error.code().unwrap_or(0))
+    }
+
+    /// How often a reader was woken, and whether the order was locked then.
+    #[derive(Default)]
+    struct Reader {
+        woken: AtomicUsize,
+        order: OnceLock<Arc<InsertionOrder>>,
+    }
+
+    impl Wake for Reader {
+        fn wake(self: Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+            let order = self.order.get().expect("it waits for one");
+            assert!(order.state.try_lock().is_some(), "the next writer waits for the readers");
+        }
+    }
+
+    /// Each insert woke every reader again, with the lock of the order: those that had not looked yet, too.
+    #[test]
+    fn a_reader_is_woken_once_for_each_look_and_no_writer_waits_for_it() {
+        let fixture = Fixture::filled(|client| {
+            let database = client.database("test");
+            database.create_collection("log").capped(true).size(1 << 20).run().expect("made");
+        });
+        let order = Arc::clone(fixture.collection("log").expect("there").order().expect("it is capped"));
+        let readers: Vec<Arc<Reader>> = (0..100).map(|_| Arc::default()).collect();
+        let shared = Arc::new(fixture.shared);
+        let log = Database::new(shared, Caller::default(), "test").collection::<Document>("log");
+        let mut waiting = Vec::new();
+        for looks in 1..=3 {
+            waiting.clear();
+            for reader in &readers {
+                reader.order.get_or_init(|| Arc::clone(&order));
+                waiting.push(order.wait(Arc::clone(reader).into()));
+            }
+            log.insert_many((0..3).map(|_| doc! {})).run().expect("stored");
+            log.insert_one(doc! {}).run().expect("stored");
+            assert!(readers.iter().all(|reader| reader.woken.load(Ordering::Relaxed) == looks), "{looks}");
+        }
+        // Whoever gives up is not woken.
+        waiting.clear();
+        waiting.push(order.wait(Arc::clone(&readers[0]).into()));
+        drop(waiting);
+        log.insert_one(doc! {}).run().expect("stored");
+        assert!(readers.iter().all(|reader| reader.woken.load(Ordering::Relaxed) == 3));
     }
 
     #[test]

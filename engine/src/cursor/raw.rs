@@ -174,6 +174,11 @@ impl RawCursor {
     fn wait_until(&mut self, moment: Option<Instant>) -> Result<bool> {
         let mut waiting: Option<(WaitingCursor, Waker)> = None;
         loop {
+            // Before the look: what comes after it wakes. A waker is called once.
+            if let Some((woken, waker)) = waiting.take() {
+                drop(woken);
+                waiting = Some((self.wake_when_more(&waker), waker));
+            }
             let Some(Source::Tail(tail)) = &mut self.source else { return self.end(Ok(false)) };
             self.operation.resume();
             let stepped = tail.advance();
@@ -190,7 +195,7 @@ impl RawCursor {
             if moment.is_some_and(|moment| Instant::now() >= moment) {
                 return Ok(false);
             }
-            // The first time it looks again: what came before it was woken by nothing.
+            // The first time it looks again: what came before the waker was there has woken nothing.
             if waiting.is_some() {
                 sleep_until(moment);
             } else {

@@ -151,9 +151,9 @@ impl<T> Cursor<T> {
         self.raw.is_tailing()
     }
 
-    /// Wakes by `waker` when a tailable cursor may have another document, or fails, until what is returned is dropped. What came
-    /// before need not wake: look for a document after the call. For a program that waits for many cursors without a
-    /// thread for each of them.
+    /// Wakes by `waker`, once, when a tailable cursor may have another document, or fails, unless what is returned is dropped
+    /// before. What came before need not wake: look for a document after the call. A reader that was woken, finds none and
+    /// waits on calls it again before it looks. For a program that waits for many cursors without a thread for each of them.
     ///
     /// ```
     /// # use std::time::Duration;

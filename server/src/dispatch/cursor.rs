@@ -118,7 +118,7 @@ struct Awaiting {
     until: Instant,
     woken: Arc<Woken>,
     /// Keeps the waker with the collection and with the cursor.
-    _wakers: (WaitingCursor, WakeOnCancel),
+    wakers: Option<(WaitingCursor, WakeOnCancel)>,
     /// Whether the next attempt is the last one.
     is_last: bool,
 }
@@ -171,14 +171,16 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     let time = time.map_or(AWAIT_TIME, Duration::from_millis);
     let until = Instant::now().checked_add(time).unwrap_or_else(|| Instant::now() + AWAIT_TIME_MAX);
     let woken = Arc::new(Woken(Notify::new()));
-    let wakers = pinned.paged().wake(&Waker::from(Arc::clone(&woken)));
-    let awaiting = Awaiting { pinned, id, namespace, len, until, woken, _wakers: wakers, is_last: false };
+    let awaiting = Awaiting { pinned, id, namespace, len, until, woken, wakers: None, is_last: false };
     // Once more: what came before the waker was there has woken nothing.
     Box::new(awaiting).read(call)
 }
 
 impl Awaiting {
     fn read(mut self: Box<Self>, call: &Call) -> Result<Batched, Failure> {
+        // Again before each look, because it is called once.
+        self.wakers = None;
+        self.wakers = Some(self.pinned.paged().wake(&Waker::from(Arc::clone(&self.woken))));
         // A new one each time: it takes memory that all clients share.
         let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
         if self.pinned.paged().fill(&mut batch, self.len)? {
@@ -188,7 +190,7 @@ impl Awaiting {
             return Ok(Batched::Awaiting(self));
         }
         // The wakers go first: an idle cursor wakes no task.
-        let Self { pinned, id, namespace, _wakers: wakers, .. } = *self;
+        let Self { pinned, id, namespace, wakers, .. } = *self;
         drop(wakers);
         pinned.unpin()?;
         Ok(Batched::Done(batch.finish(id, &namespace)))
