@@ -10,6 +10,7 @@ use query::code::Code;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
+use crate::limits::NAMED_TEXTS_MAX;
 
 /// The longest time for which a fail point blocks a command.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
@@ -253,7 +254,7 @@ fn block(fields: Fields<'_>) -> Result<Option<Duration>, Failure> {
 }
 
 fn texts(fields: Fields<'_>, field: &str) -> Result<Option<Vec<String>>, Failure> {
-    let Some(values) = fields.array(field)? else { return Ok(None) };
+    let Some(values) = fields.array(field, NAMED_TEXTS_MAX)? else { return Ok(None) };
     let text = |value: Result<RawBsonRef<'_>, _>| {
         let value = value?;
         let text = value.as_str().map(str::to_owned);

@@ -77,9 +77,26 @@ impl<'a> Fields<'a> {
         value.as_document().map(Some).ok_or_else(|| self.wrong_type(field, value, "object"))
     }
 
-    pub(crate) fn array(self, field: &str) -> Result<Option<&'a RawArray>, Failure> {
+    /// An array of up to `entries_max` entries. Every reader says how many: a message has room for millions of them, and what is
+    /// made of each takes more memory than its bytes.
+    pub(crate) fn array(self, field: &str, entries_max: usize) -> Result<Option<&'a RawArray>, Failure> {
         let Some(value) = self.value(field)? else { return Ok(None) };
-        value.as_array().map(Some).ok_or_else(|| self.wrong_type(field, value, "array"))
+        let array = value.as_array().ok_or_else(|| self.wrong_type(field, value, "array"))?;
+        self.bounded(field, array, entries_max).map(Some)
+    }
+
+    /// Refuses an array of more than `entries_max` entries, which a field has among values of other types.
+    pub(crate) fn bounded(
+        self,
+        field: &str,
+        array: &'a RawArray,
+        entries_max: usize,
+    ) -> Result<&'a RawArray, Failure> {
+        if array.into_iter().nth(entries_max).is_none() {
+            return Ok(array);
+        }
+        let message = format!("BSON field '{}.{field}' has more than {entries_max} entries", self.name);
+        Err(Failure::bad_value(message))
     }
 
     /// A boolean; a number counts as true unless it is 0.
@@ -131,4 +148,29 @@ pub(crate) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
         // By way of text: a cast of floating point would saturate silently.
         format!("{number:.0}").parse().ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use cairndb::bson::{RawArrayBuf, rawdoc};
+
+    use super::*;
+
+    /// An array of a message can have millions of entries, and several commands made something of each.
+    #[test]
+    fn an_array_has_as_many_entries_as_its_reader_says() {
+        for (length, is_taken) in [(0, true), (3, true), (4, false), (500, false)] {
+            let array = RawArrayBuf::from_iter(0..length);
+            let body = rawdoc! { "killCursors": "things", "cursors": array };
+            let fields = Fields::of("killCursors", &body);
+            match fields.array("cursors", 3) {
+                Ok(found) => assert!(is_taken && found.is_some(), "{length}"),
+                Err(failure) => {
+                    assert!(!is_taken && failure.code() == 2, "{length}");
+                    assert!(failure.message().contains("'killCursors.cursors' has more than 3 entries"));
+                }
+            }
+            assert!(fields.array("absent", 0).is_ok_and(|absent| absent.is_none()));
+        }
+    }
 }

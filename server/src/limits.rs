@@ -27,6 +27,14 @@ pub(crate) const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The highest number of sessions that one command may name, as MongoDB's specification of sessions bids drivers.
 pub(crate) const NAMED_SESSIONS_MAX: usize = 10_000;
+/// The highest number of cursors that one command closes.
+pub(crate) const NAMED_CURSORS_MAX: usize = 10_000;
+/// The highest number of users that one command asks for.
+pub(crate) const NAMED_USERS_MAX: usize = 10_000;
+/// The highest number of compressions that a client offers, and of labels and names in a fault for test suites.
+pub(crate) const NAMED_TEXTS_MAX: usize = 1_000;
+/// The highest number of stages of a pipeline that the server reads itself. The engine allows fewer.
+pub(crate) const STAGES_MAX: usize = 10_000;
 /// The highest number of sessions that `$listLocalSessions` shows: they are made before the memory of the command is counted.
 pub(crate) const SHOWN_SESSIONS_MAX: usize = 10_000;
 /// The highest number of sessions.

@@ -17,7 +17,7 @@ use crate::dispatch::operation::with_operations;
 use crate::dispatch::session::with_sessions;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::limits::FIRST_BATCH_LEN;
+use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
 use crate::reply::{BatchName, CursorBatch, Reply};
 use crate::spans::OpenSpan;
 
@@ -202,7 +202,7 @@ impl Awaiting {
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["cursors"])?;
-    let cursors = fields.array("cursors")?.ok_or_else(|| fields.missing("cursors"))?;
+    let cursors = fields.array("cursors", NAMED_CURSORS_MAX)?.ok_or_else(|| fields.missing("cursors"))?;
     let ids = cursors.into_iter().map(|id| {
         let id = id?;
         id.as_i64().ok_or_else(|| fields.wrong_type("cursors", id, "long"))

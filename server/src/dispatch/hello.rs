@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::MESSAGE_BYTES_MAX;
 use crate::frame::compressed::Compressor;
-use crate::limits::{DOCUMENT_BYTES_MAX, SESSION_TIMEOUT, WRITE_BATCH_LEN_MAX};
+use crate::limits::{DOCUMENT_BYTES_MAX, NAMED_TEXTS_MAX, SESSION_TIMEOUT, WRITE_BATCH_LEN_MAX};
 use crate::reply::Reply;
 
 /// The version of MongoDB's wire protocol that the server speaks, that of MongoDB 7.0. Drivers choose by it what they send.
@@ -70,7 +70,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
         "readOnly": call.shared.client.is_read_only(),
         "topologyVersion": { "processId": call.shared.process, "counter": COUNTER },
     };
-    if let Some(asked) = fields.array("compression")? {
+    if let Some(asked) = fields.array("compression", NAMED_TEXTS_MAX)? {
         let mut agreed: Vec<Compressor> = Vec::new();
         for name in asked {
             // A client may repeat a name.

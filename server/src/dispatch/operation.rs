@@ -9,6 +9,7 @@ use crate::dispatch::access::{Access, authorize};
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
+use crate::limits::STAGES_MAX;
 use crate::reply::Reply;
 
 const STAGE: &str = "$currentOp";
@@ -150,7 +151,7 @@ pub(super) fn first_stage<'a>(
     call: &'a Call,
     stage: &str,
 ) -> Result<Option<(&'a RawArray, RawBsonRef<'a>)>, Failure> {
-    let Some(pipeline) = call.fields().array("pipeline")? else { return Ok(None) };
+    let Some(pipeline) = call.fields().array("pipeline", STAGES_MAX)? else { return Ok(None) };
     let first = pipeline.into_iter().next().transpose()?.and_then(RawBsonRef::as_document);
     let options = first.map(|first| first.get(stage)).transpose()?.flatten();
     Ok(options.map(|options| (pipeline, options)))

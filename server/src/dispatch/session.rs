@@ -15,7 +15,7 @@ use crate::dispatch::call::Call;
 use crate::dispatch::operation::{first_stage, with_documents};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
-use crate::limits::{NAMED_SESSIONS_MAX, SESSION_TIMEOUT, SHOWN_SESSIONS_MAX};
+use crate::limits::{NAMED_SESSIONS_MAX, NAMED_USERS_MAX, SESSION_TIMEOUT, SHOWN_SESSIONS_MAX};
 use crate::reply::Reply;
 use crate::sessions::{self, Session, SessionId};
 
@@ -121,7 +121,7 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
 
 /// The names in `users`. All users belong to one database, so the database is only checked to be there.
 fn asked_users(options: Fields<'_>) -> Result<Option<Vec<Option<String>>>, Failure> {
-    let Some(users) = options.array("users")? else { return Ok(None) };
+    let Some(users) = options.array("users", NAMED_USERS_MAX)? else { return Ok(None) };
     let name = |user: Result<RawBsonRef<'_>, _>| {
         let user = user?;
         let user = user.as_document().ok_or_else(|| options.wrong_type("users", user, "object"))?;
@@ -159,17 +159,12 @@ pub(super) fn without_transaction(call: &Call) -> Result<Reply, Failure> {
 fn listed(call: &Call) -> Result<Vec<SessionId>, Failure> {
     let fields = call.fields();
     fields.allow(&[])?;
-    let listed = fields.array(call.command.name())?.ok_or_else(|| fields.missing(call.command.name()))?;
+    let listed = fields.array(call.command.name(), NAMED_SESSIONS_MAX)?;
+    let listed = listed.ok_or_else(|| fields.missing(call.command.name()))?;
     let id = |session: Result<cairndb::bson::RawBsonRef<'_>, _>| {
         let session = session?;
         let session = session.as_document().ok_or_else(|| fields.wrong_type("lsid", session, "object"))?;
         sessions::parse(session)
     };
-    // One more than may be named, to tell that there are too many.
-    let ids = listed.into_iter().take(NAMED_SESSIONS_MAX + 1).map(id).collect::<Result<Vec<_>, Failure>>()?;
-    if ids.len() > NAMED_SESSIONS_MAX {
-        let message = format!("a command names at most {NAMED_SESSIONS_MAX} sessions");
-        return Err(Failure::bad_value(message));
-    }
-    Ok(ids)
+    listed.into_iter().map(id).collect()
 }

@@ -8,6 +8,7 @@ use crate::auth::users::{DATABASE, Role, User};
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
+use crate::limits::NAMED_USERS_MAX;
 use crate::reply::Reply;
 
 /// `usersInfo`. The argument is `1` for all users of the database, `{forAllDBs: true}`, a name, `{user, db}`,
@@ -30,6 +31,7 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     let asked = match asked.as_array() {
         Some(several) => {
             let one = |value: Result<RawBsonRef<'_>, _>| asked_for(call, fields, value?);
+            let several = fields.bounded("usersInfo", several, NAMED_USERS_MAX)?;
             several.into_iter().map(one).collect::<Result<Vec<_>, Failure>>()?
         }
         // All users belong to one database.

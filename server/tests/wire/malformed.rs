@@ -278,6 +278,33 @@ fn a_command_names_a_bounded_number_of_sessions() {
     assert_eq!(*batch, vec![bson!({ "sessions": 3 })]);
 }
 
+/// A message has room for millions of entries, and each was copied before any was looked at.
+#[test]
+fn a_command_has_a_bounded_number_of_entries_in_its_arrays() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let commands = |entries: i64| {
+        let names = || (0..entries).map(|number| number.to_string()).collect::<Vec<_>>();
+        let users = (0..entries).map(|number| doc! { "user": number.to_string(), "db": "admin" });
+        let sessions = doc! { "users": users.collect::<Vec<_>>() };
+        [
+            doc! { "killCursors": "things", "cursors": (0..entries).collect::<Vec<_>>(), "$db": "admin" },
+            doc! { "usersInfo": names(), "$db": "admin" },
+            doc! {
+                "aggregate": 1, "pipeline": [{ "$listLocalSessions": sessions }], "cursor": {}, "$db": "admin",
+            },
+            doc! { "hello": 1, "compression": names(), "$db": "admin" },
+        ]
+    };
+    for (refused, accepted) in commands(10_001).into_iter().zip(commands(1_000)) {
+        let (refused, accepted) = (peer.run(refused), peer.run(accepted));
+        let message = refused.get_str("errmsg").unwrap_or_default();
+        assert_eq!(refused.get_i32("code").ok(), Some(2), "{message}");
+        assert!(message.contains("entries"), "{message}");
+        assert_eq!(accepted.get_f64("ok").ok(), Some(1.0), "{accepted}");
+    }
+}
+
 /// Who looks at the first of the two fields and who looks at the last would see two commands.
 #[test]
 fn a_command_that_has_a_field_twice_is_refused() {

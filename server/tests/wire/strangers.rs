@@ -101,7 +101,7 @@ fn silent_strangers_are_closed_and_silent_users_are_not() {
 #[test]
 fn a_compressor_is_agreed_on_once() {
     let fixture = Fixture::new();
-    let names = ["zlib", "zstd", "bogus"].repeat(10_000);
+    let names = ["zlib", "zstd", "bogus"].repeat(300);
     let hello = fixture.peer().run(on_admin(doc! { "hello": 1, "compression": names }));
     assert_eq!(hello.get_array("compression").ok(), Some(&vec!["zlib".into(), "zstd".into()]));
 }
