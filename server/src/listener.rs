@@ -45,10 +45,12 @@ impl Listen for TcpListener {
     }
 }
 
-/// A Unix socket. Dropping it removes its file.
+/// A Unix socket. Dropping it removes its file, if that is still its own.
 pub(crate) struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
+    /// The device and the number of the file: another server may put its own at the path.
+    file: (u64, u64),
 }
 
 impl UnixSocket {
@@ -58,17 +60,33 @@ impl UnixSocket {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt};
         // Only a socket, and only one that no process listens on: any other file at this path is the user's.
         let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-        if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        if is_socket && is_left(path) {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path: path.to_owned() })
+        Ok(Self { listener, path: path.to_owned(), file: file_at(path)? })
     }
+}
+
+/// Whether no process listens on a socket. One that cannot be asked, because it is another user's or has many callers, is not
+/// taken for dead.
+fn is_left(path: &Path) -> bool {
+    let asked = std::os::unix::net::UnixStream::connect(path);
+    asked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
+        if file_at(&self.path).is_ok_and(|found| found != self.file) {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "the socket's file could not be removed");
         }
@@ -170,5 +188,30 @@ where
         }
         Ok(Err(error)) => tracing::info!(from = %ends.client, %error, "TLS handshake failed"),
         Err(_) => tracing::info!(from = %ends.client, "TLS handshake timed out"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file was removed by its path, also after another server had put its own there.
+    #[tokio::test]
+    async fn a_socket_removes_its_own_file_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("shop.sock");
+        let first = UnixSocket::bind(&path).expect("bound");
+        assert!(UnixSocket::bind(&path).is_err(), "a process listens on it");
+        // Kept under another name, so that its number is not given again.
+        std::fs::rename(&path, folder.path().join("aside")).expect("renamed");
+        let second = UnixSocket::bind(&path).expect("bound");
+        drop(first);
+        assert!(path.exists(), "it is the other server's");
+        drop(second);
+        assert!(!path.exists());
+        // What a dead process left is replaced.
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
+        drop(UnixSocket::bind(&path).expect("bound"));
+        assert!(!path.exists());
     }
 }
