@@ -1,9 +1,11 @@
 //! `cairn serve`: serves a folder to MongoDB's shells and drivers until a signal ends it.
 
+use std::future::poll_fn;
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::task::Poll;
 use std::time::Duration;
 
 use cairndb::{Client, ErrorKind};
@@ -11,9 +13,9 @@ use cairndb_server::{Server, Tls, TlsError};
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::print_lines;
-use crate::signals::Ends;
+use crate::signals::Signals;
 use crate::standard;
 use crate::store::folder::not_opened;
 use crate::store::refuse_absent_server;
@@ -237,12 +239,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
 }
 
 async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
-    // Registered first: a signal during the start must end the server in order, not kill the process.
-    let signals =
-        Signals { ends: Ends::watch()?, parent: arguments.lifetime.exit_with_parent.then(Parent::now) };
+    // Registered first: a signal during the start must end the server in order, not kill the process. On a thread of its own:
+    // the second one ends the process whatever the others are doing.
+    let signals = Signals::watch()?;
+    let parent = arguments.lifetime.exit_with_parent.then(Parent::now);
     let server = bind(client, &arguments).await?;
     announce(&server, &arguments)?;
-    server.serve(wait(signals)).await;
+    server.serve(wait(signals, parent)).await;
     Ok(())
 }
 
@@ -320,19 +323,28 @@ impl Parent {
     }
 }
 
-/// What ends the server.
-struct Signals {
-    ends: Ends,
-    /// The process whose end is to be its end, if there is one.
-    parent: Option<Parent>,
-}
-
-async fn wait(mut signals: Signals) {
+/// Waits for what ends the server: a signal, or the end of its parent.
+async fn wait(signals: Signals, parent: Option<Parent>) {
     let reason = tokio::select! {
-        (_, name) = signals.ends.next() => format!("received {name}"),
-        () = parent_ends(signals.parent) => "the process that started the server has ended".to_owned(),
+        () = first_signal(&signals) => match signals.received() {
+            Some(Exit::HungUp) => "received SIGHUP",
+            Some(Exit::Terminated) => "received SIGTERM",
+            Some(_) | None => "received SIGINT",
+        },
+        () = parent_ends(parent) => "the process that started the server has ended",
     };
     tracing::info!("{reason}");
+}
+
+async fn first_signal(signals: &Signals) {
+    let mut woken = None;
+    poll_fn(|context| {
+        // Before the look: a signal between the two would wake nothing.
+        woken = Some(signals.token.wake(context.waker().clone()));
+        if signals.token.is_cancelled() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    drop(woken);
 }
 
 /// Waits until the process has another parent than this one, which is when its own has ended.

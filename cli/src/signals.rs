@@ -70,7 +70,7 @@ impl Signals {
         let (received, current) = (Arc::clone(&signals.received), Arc::clone(&signals.current));
         std::thread::spawn(move || {
             loop {
-                let (signal, _) = runtime.block_on(ends.next());
+                let signal = runtime.block_on(ends.next());
                 let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
                 if received.swap(signal as u8, Ordering::Relaxed) != 0 {
                     // A person who asks twice does not want to wait for the rest.
@@ -124,7 +124,7 @@ impl Signals {
 }
 
 /// The signals that end the process in order.
-pub(crate) struct Ends {
+struct Ends {
     interrupt: Signal,
     terminate: Signal,
     /// `None` where the process was started so that it outlives its terminal, as by `nohup`.
@@ -133,7 +133,7 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// Watches from now on. Needs a runtime.
-    pub(crate) fn watch() -> std::io::Result<Self> {
+    fn watch() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -141,8 +141,8 @@ impl Ends {
         })
     }
 
-    /// Waits for the next one. Returns the status to exit with, and the signal's name.
-    pub(crate) async fn next(&mut self) -> (Exit, &'static str) {
+    /// Waits for the next one. Returns the status to exit with.
+    async fn next(&mut self) -> Exit {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,
@@ -150,9 +150,9 @@ impl Ends {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => (Exit::Interrupted, "SIGINT"),
-            _ = self.terminate.recv() => (Exit::Terminated, "SIGTERM"),
-            _ = hang_up => (Exit::HungUp, "SIGHUP"),
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+            _ = hang_up => Exit::HungUp,
         }
     }
 }

@@ -54,6 +54,43 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     }
 }
 
+/// A server that does not end, because a command does not, could be ended by SIGKILL alone.
+#[test]
+fn a_second_signal_ends_the_server_whatever_runs() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cairn"))
+        .args(["serve", "--memory", "--port", "0", "--enable-test-commands"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let address =
+        line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
+    let data = doc! { "failCommands": ["count"], "blockConnection": true, "blockTimeMS": 9_000 };
+    run(
+        address,
+        &doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data, "$db": "admin" },
+    );
+    let body = RawDocumentBuf::try_from(&doc! { "count": "a", "$db": "shop" }).expect("encoded").into_bytes();
+    let length = i32::try_from(21 + body.len()).expect("a short command");
+    let header: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.write_all(&[&header[..], &[0], &body[..]].concat()).expect("sent");
+    let pid = rustix::process::Pid::from_child(&child);
+    let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    signal();
+    // The command goes on for some seconds. What the server says is read, so that the second signal is one after the first.
+    let mut log = BufReader::new(child.stderr.take().expect("piped"));
+    let mut said = String::new();
+    while !said.contains("stopping") {
+        said.clear();
+        assert!(log.read_line(&mut said).expect("a line") > 0, "it ended at the first signal");
+    }
+    signal();
+    assert_eq!(child.wait().expect("it ended").code(), Some(143));
+}
+
 #[test]
 fn a_store_in_memory_is_served_and_gone() {
     for _ in 0..2 {
