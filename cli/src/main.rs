@@ -26,6 +26,7 @@ mod import;
 mod inspect;
 mod interruptible;
 mod listing;
+mod log;
 mod migrate;
 mod output;
 mod password;

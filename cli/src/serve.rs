@@ -1,7 +1,6 @@
 //! `cairn serve`: serves a folder to MongoDB's shells and drivers until a signal ends it.
 
 use std::future::poll_fn;
-use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,6 +13,7 @@ use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::{Exit, Failure};
+use crate::log;
 use crate::output::print_lines;
 use crate::signals::Signals;
 use crate::standard;
@@ -198,12 +198,7 @@ fn allow_files(files: u64) {
 
 /// Serves until a signal comes.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_max_level(arguments.log_level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    log::start(arguments.log_level);
     allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
     let path = arguments.path.clone().unwrap_or_default();
     refuse_absent_server(&path)?;
@@ -257,7 +252,8 @@ async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
         .calls_max(arguments.max_commands)
         .request_bytes_max(bytes(arguments.memory.requests))
         .answer_bytes_max(bytes(arguments.memory.answers))
-        .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));
+        .cursor_timeout(Duration::from_secs(arguments.cursor_timeout))
+        .log_lines_lost(log::lost());
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
     }

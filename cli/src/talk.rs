@@ -11,6 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::log;
 use crate::output::print_line;
 use crate::plain::{json_line, plain};
 
@@ -53,12 +54,7 @@ enum Shown {
 
 impl Talk {
     pub(crate) fn start_log(&self) {
-        tracing_subscriber::fmt()
-            .with_max_level(self.log_level)
-            .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_target(false)
-            .init();
+        log::start(self.log_level);
     }
 
     /// A line for people.

@@ -18,6 +18,7 @@ mod failure;
 mod fields;
 mod limits;
 mod listener;
+mod lost_lines;
 mod metrics_page;
 mod operations;
 mod pool;

@@ -278,7 +278,9 @@ impl Numbers {
             ("command", number(&counters.commands)),
         ];
         page.counters("commands", "commands by the kinds of serverStatus", "kind", commands)?;
-        page.counter("commands_refused", "commands that were refused", number(&counters.refusals))
+        page.counter("commands_refused", "commands that were refused", number(&counters.refusals))?;
+        let lost = number(&self.shared.settings.log_lines_lost);
+        page.counter("log_lines_lost", "lines of the log that could not be written", lost)
     }
 }
 

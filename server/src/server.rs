@@ -14,16 +14,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::auth::users::{UserError, Users};
-use crate::connection;
-use crate::disconnects;
 use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::limits::{SESSION_TIMEOUT, connections_within};
 use crate::listener::{self, UnixSocket};
-use crate::metrics_page;
 use crate::shared::{Settings, Shared};
 #[cfg(feature = "opentelemetry")]
 use crate::spans::Spans;
 use crate::tls::Tls;
+use crate::{connection, disconnects, metrics_page};
 
 /// The longest time between two searches for idle cursors and sessions.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -129,7 +127,7 @@ pub struct ServerBuilder {
     tls: Option<Tls>,
     metrics: Option<SocketAddr>,
     allows_plaintext: bool,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 /// A bound server. It accepts connections once [`serve`](Self::serve) runs.
@@ -195,6 +193,7 @@ impl Server {
             requires_user: false,
             has_test_commands: false,
             backup_folder: None,
+            log_lines_lost: Arc::default(),
             spans: None,
         };
         ServerBuilder {

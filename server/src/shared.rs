@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) has_test_commands: bool,
     /// The folder in which clients may have backups made.
     pub(crate) backup_folder: Option<PathBuf>,
+    /// How many lines of the log were lost, as the embedding program counts them.
+    pub(crate) log_lines_lost: Arc<AtomicU64>,
     /// Makes a span of each command.
     pub(crate) spans: Option<Arc<Spans>>,
 }

@@ -15,6 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
 use crate::listing::databases;
+use crate::log;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
 use crate::store::folder::WITH_SOCKET;
@@ -84,12 +85,7 @@ struct Opened {
 
 /// Runs the command, and ends the process with the status that a script asks for.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    tracing_subscriber::fmt()
-        .with_max_level(arguments.log_level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    log::start(arguments.log_level);
     let code = match &arguments.mongosh {
         #[cfg(feature = "remote")]
         Some(more) => mongosh::run(arguments, more)?,

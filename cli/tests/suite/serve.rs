@@ -54,6 +54,36 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     }
 }
 
+/// With its log on a full disk, or with nobody at the other end of the pipe, the server ended by a panic, or lost every
+/// connection whose command logged a line after it was applied.
+#[test]
+fn a_log_that_takes_no_lines_hurts_nobody() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    for log in [Stdio::from(full), Stdio::from(writer)] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cairn"))
+            .args(["serve", "--memory", "--port", "0", "--log-level", "debug", "--slow-threshold", "0"])
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address =
+            line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
+        for id in 0..3 {
+            let reply = run(address, &doc! { "insert": "a", "documents": [{ "_id": id }], "$db": "shop" });
+            assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
+        }
+        let status = run(address, &doc! { "serverStatus": 1, "$db": "admin" });
+        assert!(status.get_i64("logLinesLost").is_ok_and(|lost| lost > 3), "{status}");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        assert!(child.wait().expect("it ended").success());
+    }
+}
+
 /// A server that does not end, because a command does not, could be ended by SIGKILL alone.
 #[test]
 fn a_second_signal_ends_the_server_whatever_runs() {

@@ -93,6 +93,7 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
                 "collectionScans": { "total": long(metrics.searches.collection_scans) },
             },
         },
+        "logLinesLost": number(&shared.settings.log_lines_lost),
         // What `Client::metrics` returns.
         "cairndb": bson::serialize_to_document(&metrics).map_err(cairndb::Error::from)?,
     }
