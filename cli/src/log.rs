@@ -1,7 +1,7 @@
 //! What the engine, the server and the driver log, on standard error.
 //!
-//! Logging never hurts what is logged: a line that cannot be written, because the disk is full or nobody reads the pipe any
-//! more, is lost and counted, and an event is one line whatever a client has called its collections.
+//! Logging never hurts what is logged: a line that cannot be written, because the disk is full or the pipe's other end was
+//! closed, is lost and counted, and an event is one line whatever a client has called its collections.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -54,7 +54,7 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     }
 }
 
-/// With its log on a full disk, or with nobody at the other end of the pipe, the server ended by a panic, or lost every
+/// With its log on a full disk, or with the other end of the pipe closed, the server ended by a panic, or lost every
 /// connection whose command logged a line after it was applied.
 #[test]
 fn a_log_that_takes_no_lines_hurts_nobody() {

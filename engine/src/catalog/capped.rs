@@ -300,7 +300,7 @@ impl InsertionOrder {
 
     #[cold]
     fn wake_all(&self) {
-        // Taken, so that the inserts that come before a reader has looked find nobody to wake.
+        // Taken, so that the inserts that come before a reader has looked find no reader to wake.
         let wakers = {
             let mut waiting = self.waiting.lock();
             self.has_waiting.store(false, Ordering::SeqCst);
@@ -442,7 +442,7 @@ mod tests {
             log.insert_one(doc! {}).run().expect("stored");
             assert!(readers.iter().all(|reader| reader.woken.load(Ordering::Relaxed) == looks), "{looks}");
         }
-        // Whoever gives up is not woken.
+        // A reader that gives up is not woken.
         waiting.clear();
         waiting.push(order.wait(Arc::clone(&readers[0]).into()));
         drop(waiting);
