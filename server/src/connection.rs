@@ -349,7 +349,8 @@ impl Responder {
         if bytes <= SMALL_MESSAGE_BYTES {
             return Ok(work());
         }
-        let done = self.shared.pool.run(work).await;
+        let holder = self.peer.holder(&self.shared.settings);
+        let done = self.shared.pool.run(holder, None, work).await;
         done.map_err(|failure| {
             Ended::Overloaded(format!("a message could not be handled: code {}", failure.code()))
         })

@@ -138,7 +138,7 @@ impl PagedCursor {
     pub(crate) fn fill(&mut self, batch: &mut CursorBatch, len: Option<u64>) -> Result<bool, Failure> {
         loop {
             if let Some(reason) = self.cancellation.reason() {
-                return Err(ended(reason));
+                return Err(reason.into());
             }
             if len.is_some_and(|len| batch.len() >= len) {
                 // The end is told with the last full batch if it is known, which saves the client one
@@ -322,7 +322,7 @@ impl PinnedCursor {
         let cursor = table.open.get_mut(&self.id).filter(|_| reason.is_none());
         let Some(cursor) = cursor else {
             drop(table);
-            return Err(ended(reason.unwrap_or(Interruption::CursorKilled)));
+            return Err(reason.unwrap_or(Interruption::CursorKilled).into());
         };
         cursor.used = Instant::now();
         cursor.idle = self.paged.take();
@@ -337,14 +337,6 @@ impl Drop for PinnedCursor {
             self.cursors.table.lock().open.remove(&self.id);
         }
     }
-}
-
-/// The failure of a batch whose cursor was ended for `reason`.
-fn ended(reason: Interruption) -> Failure {
-    if reason == Interruption::CursorKilled {
-        return Failure::new(Code::CURSOR_KILLED, "operation was interrupted because the cursor was killed");
-    }
-    cairndb::Error::from(reason).into()
 }
 
 /// 64 random bits that a client cannot predict.

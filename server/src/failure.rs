@@ -1,7 +1,7 @@
 //! Refusals of commands, as replies contain them.
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Error, ErrorKind};
+use cairndb::{Error, ErrorKind, Interruption};
 use query::code::Code;
 
 /// A refusal. It is one word wide, because every function returns it and few calls need it.
@@ -120,6 +120,17 @@ impl From<Error> for Failure {
             return Self::with(refused.code, name, &refused.message, details);
         }
         Self::new(environment(error.kind()), error.to_string())
+    }
+}
+
+/// The failure of a command, or of a batch of a cursor, that was told to end.
+impl From<Interruption> for Failure {
+    fn from(reason: Interruption) -> Self {
+        if reason == Interruption::CursorKilled {
+            let message = "operation was interrupted because the cursor was killed";
+            return Self::new(Code::CURSOR_KILLED, message);
+        }
+        Error::from(reason).into()
     }
 }
 

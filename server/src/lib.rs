@@ -21,6 +21,7 @@ mod listener;
 mod lost_lines;
 mod metrics_page;
 mod operations;
+mod places;
 mod pool;
 mod reply;
 mod server;
@@ -32,6 +33,7 @@ mod spans;
 #[path = "no_spans.rs"]
 mod spans;
 mod spawn;
+mod sweep;
 mod tls;
 mod usage;
 

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::places::Holder;
 use crate::shared::Shared;
 
 /// The path of the page.
@@ -90,7 +91,7 @@ async fn answer(
     }
     let source = Arc::clone(&shared);
     // RocksDB's numbers are behind its lock, and a thread of the runtime must not wait for it.
-    let page = shared.pool.run(move || page(&source)).await;
+    let page = shared.pool.look(Holder::default(), None, move || page(&source)).await;
     Ok(match page {
         Ok(Ok(page)) => {
             let mut response = Response::new(Full::new(Bytes::from(page)));

@@ -1,45 +1,68 @@
-//! Where the blocking calls of the engine run: a bounded number at once, and never in the way of other
-//! connections.
+//! Where the blocking calls of the engine run: in bounded numbers, and never in the way of other connections.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use query::code::Code;
+use cairndb::CancellationToken;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, block_in_place, spawn_blocking};
 
 use crate::failure::Failure;
+use crate::places::{Holder, Place, Places, stopping};
 
 /// The highest number of login steps at the same time, in addition to other calls.
 const LOGINS_MAX: u32 = 4;
+/// The highest number of calls at the same time that look at the server, or end what runs, in addition to other calls.
+const LOOKS_MAX: u32 = 4;
+/// The part of the places of calls that `root` has in addition, where users log in.
+const PART_OF_ROOT: u32 = 8;
 
-/// A bound on the calls that run at the same time. The others wait in the order of their arrival.
+/// Bounds on the calls that run at the same time.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    calls: Arc<Semaphore>,
-    /// Separate from `calls`: logins are short and must not wait for long commands.
-    logins: Arc<Semaphore>,
-    calls_max: u32,
+    calls: Arc<Places>,
+    /// Separate from `calls`: they are short, and what ends a command must not wait for it.
+    looks: Arc<Places>,
+    /// Separate as well: logins are short, and no user has them yet.
+    logins: Arc<Places>,
 }
 
 impl Pool {
-    pub(crate) fn new(calls_max: u32) -> Self {
-        let logins = Arc::new(Semaphore::new(LOGINS_MAX as usize));
-        Self { calls: Arc::new(Semaphore::new(calls_max as usize)), logins, calls_max }
+    /// Places for `calls_max` calls. Users leave some to each other, if clients have to log in.
+    pub(crate) fn new(calls_max: u32, requires_user: bool) -> Self {
+        let shared = |places: u32, of_root: u32| {
+            Arc::new(if requires_user { Places::shared(places, of_root) } else { Places::new(places) })
+        };
+        Self {
+            calls: shared(calls_max, calls_max.div_ceil(PART_OF_ROOT)),
+            looks: shared(LOOKS_MAX, 1),
+            logins: Arc::new(Places::new(LOGINS_MAX)),
+        }
     }
 
-    /// Runs a call where it may block. A call that has begun runs to its end, even if its caller is
-    /// cancelled.
+    /// Runs a call where it may block, once there is a place for it. One that `ended` tells to end before does not run. A call
+    /// that has begun runs to its end, even if its caller is cancelled.
     ///
     /// If the runtime has other threads, the call runs in the current one and another thread takes over the
     /// other connections: handing over the call and its result would mean to wait until two threads wake up.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
+        holder: Holder,
+        ended: Option<&CancellationToken>,
         call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
-        Self::run_with(Arc::clone(&self.calls), call).await
+        run_in(self.calls.take(holder, ended).await?, call).await
+    }
+
+    /// Runs a short call that looks at the server, or ends what runs. It waits only for others of its kind.
+    pub(crate) async fn look<R: Send + 'static>(
+        &self,
+        holder: Holder,
+        ended: Option<&CancellationToken>,
+        call: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        run_in(self.looks.take(holder, ended).await?, call).await
     }
 
     /// Runs a step of a login. It waits only for other logins.
@@ -47,47 +70,36 @@ impl Pool {
         &self,
         call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
-        Self::run_with(Arc::clone(&self.logins), call).await
-    }
-
-    async fn run_with<R: Send + 'static>(
-        permits: Arc<Semaphore>,
-        call: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<R, Failure> {
-        let permit = permits.acquire_owned().await;
-        // The semaphore is closed by `finish` alone.
-        let permit = permit.map_err(|_| stopping())?;
-        let call = move || {
-            // Moved into the call: the permit is given back when the call ends, not when its caller stops
-            // waiting.
-            let _permit = permit;
-            call()
-        };
-        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-            // Unwind safety is asserted: the engine protects its state against a panic in any thread.
-            return block_in_place(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| defect(&*panic));
-        }
-        // A runtime with one thread, as in tests, would stand still while the call blocks.
-        let run = spawn_blocking(call).await;
-        run.map_err(|error| {
-            JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic))
-        })
+        run_in(self.logins.take(Holder::default(), None).await?, call).await
     }
 
     /// Waits for the running calls. No call begins afterwards.
     pub(crate) async fn finish(&self) {
-        // All permits at once: they are granted in order, so every call that waited before has run by then.
-        let all = self.calls.acquire_many(self.calls_max).await;
-        self.calls.close();
-        drop(all);
-        let logins = self.logins.acquire_many(LOGINS_MAX).await;
-        self.logins.close();
-        drop(logins);
+        self.calls.finish().await;
+        self.looks.finish().await;
+        self.logins.finish().await;
     }
 }
 
-fn stopping() -> Failure {
-    Failure::new(Code::SHUTDOWN_IN_PROGRESS, "the server is stopping")
+async fn run_in<R: Send + 'static>(
+    place: Place,
+    call: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Failure> {
+    let call = move || {
+        // Moved into the call: the place is given back when the call ends, not when its caller stops
+        // waiting.
+        let _place = place;
+        call()
+    };
+    if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        // Unwind safety is asserted: the engine protects its state against a panic in any thread.
+        return block_in_place(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| defect(&*panic));
+    }
+    // A runtime with one thread, as in tests, would stand still while the call blocks.
+    let run = spawn_blocking(call).await;
+    run.map_err(|error| {
+        JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic))
+    })
 }
 
 /// The answer to a call that panicked.
@@ -128,7 +140,7 @@ mod tests {
                 started.send(()).expect("the test waits for it");
                 heard.recv_timeout(PATIENCE)
             };
-            let calling = runtime.spawn(async { Pool::new(1).run(call).await });
+            let calling = runtime.spawn(async { Pool::new(1, false).run(Holder::default(), None, call).await });
             runtime.spawn(async move {
                 running.await.expect("it begins");
                 tell.send(7)
@@ -141,20 +153,22 @@ mod tests {
     #[test]
     fn a_call_that_panics_is_answered_and_leaves_its_place() {
         for runtime in runtimes() {
-            let pool = Pool::new(1);
-            let failed = runtime.block_on(pool.run(|| panic!("planted"))).map(|(): ()| ());
+            let pool = Pool::new(1, true);
+            let failed = runtime.block_on(pool.run(Holder::default(), None, || panic!("planted"))).map(|(): ()| ());
             assert_eq!(failed.map_err(|failure| failure.code()), Err(1));
-            assert!(matches!(runtime.block_on(pool.run(|| 5)), Ok(5)));
+            assert!(matches!(runtime.block_on(pool.run(Holder::default(), None, || 5)), Ok(5)));
         }
     }
 
-    /// Calls that held all permits kept logins waiting for as long as they ran.
+    /// Calls that held all places kept logins, and who looks, waiting for as long as they ran.
     #[test]
-    fn logins_do_not_wait_for_calls() {
+    fn logins_and_looks_do_not_wait_for_calls() {
         for runtime in runtimes() {
-            let pool = Pool::new(1);
-            let held = Arc::clone(&pool.calls).try_acquire_owned().expect("it is free");
+            let pool = Pool::new(1, true);
+            let held = runtime.block_on(pool.calls.take(Holder::default(), None)).map_err(|failure| failure.code());
+            assert!(held.is_ok());
             assert!(matches!(runtime.block_on(pool.log_in(|| 5)), Ok(5)));
+            assert!(matches!(runtime.block_on(pool.look(Holder::default(), None, || 6)), Ok(6)));
             drop(held);
         }
     }
@@ -162,9 +176,9 @@ mod tests {
     #[test]
     fn nothing_begins_once_the_end_was_waited_for() {
         for runtime in runtimes() {
-            let pool = Pool::new(2);
+            let pool = Pool::new(2, true);
             runtime.block_on(pool.finish());
-            let refused = runtime.block_on(pool.run(|| ())).map_err(|failure| failure.code());
+            let refused = runtime.block_on(pool.run(Holder::default(), None, || ())).map_err(|failure| failure.code());
             assert_eq!(refused, Err(91));
         }
     }

@@ -15,16 +15,13 @@ use tokio::task::JoinSet;
 
 use crate::auth::users::{UserError, Users};
 use crate::ends::{ConnectionEnds, LocalEnd};
-use crate::limits::{SESSION_TIMEOUT, connections_within};
+use crate::limits::connections_within;
 use crate::listener::{self, UnixSocket};
 use crate::shared::{Settings, Shared};
 #[cfg(feature = "opentelemetry")]
 use crate::spans::Spans;
 use crate::tls::Tls;
-use crate::{connection, disconnects, metrics_page};
-
-/// The longest time between two searches for idle cursors and sessions.
-const SWEEP: Duration = Duration::from_secs(10);
+use crate::{connection, disconnects, metrics_page, sweep};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -252,7 +249,7 @@ impl Server {
         if let Some(listener) = metrics {
             tasks.spawn(metrics_page::serve(listener, Arc::clone(&shared)));
         }
-        tasks.spawn(sweep(Arc::clone(&shared)));
+        tasks.spawn(sweep::run(Arc::clone(&shared)));
         // Not among the tasks that are waited for: it must run until the last connection has ended, and never
         // ends by itself.
         let mut watching = JoinSet::new();
@@ -538,7 +535,8 @@ impl ServerBuilder {
         self
     }
 
-    /// How many commands work on the store at the same time; 64 by default. The others wait.
+    /// How many commands work on the store at the same time; 64 by default. The others wait. Where clients have to log in, a user
+    /// leaves some of these to others, and `root` has an eighth in addition.
     ///
     /// ```
     /// use cairndb::Client;
@@ -677,23 +675,5 @@ impl ServerBuilder {
     fn check_users(&self, purpose: &str) -> Result<(), Error> {
         let users = Users::of(&self.client).list()?;
         if users.is_empty() { Err(Error::NoUsers(purpose.to_owned())) } else { Ok(()) }
-    }
-}
-
-/// Closes idle cursors and forgets idle sessions, until the server stops.
-async fn sweep(shared: Arc<Shared>) {
-    let mut stopping = shared.stopping.clone();
-    // A cursor then lives for at most one and a half of its timeout, however short that is.
-    let pause = SWEEP.min(shared.settings.cursor_timeout / 2).max(Duration::from_millis(10));
-    while tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_err() {
-        shared.sessions.expire(SESSION_TIMEOUT);
-        let ended = shared
-            .cursors
-            .expire(shared.settings.cursor_timeout, |session| shared.sessions.is_known(session));
-        // Dropping cursors may block, so the pool does it; mostly there are none, and no thread has to be
-        // woken.
-        if !ended.is_empty() && shared.pool.run(move || drop(ended)).await.is_err() {
-            break;
-        }
     }
 }

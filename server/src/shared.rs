@@ -15,13 +15,14 @@ use tokio::sync::{Semaphore, watch};
 use crate::auth::conversation::Conversation;
 use crate::auth::credentials::Key;
 use crate::auth::guesses::Guesses;
-use crate::auth::users::{User, Users};
+use crate::auth::users::{Role, User, Users};
 use crate::cursors::Cursors;
 use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::fail_points::FailPoints;
 use crate::frame::compressed::Compressor;
 use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
+use crate::places::Holder;
 use crate::pool::Pool;
 use crate::sessions::Sessions;
 use crate::spans::Spans;
@@ -136,6 +137,8 @@ struct PeerState {
     application: Option<String>,
     /// The user, after a successful login.
     user: Option<User>,
+    /// For whom its calls run, after a successful login.
+    holder: Holder,
     /// A login that is not finished.
     conversation: Option<Conversation>,
     failed_logins: u32,
@@ -157,7 +160,7 @@ impl Shared {
             cursors: Arc::new(Cursors::new(settings.cursors_max)),
             sessions: Sessions::new(SESSIONS_MAX),
             operations: Arc::default(),
-            pool: Pool::new(settings.calls_max),
+            pool: Pool::new(settings.calls_max, settings.requires_user),
             requests: Budget::new(settings.request_bytes_max),
             // An eighth, in addition to what users have: strangers that fill it keep no user from sending.
             greetings: Budget::new(settings.request_bytes_max / 8),
@@ -189,6 +192,7 @@ impl Shared {
             has_sent_metadata: false,
             application: None,
             user: None,
+            holder: Holder::default(),
             conversation: None,
             failed_logins: 0,
         };
@@ -255,14 +259,26 @@ impl Peer {
         settings.requires_user && self.state.lock().user.is_none()
     }
 
+    /// For whom the connection's calls run.
+    pub(crate) fn holder(&self, settings: &Settings) -> Holder {
+        // Without logins every client may do everything, and none leaves anything to others.
+        if settings.requires_user {
+            self.state.lock().holder.clone()
+        } else {
+            Holder { user: None, is_root: true }
+        }
+    }
+
     pub(crate) fn log_in(&self, user: User) {
-        self.state.lock().user = Some(user);
+        let mut state = self.state.lock();
+        state.holder = Holder { user: Some(user.name.as_str().into()), is_root: user.role == Role::Root };
+        state.user = Some(user);
     }
 
     pub(crate) fn log_out(&self) {
         let mut state = self.state.lock();
         // A login that is half done must not log the connection in again.
-        (state.user, state.conversation) = (None, None);
+        (state.user, state.conversation, state.holder) = (None, None, Holder::default());
     }
 
     pub(crate) fn keep_conversation(&self, conversation: Conversation) {

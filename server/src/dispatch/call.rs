@@ -12,6 +12,7 @@ use crate::fields::Fields;
 use crate::frame::message::{DocumentSequence, Message};
 use crate::limits::{COMMAND_FIELDS_MAX, Reserved};
 use crate::operations::Operation;
+use crate::places::Holder;
 use crate::reply::Reply;
 use crate::sessions::{self, Session};
 use crate::shared::{Peer, Shared};
@@ -26,6 +27,8 @@ pub(crate) enum Run {
     Greeting(fn(&Call) -> Result<Reply, Failure>),
     /// In the pool, where it may block.
     Pool(fn(&Call) -> Result<Reply, Failure>),
+    /// In the pool, but not among the commands that work on the store: it is short, and may be what ends these.
+    Look(fn(&Call) -> Result<Reply, Failure>),
     /// A batch of a cursor: in the pool, but while it waits for documents.
     Batch,
     /// A step of a login: in the pool, after the guesses before it have had their turns.
@@ -182,6 +185,11 @@ impl Call {
     /// The name of the user that the connection is logged in as.
     pub(crate) fn user_name(&self) -> Option<String> {
         self.peer.user().map(|user| user.name)
+    }
+
+    /// For whom the command runs.
+    pub(crate) fn holder(&self) -> Holder {
+        self.peer.holder(&self.shared.settings)
     }
 
     /// Whether the client has to log in and has not done so yet.

@@ -74,14 +74,14 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
 
 /// `getMore`: the next batch of a cursor. One that awaits documents waits in no thread and with no place of the pool.
 pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
-    let pool = call.shared.pool.clone();
+    let (pool, holder, token) = (call.shared.pool.clone(), call.holder(), call.cancellation.clone());
     let mut stopping = call.shared.stopping.clone();
     let first = move || {
         let batched = in_span(&call, begin);
         (call, batched)
     };
     // The call goes to the pool and comes back: between two attempts it belongs to the task of its connection.
-    let (mut call, mut batched) = pool.run(first).await?;
+    let (mut call, mut batched) = pool.run(holder.clone(), Some(&token), first).await?;
     loop {
         let mut awaiting = match batched? {
             Batched::Done(reply) => return Ok(reply),
@@ -93,12 +93,13 @@ pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
             _ = stopping.wait_for(|stopping| *stopping) => awaiting.is_last = true,
             woken = timeout_at(awaiting.until, awaiting.woken.0.notified()) => awaiting.is_last = woken.is_err(),
         }
-        // In the pool again: reading may block.
+        // In the pool again: reading may block. To end this command is to end the cursor, also while it waits for its place.
+        let token = awaiting.pinned.cancellation().clone();
         let again = move || {
             let batched = in_span(&call, |call| awaiting.read(call));
             (call, batched)
         };
-        (call, batched) = pool.run(again).await?;
+        (call, batched) = pool.run(holder.clone(), Some(&token), again).await?;
     }
 }
 

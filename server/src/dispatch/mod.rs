@@ -80,7 +80,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("createAutoIncrement", write(engine::forward)),
     ("createIndexes", write(engine::forward)),
     ("createSequence", write(engine::forward)),
-    ("currentOp", write(operation::current)),
+    ("currentOp", look(operation::current, Access::Root)),
     ("dbStats", read(engine::forward)),
     ("dbstats", read(engine::forward_dbstats)),
     ("delete", write(engine::forward)),
@@ -106,10 +106,10 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("insert", write(engine::forward)),
     ("isMaster", greeting(hello::is_master)),
     ("ismaster", greeting(hello::is_master)),
-    ("killAllSessions", write(session::kill_all)),
-    ("killCursors", read(cursor::kill)),
+    ("killAllSessions", look(session::kill_all, Access::Root)),
+    ("killCursors", look(cursor::kill, Access::Reader)),
     ("killOp", order(operation::kill)),
-    ("killSessions", write(session::kill)),
+    ("killSessions", look(session::kill, Access::Root)),
     ("listAutoIncrements", read(engine::forward)),
     ("listCollections", read(cursor::open)),
     ("listCommands", tell(list)),
@@ -133,10 +133,10 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("sequenceSetCurrent", write(engine::forward)),
     ("sequenceSnapshot", read(engine::forward)),
     ("sequenceTrace", read(engine::forward)),
-    ("serverStatus", read(host::status)),
+    ("serverStatus", look(host::status, Access::Reader)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
-    ("top", write(top::top)),
+    ("top", look(top::top, Access::Root)),
     ("truncate", write(engine::forward)),
     ("update", write(engine::forward)),
     ("usersInfo", read(users::list)),
@@ -201,7 +201,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
 /// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on.
 /// Commands outside of the pool are short, or a hello that waits.
 fn ends_with_client(command: &Command) -> bool {
-    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_) | Run::Batch)
+    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_) | Run::Look(_) | Run::Batch)
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {
@@ -245,7 +245,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
         Run::Here(run) => run(&call),
         Run::Greeting(run) => {
             hello::wait(&call).await?;
-            if sasl::is_speculative(&call) { pool.run(move || run(&call)).await? } else { run(&call) }
+            if sasl::is_speculative(&call) { pool.log_in(move || run(&call)).await? } else { run(&call) }
         }
         // The pause is computed and waited for outside of the pool, so that guesses do not take its places.
         Run::Login(run) => {
@@ -256,13 +256,19 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             pool.log_in(move || run(&call)).await?
         }
         Run::Batch => cursor::get_more(call).await,
-        Run::Pool(run) => {
+        Run::Pool(command) | Run::Look(command) => {
+            let is_look = matches!(run, Run::Look(_)) || operation::is_look(&call);
+            let (holder, ended) = (call.holder(), call.cancellation.clone());
             let command = move || {
                 // In the thread that runs it, so that the engine's spans are its children.
                 let _attached = call.span.as_ref().map(OpenSpan::attach);
-                run(&call)
+                command(&call)
             };
-            pool.run(command).await?
+            if is_look {
+                pool.look(holder, Some(&ended), command).await?
+            } else {
+                pool.run(holder, Some(&ended), command).await?
+            }
         }
     }
 }
@@ -341,6 +347,10 @@ const fn tell(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
 
 const fn read(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
     Entry { run: Run::Pool(run), access: Access::Reader }
+}
+
+const fn look(run: fn(&Call) -> Result<Reply, Failure>, access: Access) -> Entry {
+    Entry { run: Run::Look(run), access }
 }
 
 const fn order(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {

@@ -13,6 +13,9 @@ use crate::limits::STAGES_MAX;
 use crate::reply::Reply;
 
 const STAGE: &str = "$currentOp";
+/// How long a look at the running commands may take, in milliseconds: a condition on them may be one that has no end, and there
+/// are few places for those who look.
+const TIME_MAX: i64 = 10_000;
 
 /// `{currentOp: 1, ...}`. Fields that are not options are conditions on the running commands.
 pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
@@ -31,7 +34,7 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     let mut pipeline = RawArrayBuf::new();
     pipeline.push(listed(raw(&running(call, own))?));
     pipeline.push(rawdoc! { "$match": conditions });
-    let command = rawdoc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
+    let command = rawdoc! { "aggregate": 1, "pipeline": pipeline, "cursor": {}, "maxTimeMS": TIME_MAX };
     let cursor = call.client().database("admin").run_raw_cursor_command(command).run()?;
     let operations = cursor.collect::<cairndb::Result<Vec<Document>>>()?;
     Ok(doc! { "inprog": operations }.into())
@@ -116,7 +119,16 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     }
     // The stage shows the commands of all users.
     authorize(call, Access::Root)?;
-    with_documents(call, pipeline, raw(&running(call, None))?).map(Some)
+    let mut command = with_documents(call, pipeline, raw(&running(call, None))?)?;
+    if call.fields().value("maxTimeMS")?.is_none() {
+        command.append(cstr!("maxTimeMS"), TIME_MAX);
+    }
+    Ok(Some(command))
+}
+
+/// Whether a command is an `aggregate` that begins with `$currentOp`, as shells ask for the running commands.
+pub(super) fn is_look(call: &Call) -> bool {
+    call.command.name() == "aggregate" && matches!(first_stage(call, STAGE), Ok(Some(_)))
 }
 
 /// The command with `documents` in place of the first stage of its pipeline.

@@ -15,6 +15,7 @@ mod login;
 mod malformed;
 mod metrics;
 mod peer;
+mod shares;
 mod spans;
 mod strangers;
 mod tailing;

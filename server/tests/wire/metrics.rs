@@ -31,7 +31,7 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
     String::from_utf8(answer).expect("text")
 }
 
-fn page(address: SocketAddr) -> String {
+pub(crate) fn page(address: SocketAddr) -> String {
     ask(address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 

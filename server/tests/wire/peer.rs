@@ -99,12 +99,17 @@ impl Peer {
         assert!(self.send(&message.bytes(77, 0)), "the connection is closed");
         let (header, answer) = self.receive().expect("an answer");
         assert_eq!((header.response_to, header.opcode), (77, OP_MSG));
-        decode(&Message::parse(&answer).expect("an answer").body)
+        reply(&answer)
     }
 }
 
 pub(crate) fn message(command: impl Borrow<Document>) -> Message {
     Message { flags: 0, body: encode(command.borrow()).into(), sequences: Vec::new() }
+}
+
+/// The document of an answer.
+pub(crate) fn reply(answer: &Bytes) -> Document {
+    decode(&Message::parse(answer).expect("an answer").body)
 }
 
 pub(crate) fn encode(document: &Document) -> Vec<u8> {
