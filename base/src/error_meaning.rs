@@ -254,11 +254,6 @@ impl CodeMeaning {
         ),
         code(Code::NO_SUCH_TRANSACTION, "the end of a transaction that never began", "there are none"),
         code(
-            Code::TOO_MANY_LOGICAL_SESSIONS,
-            "more sessions than the server keeps",
-            "end those that are not used",
-        ),
-        code(
             Code::FAIL_POINT_SET_FAILED,
             "a fail point that does not exist, or with options it does not have",
             "read the message",

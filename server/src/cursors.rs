@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use query::code::Code;
 
 use crate::failure::Failure;
+use crate::portions::{Portion, TableEntry, given_up};
 use crate::reply::CursorBatch;
 use crate::sessions::Session;
 
@@ -53,6 +54,7 @@ pub(crate) struct Owner {
     /// Whether the cursor has no timeout: it lasts as long as its session, or its connection if it has no
     /// session.
     pub(crate) stays: bool,
+    pub(crate) portion: Portion,
 }
 
 /// The session and the user that ask for a cursor.
@@ -173,13 +175,14 @@ impl Cursors {
     }
 
     /// Keeps a cursor until its next batch. Returns its number, which is never 0: 0 tells the client that a
-    /// cursor is at its end.
+    /// cursor is at its end. If there are too many, the oldest idle ones of the user who has most are closed for it.
     pub(crate) fn keep(&self, owner: Owner, mut paged: PagedCursor) -> Result<i64, Failure> {
         // Before the lock: this releases memory of the store, which may take a while.
         paged.rest();
         let mut table = self.table.lock();
+        let closed = if table.open.len() >= self.cursors_max { table.give_up() } else { Vec::new() };
         if table.open.len() >= self.cursors_max {
-            let message = format!("there are {} open cursors, which is the limit", self.cursors_max);
+            let message = format!("there are {} cursors in use, which is the limit", self.cursors_max);
             return Err(Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message));
         }
         // Random: a client cannot guess the cursors of others. 0 means that a cursor is at its end.
@@ -191,6 +194,9 @@ impl Cursors {
         };
         let cancellation = paged.cancellation.clone();
         table.open.insert(id, OpenCursor { owner, used: Instant::now(), idle: Some(paged), cancellation });
+        // The snapshots are released after the table's lock.
+        drop(table);
+        drop(closed);
         Ok(id)
     }
 
@@ -292,6 +298,20 @@ impl Cursors {
     }
 }
 
+impl CursorTable {
+    /// Removes what has to go for one more cursor.
+    fn give_up(&mut self) -> Vec<OpenCursor> {
+        let entries = self.open.iter().map(|(&id, cursor)| TableEntry {
+            key: id,
+            user: &cursor.owner.user,
+            portion: cursor.owner.portion,
+            used: cursor.idle.is_some().then_some(cursor.used),
+        });
+        let ids = given_up(entries);
+        ids.into_iter().filter_map(|id| self.open.remove(&id)).map(OpenCursor::end).collect()
+    }
+}
+
 impl OpenCursor {
     /// Interrupts the batch that is being read from the cursor, if there is one.
     fn end(self) -> Self {
@@ -360,7 +380,7 @@ mod tests {
 
     fn owner(session: Option<u8>, stays: bool) -> Owner {
         let session = session.map(|number| Session { id: [number; 16], user: None });
-        Owner { namespace: "shop.things".to_owned(), session, user: None, connection: 1, stays }
+        Owner { namespace: "shop.things".to_owned(), session, user: None, connection: 1, stays, portion: Portion::OfReader }
     }
 
     fn requester() -> Requester {

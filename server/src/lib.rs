@@ -23,6 +23,7 @@ mod metrics_page;
 mod operations;
 mod places;
 mod pool;
+mod portions;
 mod reply;
 mod server;
 mod sessions;

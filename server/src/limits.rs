@@ -37,7 +37,7 @@ pub(crate) const NAMED_TEXTS_MAX: usize = 1_000;
 pub(crate) const STAGES_MAX: usize = 10_000;
 /// The highest number of sessions that `$listLocalSessions` shows: they are made before the memory of the command is counted.
 pub(crate) const SHOWN_SESSIONS_MAX: usize = 10_000;
-/// The highest number of sessions.
+/// The highest number of sessions. One more ends the oldest of the user who has most.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// The lowest speed of a client that the server waits for, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;

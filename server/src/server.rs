@@ -478,7 +478,7 @@ impl ServerBuilder {
     }
 
     /// The highest number of cursors that are open between two batches; 10,000 by default. Each holds a
-    /// snapshot of the store.
+    /// snapshot of the store. One more closes the oldest idle one of the user who has most.
     pub fn cursors_max(mut self, cursors: usize) -> Self {
         self.settings.cursors_max = cursors;
         self

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{RawBsonRef, RawDocument};
 use parking_lot::Mutex;
-use query::code::Code;
 
 use crate::failure::Failure;
+use crate::portions::{Portion, TableEntry, given_up};
 
 /// The 16 bytes that a driver made for a session.
 pub(crate) type SessionId = [u8; 16];
@@ -23,8 +23,15 @@ pub(crate) struct Session {
 
 /// All sessions.
 pub(crate) struct Sessions {
-    table: Mutex<HashMap<Session, Instant>>,
+    table: Mutex<HashMap<Session, Heard>>,
     sessions_max: usize,
+}
+
+/// When a session was used last, and whose it is.
+#[derive(Clone, Copy)]
+struct Heard {
+    at: Instant,
+    portion: Portion,
 }
 
 impl Sessions {
@@ -32,16 +39,23 @@ impl Sessions {
         Self { table: Mutex::default(), sessions_max }
     }
 
-    /// Notes that a session is used now. An unknown session begins.
-    pub(crate) fn touch(&self, session: Session) -> Result<(), Failure> {
+    /// Notes that a session is used now. An unknown session begins, and if there are too many, the oldest of the user who has
+    /// most are forgotten for it: their cursors are then closed as those of ended sessions.
+    pub(crate) fn touch(&self, session: Session, portion: Portion) {
         let mut table = self.table.lock();
-        // A known session is always accepted: only new ones are refused at the limit.
         if table.len() >= self.sessions_max && !table.contains_key(&session) {
-            let message = format!("there are {} sessions, which is the limit", self.sessions_max);
-            return Err(Failure::new(Code::TOO_MANY_LOGICAL_SESSIONS, message));
+            let entries = table.iter().map(|(session, heard)| TableEntry {
+                key: session,
+                user: &session.user,
+                portion: heard.portion,
+                used: Some(heard.at),
+            });
+            let forgotten: Vec<Session> = given_up(entries).into_iter().cloned().collect();
+            for session in &forgotten {
+                table.remove(session);
+            }
         }
-        table.insert(session, Instant::now());
-        Ok(())
+        table.insert(session, Heard { at: Instant::now(), portion });
     }
 
     /// Forgets these sessions. Others are not looked at, however many there are.
@@ -64,7 +78,7 @@ impl Sessions {
 
     /// Forgets the sessions that were not used for `timeout`.
     pub(crate) fn expire(&self, timeout: Duration) {
-        self.table.lock().retain(|_, heard| heard.elapsed() < timeout);
+        self.table.lock().retain(|_, heard| heard.at.elapsed() < timeout);
     }
 
     /// The sessions that `of` selects, and how long ago each was used. Returns `None` if they are more than `len_max`.
@@ -76,7 +90,7 @@ impl Sessions {
         let table = self.table.lock();
         let selected = || table.iter().filter(|(session, _)| of(session));
         let is_short = selected().nth(len_max).is_none();
-        is_short.then(|| selected().map(|(session, heard)| (session.clone(), heard.elapsed())).collect())
+        is_short.then(|| selected().map(|(session, heard)| (session.clone(), heard.at.elapsed())).collect())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,15 +113,20 @@ mod tests {
         Session { id: [number; 16], user: None }
     }
 
+    fn touch(sessions: &Sessions, number: u8) {
+        sessions.touch(session(number), Portion::OfRoot);
+    }
+
     #[test]
     fn sessions_are_bounded_and_expire() {
         let sessions = Sessions::new(2);
-        sessions.touch(session(1)).expect("room");
-        sessions.touch(session(2)).expect("room");
-        sessions.touch(session(1)).expect("it is there already");
-        assert_eq!(sessions.touch(session(3)).map_err(|failure| failure.code()), Err(261));
+        touch(&sessions, 1);
+        touch(&sessions, 2);
+        touch(&sessions, 1);
+        // The oldest goes.
+        touch(&sessions, 3);
+        assert!(sessions.is_known(&session(1)) && !sessions.is_known(&session(2)));
         sessions.end(|known| known.id == [1; 16]);
-        sessions.touch(session(3)).expect("room");
         sessions.expire(Duration::from_secs(3600));
         assert!(sessions.is_known(&session(3)) && !sessions.is_known(&session(1)));
         sessions.expire(Duration::ZERO);
@@ -118,7 +137,7 @@ mod tests {
     fn two_users_share_no_session() {
         let sessions = Sessions::new(10);
         let of_ada = Session { id: [1; 16], user: Some("ada".to_owned()) };
-        sessions.touch(of_ada.clone()).expect("room");
+        sessions.touch(of_ada.clone(), Portion::OfReader);
         assert!(sessions.is_known(&of_ada) && !sessions.is_known(&session(1)));
         sessions.end_each(&[session(1)]);
         assert!(sessions.is_known(&of_ada));
@@ -130,7 +149,7 @@ mod tests {
     fn a_list_is_whole_or_none() {
         let sessions = Sessions::new(10);
         for number in 0..5 {
-            sessions.touch(session(number)).expect("room");
+            touch(&sessions, number);
         }
         let len = |len_max, of: fn(&Session) -> bool| sessions.list(len_max, of).map(|listed| listed.len());
         assert_eq!((len(4, |_| true), len(5, |_| true)), (None, Some(5)));

@@ -78,7 +78,6 @@ macro_rules! table {
             CONVERSION_FAILURE = 241, "ConversionFailure";
             SNAPSHOT_UNAVAILABLE = 246, "SnapshotUnavailable";
             NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";
-            TOO_MANY_LOGICAL_SESSIONS = 261, "TooManyLogicalSessions";
             EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
             FAIL_POINT_SET_FAILED = 266, "FailPointSetFailed";
             INDEX_BUILD_ABORTED = 276, "IndexBuildAborted";

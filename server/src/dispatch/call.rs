@@ -13,6 +13,7 @@ use crate::frame::message::{DocumentSequence, Message};
 use crate::limits::{COMMAND_FIELDS_MAX, Reserved};
 use crate::operations::Operation;
 use crate::places::Holder;
+use crate::portions::Portion;
 use crate::reply::Reply;
 use crate::sessions::{self, Session};
 use crate::shared::{Peer, Shared};
@@ -192,6 +193,11 @@ impl Call {
         self.peer.holder(&self.shared.settings)
     }
 
+    /// How much of the tables that all users share is for the command's user.
+    pub(crate) fn portion(&self) -> Portion {
+        if self.holder().is_root { Portion::OfRoot } else { Portion::OfReader }
+    }
+
     /// Whether the client has to log in and has not done so yet.
     pub(crate) fn is_of_stranger(&self) -> bool {
         self.peer.is_stranger(&self.shared.settings)
@@ -199,11 +205,11 @@ impl Call {
 
     /// The checks of every command before it runs.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        // A stranger could use up all sessions, and leave none to users.
+        // A stranger has no sessions: they would belong to no user.
         if let Some(session) = self.session()?
             && !self.is_of_stranger()
         {
-            self.shared.sessions.touch(session)?;
+            self.shared.sessions.touch(session, self.portion());
         }
         let fields = self.fields();
         // The message is MongoDB's of a standalone, by which drivers recognize that retryable writes are not

@@ -59,13 +59,16 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
         0
     } else {
         // The session may have been ended since the command began. A cursor in it makes it begin again.
-        session.clone().map_or(Ok(()), |session| call.shared.sessions.touch(session))?;
+        if let Some(session) = session.clone() {
+            call.shared.sessions.touch(session, call.portion());
+        }
         let owner = Owner {
             namespace: namespace.clone(),
             session,
             user: call.user_name(),
             connection: call.peer.id,
             stays,
+            portion: call.portion(),
         };
         call.shared.cursors.keep(owner, paged)?
     };

@@ -28,7 +28,7 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     // The bits that mark a random UUID, version 4.
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;
-    call.shared.sessions.touch(Session { id, user: call.user_name() })?;
+    call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion());
     let id = Bson::Binary(Binary { subtype: BinarySubtype::Uuid, bytes: id.to_vec() });
     let minutes = i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX);
     Ok(doc! { "id": { "id": id }, "timeoutMinutes": minutes }.into())
@@ -36,7 +36,7 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
 
 pub(super) fn refresh(call: &Call) -> Result<Reply, Failure> {
     for id in listed(call)? {
-        call.shared.sessions.touch(Session { id, user: call.user_name() })?;
+        call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion());
     }
     Ok(doc! {}.into())
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
-use cairndb::bson::{Binary, Bson, Document, bson, doc};
+use cairndb::bson::{Binary, Document, bson, doc};
 
 use crate::peer::Peer;
 use crate::{Fixture, PATIENCE, fill};
@@ -214,9 +214,13 @@ fn open_cursors_are_bounded() {
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 10);
     let ids: Vec<i64> = (0..3).map(|_| batch(&find(&mut peer, doc! { "batchSize": 1 })).0).collect();
-    refused(&find(&mut peer, doc! { "batchSize": 1 }), 146);
-    peer.run(doc! { "killCursors": "a", "cursors": Bson::from(ids), "$db": "shop" });
-    assert_ne!(batch(&find(&mut peer, doc! { "batchSize": 1 })).0, 0);
+    let more = batch(&find(&mut peer, doc! { "batchSize": 1 })).0;
+    assert_eq!(open_cursors(&mut peer, "total"), 3);
+    // The oldest one was closed for it.
+    refused(&get_more(&mut peer, ids[0], doc! {}), 43);
+    for id in [ids[1], ids[2], more] {
+        assert_eq!(batch(&get_more(&mut peer, id, doc! {})), (0, 9));
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What one user leaves to the others: of the places for commands, of sessions and of cursors.
 
 use cairndb::Client;
-use cairndb::bson::{Bson, Document, doc};
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, Document, doc};
 use cairndb_server::{Role, ServerBuilder, Users};
 
 use crate::ending::endless;
@@ -122,4 +123,68 @@ fn a_user_leaves_places_to_others() {
     drop(rita);
     wait_for_commands(&mut ada, 0);
     done(&user(&fixture, "rita").run(doc! { "find": "b", "$db": "shop" }));
+}
+
+fn session(number: u64) -> Document {
+    let bytes = (0..16).map(|byte| u8::try_from(number >> (8 * (byte % 8)) & 0xff).expect("a byte")).collect();
+    doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes } }
+}
+
+/// Ten commands of a reader took all sessions, and `root` could not even end them.
+#[test]
+fn a_user_who_takes_all_sessions_takes_them_of_itself() {
+    let fixture = guarded(|builder| builder);
+    let (mut ada, mut rita, mut rob) = (user(&fixture, "ada"), user(&fixture, "rita"), user(&fixture, "rob"));
+    let find = |number: u64| doc! { "find": "b", "batchSize": 2, "lsid": session(number), "$db": "shop" };
+    let opened = rob.run(find(1));
+    let id = opened.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("a cursor");
+    let refresh = |from: u64| (from..from + 10_000).map(session).collect::<Vec<_>>();
+    for ten_thousand in 0..12 {
+        done(&rita.run(on_admin(doc! { "refreshSessions": refresh(10_000 * ten_thousand) })));
+    }
+    let status = ada.run(on_admin(doc! { "serverStatus": 1, "lsid": session(1) }));
+    let sessions = status.get_document("logicalSessionRecordCache").expect("a cache");
+    let count = sessions.get_i64("activeSessionsCount").expect("a number");
+    assert!((99_000..=100_000).contains(&count), "{count}");
+    // Sessions of others stay.
+    let own = doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": {} }], "cursor": {} };
+    let own = rob.run(on_admin(own));
+    assert_eq!(own.get_document("cursor").expect("a cursor").get_array("firstBatch").expect("a batch").len(), 1);
+    let more = doc! { "getMore": id, "collection": "b", "lsid": session(1), "$db": "shop" };
+    done(&rob.run(more));
+    done(&rita.run(find(1_000_000)));
+    done(&ada.run(on_admin(doc! { "killAllSessions": [], "lsid": session(2) })));
+    let status = ada.run(on_admin(doc! { "serverStatus": 1 }));
+    let sessions = status.get_document("logicalSessionRecordCache").expect("a cache");
+    assert_eq!(sessions.get_i64("activeSessionsCount").ok(), Some(0));
+}
+
+/// The cursor that a command opened over `shop.b`.
+#[track_caller]
+fn open(peer: &mut Peer) -> i64 {
+    let reply = peer.run(doc! { "find": "b", "batchSize": 2, "$db": "shop" });
+    reply.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).unwrap_or_else(|_| panic!("{reply}"))
+}
+
+fn read(peer: &mut Peer, id: i64) -> Option<i32> {
+    peer.run(doc! { "getMore": id, "collection": "b", "batchSize": 1, "$db": "shop" }).get_i32("code").ok()
+}
+
+/// A reader opened all cursors, and others had none until they timed out.
+#[test]
+fn a_user_who_opens_all_cursors_loses_the_oldest() {
+    let fixture = guarded(|builder| builder.cursors_max(8));
+    let (mut ada, mut rita, mut rob) = (user(&fixture, "ada"), user(&fixture, "rita"), user(&fixture, "rob"));
+    let (of_ada, of_rob) = (open(&mut ada), open(&mut rob));
+    let of_rita: Vec<i64> = (0..6).map(|_| open(&mut rita)).collect();
+    // Used again: it is not the oldest any more.
+    assert_eq!(read(&mut rita, of_rita[0]), None);
+    let more = [open(&mut rob), open(&mut ada), open(&mut rita)];
+    assert_eq!([1, 2, 3].map(|lost| read(&mut rita, of_rita[lost])), [Some(43); 3]);
+    assert_eq!([0, 4, 5].map(|kept| read(&mut rita, of_rita[kept])), [None; 3]);
+    assert_eq!((read(&mut ada, of_ada), read(&mut rob, of_rob)), (None, None));
+    assert_eq!((read(&mut rob, more[0]), read(&mut ada, more[1]), read(&mut rita, more[2])), (None, None, None));
+    // It still has most, and that was used first.
+    let (more, oldest) = (open(&mut rob), of_rita[0]);
+    assert_eq!((read(&mut rita, oldest), read(&mut rob, more)), (Some(43), None));
 }
