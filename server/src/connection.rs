@@ -14,6 +14,7 @@ use query::code::Code;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::cursors::Owner;
 use crate::dispatch::{Call, Command, Outcome, answer};
 use crate::failure::Failure;
 use crate::frame::compressed::{Compressed, Compressor, pack};
@@ -62,18 +63,13 @@ pub(crate) enum Ended {
 pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let peer = Arc::new(peer);
     tracing::debug!(connection = peer.id, from = %peer.address, "accepted a connection");
-    count(&shared.counters.connections_total);
-    count(&shared.counters.connections);
-    let (id, counters) = (peer.id, Arc::clone(&shared));
+    let (id, open) = (peer.id, OpenConnection::begin(&shared, peer.id));
     let mut connection =
         Connection { responder: Responder { shared, peer }, stream, buffer: BytesMut::new() };
     let ended = connection.run().await;
-    // Such a cursor has neither a timeout nor a session that could end it.
-    counters.cursors.kill_where(|owner| owner.stays && owner.session.is_none() && owner.connection == id);
     // TLS has a closing message, which tells the client that nothing was cut off. A client that is gone
     // cannot receive it, so the wait is bounded.
     let _ = timeout(END, connection.stream.shutdown()).await;
-    counters.counters.connections.fetch_sub(1, Ordering::Relaxed);
     match ended {
         Ok(()) => tracing::debug!(connection = id, "the connection ended"),
         // Not worth a line in the log of every server: clients are killed, and networks fail.
@@ -81,9 +77,32 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
             tracing::debug!(connection = id, %error, "the connection broke");
         }
         Err(error) => {
-            count(&counters.counters.malformed);
+            count(&open.shared.counters.malformed);
             tracing::info!(connection = id, %error, "closed a connection");
         }
+    }
+}
+
+/// A connection that is served. It may also end because its task does, for example to make room for another one.
+struct OpenConnection {
+    shared: Arc<Shared>,
+    id: i32,
+}
+
+impl OpenConnection {
+    fn begin(shared: &Arc<Shared>, id: i32) -> Self {
+        count(&shared.counters.connections_total);
+        count(&shared.counters.connections);
+        Self { shared: Arc::clone(shared), id }
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        // Such a cursor has neither a timeout nor a session that could end it.
+        let is_left = |owner: &Owner| owner.stays && owner.session.is_none() && owner.connection == self.id;
+        self.shared.cursors.kill_where(is_left);
+        self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod auth;
 mod connection;
+mod connections;
 mod cursors;
 mod disconnects;
 mod dispatch;

@@ -6,18 +6,19 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cairndb::Interruption;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection;
+use crate::connections::{Admitted, Connections, LoginMark};
 use crate::disconnects::duplicate;
 use crate::ends::{ConnectionEnds, LocalEnd};
-use crate::shared::{Shared, count};
+use crate::shared::{Shared, count, host};
 use crate::tls::Tls;
 
 /// How long accepting pauses after an error of the system, which mostly means that no file descriptor is
@@ -112,7 +113,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) async fn accept(
     listener: impl Listen,
     shared: Arc<Shared>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     tls: Option<Tls>,
 ) {
     let mut stopping = shared.stopping.clone();
@@ -133,16 +134,29 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-            count(&shared.counters.connections_refused);
-            tracing::warn!(from = %ends.client, "refused a connection: the limit of connections is reached");
-            continue;
+        let seat = match connections.admit(host(&ends.client), &ends.local) {
+            Admitted::Seat(seat, 0) => seat,
+            Admitted::Seat(seat, closed) => {
+                shared.counters.connections_refused.fetch_add(closed as u64, Ordering::Relaxed);
+                tracing::warn!(closed, "closed connections that have not logged in: there are too many");
+                seat
+            }
+            Admitted::Refused => {
+                count(&shared.counters.connections_refused);
+                tracing::warn!(from = %ends.client, "refused a connection: the limit of connections is reached");
+                continue;
+            }
         };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         running.spawn(async move {
-            serve_accepted(shared, stream, ends, tls).await;
-            // After the whole connection, TLS included: a slow handshake counts as a connection.
-            drop(permit);
+            let mut seat = seat;
+            let served = serve_accepted(shared, stream, ends, seat.login(), tls);
+            tokio::select! {
+                () = served => {}
+                // What it does is given up: before a login that is nothing which lasts.
+                () = seat.closed() => {}
+            }
+            // The seat goes after the whole connection, TLS included: a slow handshake counts as a connection.
         });
     }
     // From here on clients are refused by the system, and do not wait in the backlog of a server that stops.
@@ -157,8 +171,13 @@ pub(crate) async fn accept(
 }
 
 /// Serves an accepted connection. With TLS, a client that speaks anything else is disconnected.
-async fn serve_accepted<S>(shared: Arc<Shared>, stream: S, ends: ConnectionEnds, tls: Option<Tls>)
-where
+async fn serve_accepted<S>(
+    shared: Arc<Shared>,
+    stream: S,
+    ends: ConnectionEnds,
+    login: LoginMark,
+    tls: Option<Tls>,
+) where
     S: AsyncRead + AsyncWrite + AsFd + Unpin,
 {
     // First of all: without a second file descriptor the server could not notice that the client went away.
@@ -171,7 +190,7 @@ where
         }
     };
     let Some(Tls { acceptor }) = tls else {
-        let peer = shared.new_peer(ends).watched_by(&socket);
+        let peer = shared.new_peer(ends).watched_by(&socket).marked_by(login);
         return connection::serve(shared, peer, stream).await;
     };
     let mut stopping = shared.stopping.clone();
@@ -183,7 +202,7 @@ where
     };
     match shaken {
         Ok(Ok(stream)) => {
-            let peer = shared.new_peer(ends).watched_by(&socket);
+            let peer = shared.new_peer(ends).watched_by(&socket).marked_by(login);
             connection::serve(shared, peer, stream).await;
         }
         Ok(Err(error)) => tracing::info!(from = %ends.client, %error, "TLS handshake failed"),

@@ -10,10 +10,11 @@ use cairndb::{Client, Interruption};
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::auth::users::{UserError, Users};
+use crate::connections::Connections;
 use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::limits::connections_within;
 use crate::listener::{self, UnixSocket};
@@ -237,9 +238,13 @@ impl Server {
     /// The example of [`Server`] serves until a channel is closed.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { shared, tcp, unix, metrics, tls, stop } = self;
-        let connections = Arc::new(Semaphore::new(shared.settings.connections_max as usize));
+        let settings = &shared.settings;
+        let connections_max = settings.connections_max as usize;
+        let listens_on_both = tcp.is_some() && unix.is_some();
+        let connections =
+            Arc::new(Connections::new(connections_max, listens_on_both, settings.requires_user));
         let mut tasks = JoinSet::new();
-        // One semaphore for both listeners: the limit is of all connections together.
+        // One table for both listeners: the limit is of all connections together.
         if let Some(listener) = tcp {
             tasks.spawn(listener::accept(listener, Arc::clone(&shared), Arc::clone(&connections), tls));
         }
@@ -458,7 +463,8 @@ impl ServerBuilder {
     }
 
     /// The highest number of connections; 10,000 by default. [`bind`](Self::bind) lowers it so that
-    /// connections, with two file descriptors each, take at most half of those that the process may open.
+    /// connections, with two file descriptors each, take at most half of those that the process may open. Of a
+    /// server that listens on TCP and on a Unix socket an eighth is for the socket.
     ///
     /// ```
     /// use cairndb::Client;

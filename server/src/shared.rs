@@ -16,6 +16,7 @@ use crate::auth::conversation::Conversation;
 use crate::auth::credentials::Key;
 use crate::auth::guesses::Guesses;
 use crate::auth::users::{Role, User, Users};
+use crate::connections::LoginMark;
 use crate::cursors::Cursors;
 use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::fail_points::FailPoints;
@@ -125,6 +126,8 @@ pub(crate) struct Peer {
     pub(crate) host: String,
     /// The connection's socket, while the connection is served. Streams other than sockets have none.
     pub(crate) socket: Weak<OwnedFd>,
+    /// Where the listener looks whether the client has logged in.
+    login: LoginMark,
     state: Mutex<PeerState>,
 }
 
@@ -198,7 +201,8 @@ impl Shared {
         };
         let ConnectionEnds { client: address, local } = ends;
         let host = host(&address);
-        Peer { id, address, local, host, socket: Weak::new(), state: Mutex::new(state) }
+        let (socket, login) = (Weak::new(), LoginMark::default());
+        Peer { id, address, local, host, socket, login, state: Mutex::new(state) }
     }
 
     /// The number of the next message that the server sends.
@@ -213,6 +217,11 @@ impl Peer {
         // Weak, so that a command that outlives its connection does not keep the socket open.
         self.socket = Arc::downgrade(socket);
         self
+    }
+
+    /// Notes in `login` whether the client has logged in.
+    pub(crate) fn marked_by(self, login: LoginMark) -> Self {
+        Self { login, ..self }
     }
 
     /// The client with which the connection's commands run.
@@ -273,12 +282,14 @@ impl Peer {
         let mut state = self.state.lock();
         state.holder = Holder { user: Some(user.name.as_str().into()), is_root: user.role == Role::Root };
         state.user = Some(user);
+        self.login.set(true);
     }
 
     pub(crate) fn log_out(&self) {
         let mut state = self.state.lock();
         // A login that is half done must not log the connection in again.
         (state.user, state.conversation, state.holder) = (None, None, Holder::default());
+        self.login.set(false);
     }
 
     pub(crate) fn keep_conversation(&self, conversation: Conversation) {
@@ -304,7 +315,7 @@ impl Peer {
 }
 
 /// An address without what a client chooses itself: the port, and the lower half of an IPv6 address.
-fn host(address: &str) -> String {
+pub(crate) fn host(address: &str) -> String {
     match address.parse::<SocketAddr>().map(|address| address.ip()) {
         // A client can take any address of its own /64 network, so guesses are counted for the network.
         Ok(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {

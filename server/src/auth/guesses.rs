@@ -44,7 +44,10 @@ struct Failures {
 
 /// Too many guesses are waiting already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
+pub(crate) struct TooMany {
+    /// After this time there is a turn that need not be waited for too long, unless others take it.
+    pub(crate) again: Duration,
+}
 
 impl Guesses {
     /// `pause` is the time after a failure, from which all other times are computed.
@@ -59,8 +62,9 @@ impl Guesses {
         let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
         let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
         // Refused before a turn is taken: a refused guess must not delay the guesses after it.
-        if wait > self.pause * PAUSES_MAX {
-            return Err(TooMany);
+        let wait_max = self.pause * PAUSES_MAX;
+        if wait > wait_max {
+            return Err(TooMany { again: wait - wait_max });
         }
         for source in &of {
             let Some(failures) = sources.get_mut(source) else { continue };
@@ -151,7 +155,7 @@ mod tests {
                     guesses.note(&user, "192.0.2.1", now);
                     tried += 1;
                 }
-                Err(TooMany) => now += PAUSE,
+                Err(TooMany { again }) => now += again.max(PAUSE),
             }
         }
         tried

@@ -82,11 +82,18 @@ pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
     let Some(user) = call.peer.proving_user().filter(|_| call.command.name() == "saslContinue") else {
         return Ok(Duration::ZERO);
     };
-    call.shared.guesses.take_turn(&user, &call.peer.host, Instant::now()).map_err(|_| {
+    call.shared.guesses.take_turn(&user, &call.peer.host, Instant::now()).map_err(|too_many| {
         tracing::info!(connection = call.peer.id, from = %call.peer.host, "refused one of too many logins");
         // The proof was not looked at, and is not to be tried again.
         call.peer.take_conversation();
-        refuse(call)
+        // No failed login: the password may be right, and others have guessed.
+        let seconds = too_many.again.as_secs().saturating_add(1);
+        let unit = if seconds == 1 { "second" } else { "seconds" };
+        let message = format!(
+            "Authentication failed: the password was not looked at, because too many guesses of this user's password, or \
+             from this address, are waiting; try again in {seconds} {unit}"
+        );
+        Failure::new(Code::AUTHENTICATION_FAILED, message)
     })
 }
 

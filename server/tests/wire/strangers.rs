@@ -106,6 +106,88 @@ fn a_compressor_is_agreed_on_once() {
     assert_eq!(hello.get_array("compression").ok(), Some(&vec!["zlib".into(), "zstd".into()]));
 }
 
+/// Fifty connections that never logged in, and said something now and then, kept everyone out.
+#[test]
+fn strangers_make_room_for_who_logs_in() {
+    let fixture = guarded(|builder| builder.connections_max(6));
+    let mut strangers: Vec<Peer> = (0..6).map(|_| fixture.peer()).collect();
+    for stranger in &mut strangers {
+        assert_eq!(stranger.answer(&ping(1)), Answer::Document(0));
+    }
+    let mut users: Vec<Peer> = (0..4).map(|_| ada(&fixture)).collect();
+    // The oldest ones.
+    for (number, stranger) in strangers.iter_mut().enumerate() {
+        let expected = if number < 4 { Answer::Closed } else { Answer::Document(0) };
+        assert_eq!(stranger.answer(&ping(1)), expected, "{number}");
+    }
+    users.extend([ada(&fixture), ada(&fixture)]);
+    // No user is closed for a stranger.
+    assert_eq!(fixture.peer().receive(), None);
+    let begin = Instant::now();
+    loop {
+        let status = users[0].run(on_admin(doc! { "serverStatus": 1 }));
+        let connections = status.get_document("connections").expect("numbers");
+        if connections.get("current").is_some_and(|current| *current == bson!(6_i64)) {
+            break;
+        }
+        assert!(begin.elapsed() < crate::PATIENCE, "{connections}");
+    }
+    for user in &mut users {
+        assert_eq!(user.answer(&ping(70_000)), Answer::Document(0));
+    }
+    // A user who logs out is a stranger.
+    users[3].run(on_admin(doc! { "logout": 1 }));
+    ada(&fixture);
+    assert_eq!(users[3].answer(&ping(1)), Answer::Closed);
+}
+
+/// Clients that held all connections of the server kept the user of its machine out, too.
+#[cfg(unix)]
+#[test]
+fn the_unix_socket_has_connections_of_its_own() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let fixture = Fixture::with(|builder| builder.connections_max(8).unix_socket(&path));
+    let mut peers: Vec<Peer> = (0..7).map(|_| fixture.peer()).collect();
+    for peer in &mut peers {
+        assert_eq!(peer.answer(&ping(1)), Answer::Document(0));
+    }
+    assert_eq!(fixture.peer().receive(), None);
+    let mut local = std::os::unix::net::UnixStream::connect(&path).expect("connected");
+    local.set_read_timeout(Some(crate::PATIENCE)).expect("a timeout");
+    local.write_all(&ping(1)).expect("sent");
+    local.read_exact(&mut [0; 16]).expect("an answer");
+}
+
+/// A right password that came while others guessed was refused with the words for a wrong one.
+#[test]
+fn who_is_refused_for_the_guesses_of_others_is_told_when_to_come() {
+    let fixture = guarded(|builder| builder.failed_login_pause(Duration::from_millis(20)));
+    let guess = |password: &str| log_in(&mut fixture.peer(), "ada", password).map_err(|reply| reply.to_string());
+    for _ in 0..9 {
+        assert!(guess("paper").is_err());
+    }
+    std::thread::scope(|scope| {
+        // From now on a second is between two, and the wait is at most that long.
+        let guesses: Vec<_> = (0..4).map(|_| scope.spawn(|| guess("paper"))).collect();
+        let refusals: Vec<String> =
+            guesses.into_iter().map(|guess| guess.join().expect("it ended").expect_err("refused")).collect();
+        let told = refusals.iter().find(|refusal| refusal.contains("try again in 1 second"));
+        let told = told.unwrap_or_else(|| panic!("{refusals:?}"));
+        assert!(told.contains("\"code\": 18"), "{told}");
+        assert!(refusals.iter().any(|refusal| !refusal.contains("try again")), "{refusals:?}");
+    });
+    // A connection on which nothing was checked stays open, however often it is refused.
+    let mut patient = fixture.peer();
+    let begin = Instant::now();
+    while let Err(refused) = log_in(&mut patient, "ada", "pencil") {
+        assert!(refused.to_string().contains("try again in"), "{refused}");
+        assert!(begin.elapsed() < crate::PATIENCE);
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
 /// After a few failures guesses wait for each other, also on different connections.
 #[test]
 fn guessing_becomes_slow() {
