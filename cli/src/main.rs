@@ -5,6 +5,7 @@
 
 mod allocator;
 mod argument;
+mod aside;
 #[cfg(feature = "shell")]
 mod ask;
 mod backup;

@@ -15,6 +15,9 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
     pub(super) already_there: u64,
     pub(super) skipped: u64,
+    /// What came in, and replaced nothing in the end.
+    #[serde(default)]
+    pub(super) discarded: u64,
     pub(super) rejected: u64,
     pub(super) bytes: u64,
 }
@@ -31,6 +34,7 @@ impl Counts {
             ("deleted", self.deleted),
             ("alreadyThere", self.already_there),
             ("skipped", self.skipped),
+            ("discarded", self.discarded),
             ("rejected", self.rejected),
             ("bytes", self.bytes),
         ]
@@ -44,6 +48,15 @@ impl Counts {
             told = format!("{told}, {count} {name}");
         }
         told
+    }
+
+    /// Counts what was written as discarded.
+    pub(super) fn discard(&mut self) {
+        let written = [&mut self.inserted, &mut self.upserted, &mut self.already_there];
+        self.discarded = written.into_iter().map(std::mem::take).sum();
+        for changed in [&mut self.matched, &mut self.modified, &mut self.deleted] {
+            *changed = 0;
+        }
     }
 
     /// Adds what a batch did.

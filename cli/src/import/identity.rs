@@ -25,6 +25,11 @@ impl Identity {
         Self { seconds: u32::from_be_bytes([a, b, c, d]), process }
     }
 
+    /// An id that no record has, as their numbers begin with 1.
+    pub(super) fn first(&self) -> ObjectId {
+        ObjectId::from_bytes(self.id(0))
+    }
+
     /// The `_id` of record `number`. Of later records it is greater: what the counter cannot hold is carried into the
     /// seconds.
     pub(super) fn id(&self, number: u64) -> [u8; 12] {

@@ -11,6 +11,7 @@ mod identity;
 mod input;
 mod options;
 mod rejects;
+mod replace;
 mod run;
 mod trail;
 mod write;

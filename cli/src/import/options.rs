@@ -71,10 +71,10 @@ pub(crate) struct Arguments {
     /// Stop after this many rejects, or never with `all`; 0 stops at the first.
     #[arg(long, value_name = "N", default_value = "100", value_parser = Limit::parse)]
     pub(super) max_rejects: Limit,
-    /// Drop the collection before.
+    /// Replace the collection, once all documents are in.
     #[arg(long, conflicts_with = "truncate")]
     pub(super) drop: bool,
-    /// Remove the documents of the collection before. Its indexes and the fields that number themselves stay.
+    /// Replace the documents of the collection, once all are in. Its indexes and the fields that number themselves stay.
     #[arg(long)]
     pub(super) truncate: bool,
     /// What becomes of an integer in JSON that has more than 64 bits.

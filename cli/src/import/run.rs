@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use cairndb::bson::RawDocument;
 use formats::format::FileFormat;
 
+use crate::aside;
 use crate::compressed::is_damage;
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
@@ -22,8 +23,9 @@ use crate::import::foresee::{foreseen, foreseen_of_nothing};
 use crate::import::input::{Input, Source};
 use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
+use crate::import::replace::Replacement;
 use crate::import::trail::{Mark, Trail, files};
-use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
+use crate::import::write::{Done, Level, Mode, Refused, Target};
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
@@ -36,6 +38,14 @@ enum Flow {
     Stop,
     /// A signal was received.
     Interrupted,
+}
+
+/// Where an import begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    AtRecords,
+    /// An earlier process did everything, and was killed before it said so.
+    AtEnd,
 }
 
 /// An import under way.
@@ -61,6 +71,10 @@ pub(super) struct Importer<'a> {
     sound: Option<usize>,
     /// The fields that number themselves, if records may have to be compared with what is there.
     numbered: Vec<String>,
+    /// What is to take the place of what is there, until it does.
+    replacement: Option<Replacement>,
+    /// What is to be said of a collection that was not replaced.
+    not_replaced: Option<String>,
 }
 
 /// An input that is open, with its columns.
@@ -70,6 +84,15 @@ struct Ready {
 }
 
 /// What all inputs of an import share.
+struct Loading<'a> {
+    /// Where records go.
+    target: &'a Target,
+    store: Option<&'a dyn Store>,
+    looked_into: Option<&'a dyn Store>,
+    signals: &'a Signals,
+}
+
+/// What the records of an input need.
 struct Work<'a> {
     target: &'a Target,
     /// `None` of a dry run.
@@ -98,6 +121,8 @@ impl<'a> Importer<'a> {
             was_done: false,
             sound: None,
             numbered: Vec::new(),
+            replacement: None,
+            not_replaced: None,
         }
     }
 
@@ -116,6 +141,9 @@ impl<'a> Importer<'a> {
         if self.counts.read > 0 {
             failure.message = format!("{}: {}", failure.message, self.counts.told());
         }
+        if let Some(not_replaced) = &self.not_replaced {
+            failure.message = format!("{}; {not_replaced}", failure.message);
+        }
         // The line to look at: where it ended, or the first that was refused if it came to the end.
         let refused = self.first_reject.filter(|_| failure.exit == Exit::Partly);
         failure.line = failure.line.or(refused).or(self.last.as_ref().map(|(_, line)| *line));
@@ -133,7 +161,7 @@ impl<'a> Importer<'a> {
         let arguments = self.arguments;
         // Before anything is waited for that would be refused then.
         let files = arguments.resume.then(|| files(inputs)).transpose()?;
-        let mut first = self.check(inputs, columns, signals)?;
+        let first = self.check(inputs, columns, signals)?;
         if let Some(files) = files {
             self.trail = Some(Trail::open(&files, &arguments.lasting())?);
         }
@@ -159,11 +187,28 @@ impl<'a> Importer<'a> {
         let store = store.as_deref();
         let looked_into = self.look_into(target, signals)?;
         let looked_into = looked_into.as_deref();
-        if let Some(store) = store {
-            self.begin(store, target, inputs)?;
+        let begin = store.map_or(Ok(Begin::AtRecords), |store| self.begin(store, target, inputs))?;
+        if begin == Begin::AtEnd {
+            self.was_done = true;
+            return self.trail.as_mut().map_or(Ok(()), |trail| trail.finish(&self.counts));
         }
+        let aside = self.replacement.as_ref().map(|replacement| replacement.aside.clone());
+        let work = Loading { target: aside.as_ref().unwrap_or(target), store, looked_into, signals };
+        let done = self.load(inputs, columns, &work, first);
+        self.leave_old(store, done)
+    }
+
+    /// Imports all records.
+    fn load(
+        &mut self,
+        inputs: &[Input],
+        columns: &TableRecipe,
+        loading: &Loading<'_>,
+        mut first: Option<Ready>,
+    ) -> Result<(), Failure> {
+        let Loading { target, store, looked_into, signals } = *loading;
         let total: Option<u64> = inputs.iter().map(Input::len).sum();
-        let mut progress = arguments.talk.progress_of(total, Unit::Bytes);
+        let mut progress = self.arguments.talk.progress_of(total, Unit::Bytes);
         let mut flow = Flow::On;
         for (index, input) in inputs.iter().enumerate().skip(self.settled.input) {
             let ready = match first.take().filter(|_| index == 0) {
@@ -194,7 +239,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Prepares the store: for an import that goes on, what is there stays.
-    fn begin(&mut self, store: &dyn Store, target: &Target, inputs: &[Input]) -> Result<(), Failure> {
+    fn begin(&mut self, store: &dyn Store, target: &Target, inputs: &[Input]) -> Result<Begin, Failure> {
         if self.trail.is_some() && target.mode == Mode::Insert {
             self.numbered = numbered_fields(store, target)?;
             if self.numbered.iter().any(|field| field == "_id") {
@@ -204,11 +249,21 @@ impl<'a> Importer<'a> {
             }
         }
         let Some(trail) = self.trail.as_ref().filter(|trail| !trail.is_new()) else {
-            self.clear(store, target)?;
-            // Before anything is sent: an import that is killed now must not drop again what it inserted.
-            return self.trail.as_ref().map_or(Ok(()), Trail::save);
+            return self.begin_anew(store, target).map(|()| Begin::AtRecords);
         };
-        self.check_earlier(store, target, trail)?;
+        // Without an id an earlier version of the tool has begun, which has removed what was there.
+        let replacement = trail.aside().and_then(|id| Replacement::of(self.arguments, target, id));
+        if let Some(mut replacement) = replacement {
+            if self.is_through(inputs) && replacement.is_in_place(store, trail.collection())? {
+                self.counts = trail.counts();
+                return Ok(Begin::AtEnd);
+            }
+            self.check_earlier(store, &replacement.aside, trail)?;
+            replacement.go_on(store)?;
+            self.replacement = Some(replacement);
+        } else {
+            self.check_earlier(store, target, trail)?;
+        }
         self.counts = trail.counts();
         self.bytes_done = self.counts.bytes;
         self.settled = trail.durable();
@@ -222,7 +277,63 @@ impl<'a> Importer<'a> {
             let message = format!("there are {rejected} rejects already: give a greater --max-rejects");
             return Err(Failure::new(Exit::Partly, message));
         }
-        Ok(())
+        Ok(Begin::AtRecords)
+    }
+
+    /// Whether an earlier process came to the end of all inputs.
+    fn is_through(&self, inputs: &[Input]) -> bool {
+        self.trail.as_ref().is_some_and(|trail| trail.durable().input >= inputs.len())
+    }
+
+    /// Makes the collection aside, if what is there is to be replaced.
+    fn begin_anew(&mut self, store: &dyn Store, target: &Target) -> Result<(), Failure> {
+        let id = self.trail.as_ref().map_or_else(aside::choose_id, |trail| trail.identity().first());
+        if let Some(mut replacement) = Replacement::of(self.arguments, target, id) {
+            let uuid = replacement.make(store)?;
+            if let Some(trail) = &mut self.trail {
+                trail.set_aside(id);
+                uuid.into_iter().for_each(|uuid| trail.know(uuid));
+            }
+            self.replacement = Some(replacement);
+        }
+        // Before anything is sent: an import that is killed now must know what it has begun.
+        self.trail.as_ref().map_or(Ok(()), Trail::save)
+    }
+
+    /// Puts the new collection in the place of the old one.
+    fn replace(&mut self, store: Option<&dyn Store>) -> Result<(), Failure> {
+        let Some((store, replacement)) = store.zip(self.replacement.as_ref()) else { return Ok(()) };
+        let Counts { read, rejected, .. } = self.counts;
+        // An error page that has the name of the file is no new content.
+        if read > 0 && rejected == read {
+            return Err(Failure::new(Exit::Partly, format!("all {read} records were rejected")));
+        }
+        if let Err(failure) = replacement.put_in_place(store) {
+            if failure.exit == Exit::NoStore {
+                self.not_replaced =
+                    Some(format!("whether {} was replaced is not known", replacement.shown()));
+            }
+            return Err(failure);
+        }
+        self.replacement = None;
+        store.sync()
+    }
+
+    /// Says that the old collection stays, if it was to be replaced and was not. What came in is removed, unless the same command
+    /// goes on with it.
+    fn leave_old(&mut self, store: Option<&dyn Store>, done: Result<(), Failure>) -> Result<(), Failure> {
+        let Some((store, replacement)) = store.zip(self.replacement.take()) else { return done };
+        let goes_on = if self.trail.is_some() { ", and the same command goes on" } else { "" };
+        let shown = replacement.shown();
+        self.not_replaced.get_or_insert_with(|| format!("{shown} is as it was{goes_on}"));
+        if self.trail.is_none() {
+            self.counts.discard();
+            if let Err(failure) = replacement.discard(store) {
+                let Target { database, collection, .. } = &replacement.aside;
+                warn(&format!("{database}.{collection} is left, and of no use: {failure}"));
+            }
+        }
+        done.map_err(|failure| Failure { message: replacement.told(&failure.message), ..failure })
     }
 
     /// Refuses to go on in a collection that has not what an earlier process imported into it.
@@ -250,6 +361,7 @@ impl<'a> Importer<'a> {
         match flow {
             Flow::On => {
                 self.rejects.finish()?;
+                self.replace(store)?;
                 self.trail.as_mut().map_or(Ok(()), |trail| trail.finish(&self.counts))
             }
             Flow::Stop => self.mark().and(Err(self.stopped())),
@@ -299,16 +411,6 @@ impl<'a> Importer<'a> {
         let mut source = input.open(self.arguments.format.map(Format::read), signals)?;
         let table = columns.of(&mut source)?;
         Ok(Ready { source, table })
-    }
-
-    fn clear(&self, store: &dyn Store, target: &Target) -> Result<(), Failure> {
-        if self.arguments.drop {
-            drop_collection(store, target)?;
-        }
-        if self.arguments.truncate {
-            truncate(store, target)?;
-        }
-        Ok(())
     }
 
     /// Imports an input, and counts what was read of it, however that ends.
@@ -510,7 +612,10 @@ impl<'a> Importer<'a> {
             return Ok(Done::default());
         }
         let documents: Vec<&RawDocument> = statements.iter().map(|(_, statement)| *statement).collect();
-        let done = work.target.send(store, &documents, level)?;
+        let mut done = work.target.send(store, &documents, level)?;
+        if let Some(replacement) = &self.replacement {
+            done.refused.iter_mut().for_each(|refused| refused.message = replacement.told(&refused.message));
+        }
         self.counts.add(&done);
         // A durable batch makes durable what was written before it, but only if it writes something itself.
         let has_written = done.refused.len() < documents.len()

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairndb::bson::oid::ObjectId;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -72,6 +73,9 @@ struct State {
     /// What the collection is known by, once it is there.
     #[serde(default)]
     collection: Option<CollectionUuid>,
+    /// The id of the collection aside, of an import that replaces another one.
+    #[serde(default)]
+    aside: Option<ObjectId>,
 }
 
 /// The files of the inputs. Refuses what cannot be read again; a file that is absent is found when it is opened.
@@ -140,6 +144,7 @@ impl Trail {
             rejects: 0,
             done: false,
             collection: None,
+            aside: None,
         });
         let doubtful = state.sent;
         Ok(Self { path, state, is_new, saved: Instant::now(), doubtful, _locks: locks })
@@ -168,6 +173,16 @@ impl Trail {
 
     pub(super) fn collection(&self) -> Option<&CollectionUuid> {
         self.state.collection.as_ref()
+    }
+
+    /// The id of the collection aside.
+    pub(super) fn aside(&self) -> Option<ObjectId> {
+        self.state.aside
+    }
+
+    /// Keeps the id of the collection aside.
+    pub(super) fn set_aside(&mut self, id: ObjectId) {
+        self.state.aside = Some(id);
     }
 
     /// Keeps what the collection is known by.

@@ -263,16 +263,6 @@ pub(super) fn value_at<'a>(document: &'a RawDocument, path: &str) -> Option<RawB
     Some(value)
 }
 
-/// Removes a collection. That there is none is no error.
-pub(super) fn drop_collection(store: &dyn Store, target: &Target) -> Result<(), Failure> {
-    let command = raw(&doc! { "drop": target.collection.as_str(), "writeConcern": { "j": true } })?;
-    match store.run(&target.database, command) {
-        Ok(_) => Ok(()),
-        Err(failure) if failure.code == Some(Code::NAMESPACE_NOT_FOUND.number()) => Ok(()),
-        Err(failure) => Err(failure),
-    }
-}
-
 /// Removes all documents of a collection.
 pub(super) fn truncate(store: &dyn Store, target: &Target) -> Result<(), Failure> {
     let collection = target.collection.as_str();

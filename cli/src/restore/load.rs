@@ -46,7 +46,10 @@ pub(super) struct Loaded {
 /// Documents of one collection, and where they go.
 struct Directed {
     database: String,
+    /// The collection that is filled.
     name: String,
+    /// The name that it has in the end.
+    shown: String,
     is_of_users: bool,
     /// Whether the documents must be stored in the order of the dump: a capped collection keeps it.
     is_ordered: bool,
@@ -165,8 +168,9 @@ impl Loader<'_> {
             Ok(Some(value)) => drop(write_value(&mut id, value, Mode::Relaxed)),
             Ok(None) | Err(_) => id.extend_from_slice(b"none"),
         }
-        let (database, name, id) = (&batch.database, &batch.name, String::from_utf8_lossy(&id));
-        self.tally.refuse(&format!("{database}.{name}, _id {id}: {message}"));
+        let Directed { database, name, shown, .. } = batch;
+        let (id, message) = (String::from_utf8_lossy(&id), message.replace(name.as_str(), shown));
+        self.tally.refuse(&format!("{database}.{shown}, _id {id}: {message}"));
     }
 }
 
@@ -232,7 +236,8 @@ impl Reading<'_, '_> {
         if let Some(batch) = self.waiting.get_mut(at) {
             let new = || Directed {
                 database: planned.database.clone(),
-                name: planned.name.clone(),
+                name: planned.filled().to_owned(),
+                shown: planned.name.clone(),
                 is_of_users: planned.kind == DumpedKind::Users,
                 is_ordered: self.capped.get(at).copied().unwrap_or(false),
                 batch: Batch::default(),

@@ -6,6 +6,7 @@ use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use formats::dump::known::{INDEX, INDEX_OF_OTHERS, OPTIONS_OF_OTHERS};
 use query::code::Code;
 
+use crate::aside;
 use crate::command::raw;
 use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
@@ -60,20 +61,48 @@ pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
     Ok(existing)
 }
 
-/// Drops what is there of what is planned.
-pub(crate) fn drop_planned(
-    store: &dyn Store,
-    planned: &Planned,
-    existing: &mut Existing,
-) -> Result<(), Failure> {
-    if existing.remove(&planned.key()).is_none() {
-        return Ok(());
+/// Sets aside the collections of a dump that are there: they are filled under another name. What killed restores have left
+/// of the same collections is removed.
+pub(crate) fn set_aside(store: &dyn Store, plan: &mut Plan, existing: &mut Existing) -> Result<(), Failure> {
+    let is_asked = |(database, name): &(String, String)| {
+        let mut planned = plan.collections().filter(|planned| planned.database == *database);
+        planned.any(|planned| aside::is_for(database, &planned.name, name))
+    };
+    let leftovers: Vec<(String, String)> =
+        existing.keys().filter(|key| aside::is_aside(&key.1)).filter(|key| is_asked(key)).cloned().collect();
+    for key in leftovers {
+        aside::remove(store, &key.0, &key.1)?;
+        existing.remove(&key);
     }
-    match store.run(&planned.database, raw(&doc! { "drop": planned.name.as_str() })?) {
-        Ok(_) => Ok(()),
-        Err(failure) if failure.code == Some(Code::NAMESPACE_NOT_FOUND.number()) => Ok(()),
-        Err(failure) => Err(failure),
+    for planned in plan.planned.iter_mut().flatten() {
+        if planned.kind == DumpedKind::Collection && existing.remove(&planned.key()).is_some() {
+            planned.aside = Some(aside::name(&planned.database, &planned.name, aside::choose_id()));
+        }
     }
+    Ok(())
+}
+
+/// Puts the collections that were filled aside in the place of those that are there.
+pub(crate) fn put_in_place(store: &dyn Store, plan: &mut Plan) -> Result<(), Failure> {
+    for planned in plan.planned.iter_mut().flatten() {
+        let Some(aside) = &planned.aside else { continue };
+        aside::put_in_place(store, &planned.database, aside, &planned.name).map_err(|failure| {
+            let told = format!("{}: {}", planned.namespace(), planned.told(&failure.message));
+            Failure { message: told, ..failure }
+        })?;
+        planned.aside = None;
+    }
+    Ok(())
+}
+
+/// Drops the views and collections that are there under the names of views.
+pub(crate) fn drop_for_views(store: &dyn Store, plan: &Plan, existing: &mut Existing) -> Result<(), Failure> {
+    for planned in plan.views() {
+        if existing.remove(&planned.key()).is_some() {
+            aside::remove(store, &planned.database, &planned.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a collection with its options. Nothing is inserted yet.
@@ -195,7 +224,11 @@ pub(crate) fn indexes(
             Err(failure) => {
                 let failure = refusal(failure)?;
                 let hint = if converted(index.clone()) == *index { "" } else { CONVERT };
-                tally.leave_out_index(&namespace, name_of(index), &format!("{}{hint}", failure.message));
+                tally.leave_out_index(
+                    &namespace,
+                    name_of(index),
+                    &planned.told(&format!("{}{hint}", failure.message)),
+                );
             }
         }
     }
@@ -251,7 +284,7 @@ pub(crate) fn name_of(index: &Document) -> &str {
 }
 
 /// An index without a collation compares texts by their bytes. In a collection with one it must say so, or it inherits that.
-fn with_collation(mut index: Document, inherits: bool) -> Document {
+pub(crate) fn with_collation(mut index: Document, inherits: bool) -> Document {
     if inherits && !index.contains_key("collation") {
         index.insert("collation", doc! { "locale": "simple" });
     }
@@ -265,7 +298,7 @@ pub(crate) fn is_to_make(index: &Document) -> bool {
 }
 
 fn create_indexes(store: &dyn Store, planned: &Planned, indexes: &[Document]) -> Result<(), Failure> {
-    let command = raw(&doc! { "createIndexes": planned.name.as_str(), "indexes": indexes.to_vec() })?;
+    let command = raw(&doc! { "createIndexes": planned.filled(), "indexes": indexes.to_vec() })?;
     store.run(&planned.database, command).map(drop)
 }
 
@@ -297,7 +330,8 @@ fn create(
         for name in names {
             options.remove(&name);
             let is_unknown = refused.code == Some(Code::IDL_UNKNOWN_FIELD.number());
-            let reason = if is_unknown { "no collection has it" } else { &refused.message };
+            let reason =
+                if is_unknown { "no collection has it".to_owned() } else { planned.told(&refused.message) };
             tally.leave_out(&format!("{namespace}, option {name}: {reason}"));
         }
         match attempt(&options)? {
@@ -308,7 +342,7 @@ fn create(
         }
     }
     // Without options it is the name that is refused, and no document could be inserted.
-    Err(Failure { message: format!("{namespace}: {}", refused.message), ..refused })
+    Err(Failure { message: format!("{namespace}: {}", planned.told(&refused.message)), ..refused })
 }
 
 /// The option for which a collection is refused.
@@ -328,7 +362,7 @@ fn reason(
 }
 
 fn create_command(planned: &Planned, options: &Document) -> Result<RawDocumentBuf, Failure> {
-    let mut command = doc! { CREATE: planned.name.as_str() };
+    let mut command = doc! { CREATE: planned.filled() };
     for (name, value) in options {
         command.insert(name, value.clone());
     }

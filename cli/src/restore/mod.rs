@@ -23,6 +23,7 @@ use cairndb::bson::Document;
 
 pub(crate) use crate::restore::options::Arguments;
 
+use crate::aside;
 use crate::dumped::{DumpPlace, DumpedKind};
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
@@ -39,6 +40,8 @@ use crate::signals::Signals;
 use crate::store::{Store, UserThere, check_place, open_for_writing};
 use crate::talk::{Report, Unit, rate, warn};
 
+/// How many collections are named that a restore left as they were.
+const NAMED_MAX: usize = 3;
 /// What a restore did that did nothing.
 const NOTHING: &str = "nothing";
 
@@ -135,7 +138,20 @@ impl Restore<'_> {
             Some(open_for_writing(&arguments.store, &arguments.access, self.signals, &mut warn)?)
         };
         let store = store.as_deref();
-        let existing = store.map(|store| self.begin(store, &plan, &numberings)).transpose()?;
+        let done = self.fill(store, &mut source, &mut plan, numberings);
+        store.map_or(Ok(()), |store| self.leave_old(store, &plan, &done)).and(done)
+    }
+
+    /// Makes all of the plan, or reads the dump alone without a store.
+    fn fill(
+        &self,
+        store: Option<&dyn Store>,
+        source: &mut Source,
+        plan: &mut Plan,
+        numberings: Vec<Numbering>,
+    ) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let existing = store.map(|store| self.begin(store, plan, &numberings)).transpose()?;
         let count = plan.planned.len();
         let fingerprint = |planned: &Option<Planned>| {
             planned.as_ref().filter(|_| arguments.verify).map(|_| Fingerprint::new(count))
@@ -150,24 +166,57 @@ impl Restore<'_> {
             jobs: arguments.jobs,
             user_there: if arguments.drop { UserThere::Replace } else { UserThere::Refuse },
         };
-        let read = loading.load(&mut source, &mut plan, &mut loaded, &mut progress);
+        let read = loading.load(source, plan, &mut loaded, &mut progress);
         progress.finish();
         read?;
-        let (Some(store), Some(existing)) = (store, existing) else { return Ok(()) };
+        let (Some(store), Some(mut existing)) = (store, existing) else { return Ok(()) };
         let numberings = match loaded.sequences.take() {
             Some(later) => self.numberings(later)?,
             None => numberings,
         };
-        self.finish(store, &plan, &existing, &numberings)?;
+        self.finish(store, plan, &mut existing, &numberings)?;
         store.sync()?;
         if arguments.verify && !self.is_over() {
-            self.verify(store, &plan, &loaded, &numberings)?;
+            self.verify(store, plan, &loaded, &numberings)?;
         }
         Ok(())
     }
 
+    /// Removes what was to replace a collection and did not, and says that the old one stays.
+    fn leave_old(&self, store: &dyn Store, plan: &Plan, done: &Result<(), Failure>) -> Result<(), Failure> {
+        let mut kept = Vec::new();
+        for planned in plan.all() {
+            let Some(aside) = &planned.aside else { continue };
+            kept.push(planned.namespace());
+            if let Err(failure) = aside::remove(store, &planned.database, aside) {
+                warn(&format!("{}.{aside} is left, and of no use: {}", planned.database, failure.message));
+            }
+        }
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let shown = kept.get(..NAMED_MAX).map_or_else(
+            || kept.join(", "),
+            |first| format!("{} and {} more", first.join(", "), kept.len() - NAMED_MAX),
+        );
+        let stays =
+            format!("{shown} {} before", if kept.len() == 1 { "is as it was" } else { "are as they were" });
+        match done {
+            Err(failure) => {
+                Err(Failure { message: format!("{}; {stays}", failure.message), ..failure.clone() })
+            }
+            // A signal is told by its own words.
+            Ok(()) => Err(Failure::new(Exit::Failed, stays)),
+        }
+    }
+
     /// Checks what is there, and makes the collections.
-    fn begin(&self, store: &dyn Store, plan: &Plan, numberings: &[Numbering]) -> Result<Existing, Failure> {
+    fn begin(
+        &self,
+        store: &dyn Store,
+        plan: &mut Plan,
+        numberings: &[Numbering],
+    ) -> Result<Existing, Failure> {
         let arguments = self.arguments;
         if plan.all().any(|planned| planned.kind == DumpedKind::Users) {
             // Through a connection it is an error, before anything is made.
@@ -180,10 +229,7 @@ impl Restore<'_> {
             }
         }
         if arguments.drop {
-            // Views first: a collection could not be made under the name of one.
-            for planned in plan.views().chain(plan.collections()).take_while(|_| !self.is_over()) {
-                make::drop_planned(store, planned, &mut existing)?;
-            }
+            make::set_aside(store, plan, &mut existing)?;
         }
         for planned in plan.collections().take_while(|_| !self.is_over()) {
             make::collection(store, planned, &existing, self.tally)?;
@@ -195,8 +241,8 @@ impl Restore<'_> {
     fn finish(
         &self,
         store: &dyn Store,
-        plan: &Plan,
-        existing: &Existing,
+        plan: &mut Plan,
+        existing: &mut Existing,
         numberings: &[Numbering],
     ) -> Result<(), Failure> {
         let collections: Vec<&Planned> = plan.collections().collect();
@@ -212,6 +258,14 @@ impl Restore<'_> {
                 numbers::fields(store, planned, self.tally)
             }
         })?;
+        if self.is_over() {
+            return Ok(());
+        }
+        // All that the dump has of collections is there now.
+        make::put_in_place(store, plan)?;
+        if self.arguments.drop {
+            make::drop_for_views(store, plan, existing)?;
+        }
         let if_there = if self.arguments.drop {
             IfThere::Drop
         } else if self.arguments.into_existing {

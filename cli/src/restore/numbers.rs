@@ -105,7 +105,7 @@ pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Res
                 let namespace = planned.namespace();
                 tally.leave_out(&format!(
                     "{namespace}, field {path} that numbers itself: {}",
-                    failure.message
+                    planned.told(&failure.message)
                 ));
             }
         }
@@ -114,8 +114,7 @@ pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Res
 }
 
 fn create_field(store: &dyn Store, planned: &Planned, field: &Document) -> Result<(), Failure> {
-    let command =
-        doc! { "createAutoIncrement": planned.name.as_str(), "autoIncrement": field_options(field) };
+    let command = doc! { "createAutoIncrement": planned.filled(), "autoIncrement": field_options(field) };
     store.run(&planned.database, raw(&command)?).map(drop)
 }
 
@@ -132,13 +131,13 @@ fn advance_field(
     let Some(value) = further(snapshot, &there) else { return Ok(()) };
     let path = field.get_str("Field").unwrap_or_default();
     let change = doc! { "Field": path, "CurrentValue": value };
-    let command = doc! { "alterAutoIncrement": planned.name.as_str(), "autoIncrement": change };
+    let command = doc! { "alterAutoIncrement": planned.filled(), "autoIncrement": change };
     store.run(&planned.database, raw(&command)?).map(drop)
 }
 
 /// The fields of a collection, as `listAutoIncrements` tells them. A store without such fields has none.
 pub(crate) fn existing_fields(store: &dyn Store, planned: &Planned) -> Result<Vec<Document>, Failure> {
-    let list = raw(&doc! { "listAutoIncrements": planned.name.as_str() })?;
+    let list = raw(&doc! { "listAutoIncrements": planned.filled() })?;
     let reply = match store.run(&planned.database, list) {
         Ok(reply) => reply,
         Err(failure) => {

@@ -47,7 +47,8 @@ pub(crate) struct Arguments {
     /// matches counts. What views read is renamed with it.
     #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse)]
     pub(super) rename: Vec<Rename>,
-    /// Drop the collections, views and sequences of the dump before, and no others.
+    /// Replace the collections, views and sequences of the dump that are there, and no others: each collection once the
+    /// dump was read to its end.
     #[arg(long)]
     pub(super) drop: bool,
     /// Add to collections that have documents. A document whose `_id` is there is refused and named.

@@ -38,6 +38,8 @@ pub(crate) struct Planned {
     pub(crate) numbered: Option<Vec<Document>>,
     /// The options of a view that reads what has another name now.
     view: Option<Document>,
+    /// The collection that is filled, and takes the place of the one that is there in the end.
+    pub(crate) aside: Option<String>,
 }
 
 /// What is restored.
@@ -85,6 +87,7 @@ impl Plan {
                 metadata: None,
                 numbered: None,
                 view: None,
+                aside: None,
             }));
         }
         if one.name.starts_with("system.") {
@@ -112,6 +115,7 @@ impl Plan {
             metadata: one.metadata,
             numbered: None,
             view: None,
+            aside: None,
         };
         if let Err(reason) = planned.rename_what_it_reads(&one.database, &arguments.rename)? {
             self.left_out.push(format!("{}: {reason}", planned.source));
@@ -138,7 +142,8 @@ impl Planned {
     /// One that a store has, and no dump: `metadata` is the text that a dump would have.
     pub(crate) fn of(source: String, target: (String, String), kind: DumpedKind, metadata: String) -> Self {
         let (database, name) = target;
-        Self { source, database, name, kind, metadata: Some(metadata), numbered: None, view: None }
+        let metadata = Some(metadata);
+        Self { source, database, name, kind, metadata, numbered: None, view: None, aside: None }
     }
 
     /// The same with these fields that number themselves.
@@ -165,6 +170,16 @@ impl Planned {
 
     pub(crate) fn namespace(&self) -> String {
         format!("{}.{}", self.database, self.name)
+    }
+
+    /// The name of the collection that is filled.
+    pub(crate) fn filled(&self) -> &str {
+        self.aside.as_deref().unwrap_or(&self.name)
+    }
+
+    /// What the store says of the collection that is filled, with the name that it gets.
+    pub(crate) fn told(&self, message: &str) -> String {
+        self.aside.as_deref().map_or_else(|| message.to_owned(), |aside| message.replace(aside, &self.name))
     }
 
     /// Database and name, as keys of a map.

@@ -349,8 +349,9 @@ fn a_signal_ends_it_with_all_lines_that_were_read() {
     let line = |id: usize| format!("{{\"_id\":{id},\"text\":\"{}\"}}\n", "x".repeat(1_000));
     on_both(&[], |fixture| {
         for (signal, status) in [("INT", 130), ("TERM", 143)] {
+            fixture.empty();
             let mut child = fixture
-                .run("import", &["shop.orders", "--json", "--batch", "10", "--drop"])
+                .run("import", &["shop.orders", "--json", "--batch", "10"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
@@ -500,7 +501,8 @@ fn what_comes_before_the_end_of_compressed_data_is_stored_and_padding_is_no_erro
                 let input = [&first[..], &second, after].concat();
                 // By its name, and by its bytes alone.
                 for name in [&format!("a.ndjson.{ending}"), ending] {
-                    let report = fixture.imported_with(status, name, &input, &["--drop"]);
+                    fixture.empty();
+                    let report = fixture.imported_with(status, name, &input, &[]);
                     counts(&report, &[("read", count), ("inserted", count), ("rejected", 0)]);
                     assert_eq!(fixture.documents().len() as i64, count, "{report}");
                     let error =
@@ -518,7 +520,8 @@ fn what_comes_before_the_end_of_compressed_data_is_stored_and_padding_is_no_erro
             imported(4, &[0, 0, 0, 7], 1500);
             // One that ends within a member.
             let cut = [&first[..], &second[..second.len() - 5]].concat();
-            let report = fixture.imported_with(4, "cut", &cut, &["--drop", "--batch", "300"]);
+            fixture.empty();
+            let report = fixture.imported_with(4, "cut", &cut, &["--batch", "300"]);
             let stored = fixture.documents().len();
             assert!(stored >= 1000, "{report}");
             counts(&report, &[("read", stored as i64), ("inserted", stored as i64)]);

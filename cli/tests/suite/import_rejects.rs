@@ -243,10 +243,9 @@ fn nothing_is_committed_after_the_reject_that_is_one_too_many() {
         ] {
             for batch in ["1", "7", "1000"] {
                 fixture.write("a.ndjson", input.as_bytes());
-                let report = fixture.report(
-                    3,
-                    &["a.ndjson", "--drop", "--overwrite", "--batch", batch, "--max-rejects", limit],
-                );
+                fixture.empty();
+                let report =
+                    fixture.report(3, &["a.ndjson", "--overwrite", "--batch", batch, "--max-rejects", limit]);
                 counts(&report, &[("read", read), ("inserted", inserted), ("rejected", read - inserted)]);
                 let error = report.get_document("error").unwrap();
                 assert!(

@@ -22,6 +22,7 @@ mod migrate;
 mod migrate_kills;
 mod other_servers;
 mod query;
+mod replaced;
 mod restore;
 mod restore_metadata;
 mod restore_names;

@@ -1,0 +1,255 @@
+//! `--drop` and `--truncate` of an import and `--drop` of a restore: nothing of what is there goes before what replaces it is
+//! whole, whatever ends the command.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use cairndb::Client;
+use cairndb::bson::{Document, doc};
+
+use crate::fixture::dice::{Dice, kills};
+use crate::fixture::{Fixture, complains};
+
+const NUMBER: i32 = 4_000;
+
+/// A store with documents, an index, a validator and a field that numbers itself, and besides it a view.
+fn old(is_served: bool) -> Fixture {
+    let mut fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).expect("it opens");
+    let shop = client.database("shop");
+    for command in [
+        doc! { "create": "orders", "validator": { "x": { "$ne": "wrong" } }, "collation": { "locale": "de" },
+        "autoIncrement": { "Field": "number", "OnTruncate": "continue" } },
+        doc! { "createIndexes": "orders", "indexes": [
+            { "key": { "k": 1 }, "name": "k_1", "unique": true, "sparse": true },
+            { "key": { "m": -1 }, "name": "m_-1", "hidden": true, "collation": { "locale": "simple" } },
+        ] },
+        doc! { "create": "newest", "viewOn": "orders", "pipeline": [] },
+        doc! { "insert": "orders", "documents": [{ "_id": "old", "k": 1 }, { "_id": "older", "k": 2 }] },
+    ] {
+        shop.run_command(command).run().expect("it works");
+    }
+    client.close().expect("it closes");
+    if is_served {
+        fixture.serve();
+    }
+    fixture
+}
+
+/// Collections, documents, indexes and fields: all that a dump has.
+fn all_of(fixture: &Fixture) -> crate::fixture::content::Content {
+    crate::fixture::restoring::dumped(fixture)
+}
+
+fn import(fixture: &Fixture, more: &[&str]) -> Output {
+    fixture.run("import", &[&["shop.orders"], more].concat()).stdin(Stdio::null()).output().expect("it runs")
+}
+
+fn lines(range: std::ops::Range<i32>) -> String {
+    range.map(|id| format!("{{\"_id\":{id},\"k\":{id}}}\n")).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(bytes).expect("it works");
+    packed.finish().expect("it works")
+}
+
+/// Each of these removed the documents that were there, and left none or a part of the new ones.
+#[test]
+fn what_does_not_come_in_whole_replaces_nothing() {
+    let packed = gzip(lines(0..NUMBER).as_bytes());
+    let page = "<!DOCTYPE html>\n<html>\n<body>503 Service Unavailable</body>\n</html>\n";
+    let wrong = format!("{}{}", lines(0..NUMBER), "x\n".repeat(4));
+    let inputs: [(&str, &[u8], i32, &str, &[&str]); 7] = [
+        ("cut.ndjson.gz", &packed[..packed.len() / 2], 4, "4,000", &[]),
+        ("page.json", page.as_bytes(), 3, "", &[]),
+        ("page.ndjson", page.as_bytes(), 3, "", &["--max-rejects", "all"]),
+        ("page.json", page.as_bytes(), 3, "", &["--max-rejects", "0"]),
+        ("wrong.ndjson", wrong.as_bytes(), 3, "after 4 rejects", &["--max-rejects", "3"]),
+        ("cut.bson", b"\x10\0\0\0\x10a\0\x01\0\0\0", 3, "", &[]),
+        ("none.csv", b"k,k\n1,2\n", 1, "", &[]),
+    ];
+    for is_served in [false, true] {
+        let fixture = old(is_served);
+        let before = all_of(&fixture);
+        for (name, input, status, _, more) in inputs {
+            std::fs::write(fixture.path(name), input).expect("it works");
+            for option in ["--drop", "--truncate"] {
+                let output = import(&fixture, &[&[name, option, "--overwrite"], more].concat());
+                complains(&output, status, "");
+                if status != 1 {
+                    complains(&output, status, "shop.orders is as it was");
+                }
+                crate::fixture::restoring::are_same(&all_of(&fixture), &before);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_report_counts_nothing_that_is_not_there() {
+    let fixture = old(false);
+    let text = format!("{}x\n", lines(0..10));
+    std::fs::write(fixture.path("a.ndjson"), text).expect("it works");
+    let output = import(&fixture, &["a.ndjson", "--drop", "--max-rejects", "0", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let of = |name: &str| report.get(name).and_then(serde_json::Value::as_i64);
+    assert_eq!(
+        (of("read"), of("inserted"), of("discarded"), of("rejected")),
+        (Some(11), Some(0), Some(10), Some(1))
+    );
+}
+
+/// Some lines that are refused are no reason to keep the old: that is what `--max-rejects` says.
+#[test]
+fn a_few_rejects_are_no_reason_to_keep_the_old() {
+    for (is_served, option) in
+        [(false, "--drop"), (true, "--drop"), (false, "--truncate"), (true, "--truncate")]
+    {
+        let fixture = old(is_served);
+        let text = format!("{}x\n{{\"_id\":9,\"k\":1}}\n", lines(0..3));
+        std::fs::write(fixture.path("a.ndjson"), text).expect("it works");
+        let output = import(&fixture, &["a.ndjson", option]);
+        // The last line has the key of the second.
+        complains(&output, 3, if option == "--drop" { "4 inserted" } else { "3 inserted" });
+        let reject = &fixture.rejects("a.ndjson.rejects.ndjson");
+        let told = reject[0].get_str("error").expect("it is a text");
+        assert!(told.contains("JSON") || told.contains("expected"), "{told}");
+        // The indexes are there while documents come in, and their refusals name the collection that is meant.
+        let names: Vec<&str> = reject.iter().filter_map(|one| one.get_str("error").ok()).collect();
+        assert_eq!(names.len(), if option == "--truncate" { 2 } else { 1 }, "{names:?}");
+        assert!(names.iter().all(|told| !told.contains("loading")), "{names:?}");
+        assert!(option == "--drop" || names[1].contains("shop.orders index: k_1"), "{names:?}");
+    }
+}
+
+#[test]
+fn truncate_keeps_all_but_the_documents() {
+    for is_served in [false, true] {
+        let fixture = old(is_served);
+        let before = all_of(&fixture);
+        std::fs::write(fixture.path("a.ndjson"), lines(0..3)).expect("it works");
+        complains(&import(&fixture, &["a.ndjson", "--truncate"]), 0, "3 inserted");
+        let after = all_of(&fixture);
+        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+        let key = ("shop".to_owned(), "orders".to_owned());
+        let ((_, before), (_, after)) = (&before[&key], &after[&key]);
+        assert_eq!(before.options, after.options);
+        assert_eq!(before.indexes, after.indexes);
+        // A field that goes on after a truncation gives no value again.
+        let numbers: Vec<i64> =
+            fixture.documents().iter().filter_map(|document| document.get_i64("number").ok()).collect();
+        assert_eq!(numbers, [3, 4, 5]);
+        let none = old(is_served);
+        std::fs::write(none.path("b.ndjson"), "").expect("it works");
+        complains(&import(&none, &["b.ndjson", "--truncate"]), 0, "");
+        assert_eq!(none.documents(), Vec::<Document>::new());
+        assert_eq!(all_of(&none)[&key].1.indexes, before.indexes);
+    }
+}
+
+#[test]
+fn drop_replaces_a_view() {
+    for is_served in [false, true] {
+        let fixture = old(is_served);
+        std::fs::write(fixture.path("a.ndjson"), lines(0..3)).expect("it works");
+        let output = fixture.run("import", &["shop.newest", "a.ndjson", "--drop"]).output().expect("it runs");
+        complains(&output, 0, "3 inserted");
+        let exported = fixture.export(&["shop.newest"]).stdout;
+        assert_eq!(String::from_utf8_lossy(&exported).lines().count(), 3);
+        assert_eq!(fixture.documents().len(), 2);
+    }
+}
+
+/// A signal, a stop, and then the same command until it is through: what was there is there until then.
+#[test]
+fn an_import_that_goes_on_replaces_in_the_end() {
+    for (is_served, option) in [(false, "--drop"), (true, "--truncate")] {
+        let fixture = old(is_served);
+        let before = all_of(&fixture);
+        let text = format!("{}x\nx\n{}", lines(0..100), lines(100..200));
+        std::fs::write(fixture.path("a.ndjson"), text).expect("it works");
+        let run = |limit: &str| {
+            import(&fixture, &["a.ndjson", option, "--resume", "--batch", "7", "--max-rejects", limit])
+        };
+        complains(&run("0"), 3, "shop.orders is as it was, and the same command goes on");
+        let documents: Vec<Document> = fixture.documents();
+        assert_eq!(documents.len(), 2, "{documents:?}");
+        complains(&run("1"), 3, "shop.orders is as it was, and the same command goes on");
+        complains(&run("2"), 3, "2 records were rejected");
+        assert_eq!(fixture.documents().len(), 200);
+        assert_eq!(all_of(&fixture).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    }
+}
+
+/// Killed at random moments, in the middle of the rename too: there are the old documents or the new ones, and after the next
+/// import nothing of the killed ones. `CAIRNDB_REPLACE_KILLS` says how often.
+#[test]
+fn a_killed_import_leaves_the_old_or_the_new() {
+    let count = kills("CAIRNDB_REPLACE_KILLS", 4, 5);
+    for (is_served, case, more) in [
+        (false, "import --drop into a folder", &["--drop"][..]),
+        (true, "import --truncate into a server", &["--truncate"]),
+        (false, "import --truncate --resume into a folder", &["--truncate", "--resume"]),
+    ] {
+        let mut dice = Dice::new(case);
+        let fixture = old(is_served);
+        let names: Vec<_> = all_of(&fixture).into_keys().collect();
+        std::fs::write(fixture.path("a.ndjson"), lines(0..NUMBER)).expect("it works");
+        let arguments = [&["shop.orders", "a.ndjson", "--batch", "50"], more].concat();
+        let started = std::time::Instant::now();
+        complains(&fixture.run("import", &arguments).output().expect("it runs"), 0, "4000 inserted");
+        let reach = u64::try_from(started.elapsed().as_micros()).expect("it is short") * 9 / 8;
+        let reset = lines(-2..0);
+        for _ in 0..count {
+            std::fs::write(fixture.path("reset.ndjson"), &reset).expect("it works");
+            complains(&import(&fixture, &["reset.ndjson", "--truncate"]), 0, "2 inserted");
+            let mut child =
+                fixture.run("import", &arguments).stderr(Stdio::null()).spawn().expect("it starts");
+            std::thread::park_timeout(Duration::from_micros(dice.below(reach)));
+            let _ = child.kill();
+            child.wait().expect("it ends");
+            let there = fixture.documents().len();
+            assert!(there == 2 || there == 4000, "{case}: {there} documents");
+            complains(&fixture.run("import", &arguments).output().expect("it runs"), 0, "");
+            assert_eq!(fixture.documents().len(), 4000, "{case}");
+            assert_eq!(all_of(&fixture).into_keys().collect::<Vec<_>>(), names, "{case}");
+        }
+    }
+}
+
+/// Documents, indexes and views that were there went when an archive was opened, and it was cut short.
+#[test]
+fn a_dump_that_is_cut_replaces_nothing() {
+    let source = old(false);
+    std::fs::write(source.path("a.ndjson"), lines(0..NUMBER)).expect("it works");
+    complains(&import(&source, &["a.ndjson", "--truncate"]), 0, "4000 inserted");
+    complains(&source.run("dump", &["--archive", "a"]).output().expect("it runs"), 0, "");
+    complains(&source.run("dump", &["d"]).output().expect("it runs"), 0, "");
+    let archive = std::fs::read(source.path("a")).expect("it works");
+    let orders = std::fs::read(source.path("d/shop/orders.bson")).expect("it works");
+    for is_served in [false, true] {
+        let target = old(is_served);
+        let before = all_of(&target);
+        let restored =
+            |more: &[&str]| target.run("restore", &[more, &["--drop"]].concat()).output().expect("it runs");
+        for at in [archive.len() / 2, archive.len() * 9 / 10, archive.len() - 1] {
+            std::fs::write(target.path("cut"), &archive[..at]).expect("it works");
+            complains(&restored(&["--archive", "cut"]), 1, "shop.orders is as it was");
+            crate::fixture::restoring::are_same(&all_of(&target), &before);
+        }
+        std::fs::create_dir_all(target.path("d/shop")).expect("it works");
+        for name in ["orders.metadata.json", "newest.metadata.json"] {
+            let text = std::fs::read(source.path("d/shop").join(name)).expect("it works");
+            std::fs::write(target.path("d/shop").join(name), text).expect("it works");
+        }
+        std::fs::write(target.path("d/shop/orders.bson"), &orders[..orders.len() - 3]).expect("it works");
+        complains(&restored(&["d"]), 1, "shop.orders is as it was");
+        crate::fixture::restoring::are_same(&all_of(&target), &before);
+        std::fs::write(target.path("whole"), &archive).expect("it works");
+        complains(&restored(&["--archive", "whole", "--verify"]), 0, "");
+        crate::fixture::restoring::are_same(&all_of(&target), &all_of(&source));
+    }
+}
