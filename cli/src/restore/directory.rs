@@ -10,13 +10,15 @@ use formats::dump::prelude::{Carried, Prelude};
 
 use crate::failure::{Exit, Failure};
 use crate::restore::file::{open, refused};
-use crate::restore::plan::Described;
+use crate::restore::plan::{Described, Problem};
 use crate::talk::warn;
 
 /// The largest description that is read.
 const METADATA_BYTES_MAX: u64 = 16 << 20;
 /// What the descriptions of all collections may take.
 const ALL_METADATA_BYTES_MAX: usize = 32 << 20;
+/// What a dump says of itself. mongodump writes it beside the files of a database if it dumps one.
+const PRELUDES: [&str; 2] = ["prelude.json", "prelude.json.gz"];
 /// What a folder of a store has, and one of generations of backups.
 const STORE_MARKERS: [&str; 2] = ["CAIRNDB", "CAIRNDB.backups"];
 
@@ -29,6 +31,9 @@ pub(super) struct Listed {
     pub(super) bodies: Vec<Option<PathBuf>>,
     /// How many bytes the files with documents have.
     pub(super) len: u64,
+    /// Whether the directory has what only a dump has.
+    is_dump: bool,
+    metadata_bytes: usize,
 }
 
 /// The two files of a collection.
@@ -36,63 +41,85 @@ pub(super) struct Listed {
 struct Pair {
     body: Option<PathBuf>,
     metadata: Option<PathBuf>,
+    /// Two files that cannot both be it.
+    twice: Option<String>,
 }
 
-/// Looks through a directory.
-pub(super) fn list(root: &Path) -> Result<Listed, Failure> {
+/// Looks through a directory. `db` is the name of the database if it has the files of one.
+pub(super) fn list(root: &Path, db: Option<&str>) -> Result<Listed, Failure> {
     check_root(root)?;
-    let mut listed = Listed::default();
-    let mut is_dump = false;
-    for name in ["prelude.json", "prelude.json.gz"] {
-        let path = root.join(name);
-        if path.exists() {
-            is_dump = true;
-            let prelude = Prelude::parse(read(&path)?.as_bytes())
-                .map_err(|error| refused(&path.display().to_string(), &error))?;
-            listed.carried = prelude.carried;
-        }
-    }
-    let mut databases = Vec::new();
-    for (name, path) in entries(root)? {
-        if path.is_dir() {
-            databases.push((name, path));
-        } else if name.starts_with("oplog.bson") {
-            return Err(Failure::usage(format!("{}: dumps with an oplog are not supported", path.display())));
-        } else if ending(&name).is_some() {
-            let shown = root.display();
-            return Err(Failure::usage(format!(
-                "{shown} has files of collections: give the directory above it"
-            )));
-        }
-    }
-    let (mut metadata_bytes, mut passed_over) = (0, Vec::new());
-    for (database, path) in databases {
-        for (stem, pair) in pairs(&path, &mut passed_over)? {
-            let described = described(&database, &stem, &pair)?;
-            metadata_bytes += described.metadata.as_ref().map_or(0, String::len);
-            if metadata_bytes > ALL_METADATA_BYTES_MAX {
-                let message = "the descriptions of the collections are larger than 32 MiB: give --include";
-                return Err(Failure::new(Exit::Failed, message));
-            }
-            let len = pair.body.as_ref().and_then(|body| std::fs::metadata(body).ok());
-            listed.len += len.map_or(0, |metadata| metadata.len());
-            listed.described.push(described);
-            listed.bodies.push(pair.body);
+    let (mut listed, mut passed_over) = (Listed::default(), Vec::new());
+    if let Some(database) = db {
+        listed.add(database, root, &mut passed_over)?;
+    } else {
+        let databases = listed.look_at(root)?;
+        for (database, path) in databases {
+            listed.add(&database, &path, &mut passed_over)?;
         }
     }
     // The dump of a store without collections has its prelude. Another directory was not meant, and a restore of nothing would
     // look like one of everything.
-    if !is_dump && listed.described.is_empty() {
+    if !listed.is_dump && listed.described.is_empty() {
         let shown = root.display();
-        return Err(Failure::usage(format!(
-            "{shown} is not a dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
-        )));
+        return Err(Failure::usage(match db {
+            Some(_) => format!("{shown} has no files of collections, .bson and .metadata.json, for --db"),
+            None => format!(
+                "{shown} is not a dump: it has neither prelude.json nor a directory with files .bson and .metadata.json"
+            ),
+        }));
     }
     // Of a directory that is no dump there is only that to say.
     for path in passed_over {
         warn(&format!("{} is not a file of a dump, and is passed over", path.display()));
     }
     Ok(listed)
+}
+
+impl Listed {
+    /// Reads the prelude of a dump. Returns the directories of its databases.
+    fn look_at(&mut self, root: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
+        for name in PRELUDES {
+            let path = root.join(name);
+            if path.exists() {
+                self.is_dump = true;
+                let prelude = Prelude::parse(read(&path)?.as_bytes())
+                    .map_err(|error| refused(&path.display().to_string(), &error))?;
+                self.carried = prelude.carried;
+            }
+        }
+        let mut databases = Vec::new();
+        for (name, path) in entries(root)? {
+            let shown = path.display();
+            if path.is_dir() {
+                databases.push((name, path));
+            } else if name.starts_with("oplog.bson") {
+                return Err(Failure::usage(format!("{shown}: dumps with an oplog are not supported")));
+            } else if ending(&name).is_some() {
+                let shown = root.display();
+                return Err(Failure::usage(format!(
+                    "{shown} has files of collections: give the directory above it, or --db NAME"
+                )));
+            }
+        }
+        Ok(databases)
+    }
+
+    /// Adds the collections of a database.
+    fn add(&mut self, database: &str, folder: &Path, passed_over: &mut Vec<PathBuf>) -> Result<(), Failure> {
+        for (stem, pair) in pairs(folder, passed_over)? {
+            let described = described(database, &stem, &pair)?;
+            self.metadata_bytes += described.metadata.as_ref().map_or(0, String::len);
+            if self.metadata_bytes > ALL_METADATA_BYTES_MAX {
+                let message = "the descriptions of the collections are larger than 32 MiB: give --include";
+                return Err(Failure::new(Exit::Failed, message));
+            }
+            let len = pair.body.as_ref().and_then(|body| std::fs::metadata(body).ok());
+            self.len += len.map_or(0, |metadata| metadata.len());
+            self.described.push(described);
+            self.bodies.push(pair.body);
+        }
+        Ok(())
+    }
 }
 
 /// Says what was meant, where a store was given for a dump.
@@ -107,7 +134,15 @@ fn check_root(root: &Path) -> Result<(), Failure> {
     if metadata.is_dir() {
         return Ok(());
     }
-    Err(Failure::usage(format!("{shown} is not a directory: an archive is given by --archive {shown}")))
+    let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Err(Failure::usage(match ending(&name) {
+        Some((_, false)) => format!(
+            "{shown} has the documents of one collection: cairn import STORE DB.COLLECTION {shown}, or give the directory above it"
+        ),
+        Some((_, true)) | None => {
+            format!("{shown} is not a directory: an archive is given by --archive {shown}")
+        }
+    }))
 }
 
 /// The files of a database, by the names of its collections. Other files are added to `passed_over`.
@@ -115,14 +150,16 @@ fn pairs(folder: &Path, passed_over: &mut Vec<PathBuf>) -> Result<BTreeMap<Strin
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
     for (name, path) in entries(folder)? {
         let Some((stem, is_metadata)) = ending(&name) else {
-            passed_over.push(path);
+            if !PRELUDES.contains(&name.as_str()) {
+                passed_over.push(path);
+            }
             continue;
         };
         let pair = pairs.entry(stem.to_owned()).or_default();
         let place = if is_metadata { &mut pair.metadata } else { &mut pair.body };
         if let Some(other) = place.replace(path.clone()) {
             let (path, other) = (path.display(), other.display());
-            return Err(Failure::new(Exit::Failed, format!("{path} and {other} are of the same collection")));
+            pair.twice = Some(format!("{path} and {other} are of the same collection"));
         }
     }
     Ok(pairs)
@@ -137,32 +174,46 @@ fn ending(name: &str) -> Option<(&str, bool)> {
     }
 }
 
+/// What the two files say of a collection, and what is wrong with them.
 fn described(database: &str, stem: &str, pair: &Pair) -> Result<Described, Failure> {
     let text = pair.metadata.as_deref().map(read).transpose()?;
-    let metadata = match (&text, &pair.metadata) {
-        (Some(text), Some(path)) => {
-            Metadata::parse(text.as_bytes()).map_err(|error| refused(&path.display().to_string(), &error))?
-        }
-        _ => Metadata::default(),
+    let (metadata, mut problem) = match (&text, &pair.metadata) {
+        (Some(text), Some(path)) => match Metadata::parse(text.as_bytes()) {
+            Ok(metadata) => (metadata, None),
+            Err(error) => {
+                (Metadata::default(), Some(Problem::Refused(format!("{}: {error}", path.display()))))
+            }
+        },
+        _ => (Metadata::default(), None),
     };
-    let shown = || format!("{database}/{stem}");
+    let place = pair.body.as_ref().or(pair.metadata.as_ref()).and_then(|path| path.parent());
+    let shown = place.map_or_else(|| stem.to_owned(), |folder| folder.join(stem).display().to_string());
     let is_without = metadata.is_view() || metadata.kind.as_deref() == Some("timeseries");
-    if pair.body.is_none() && !is_without {
+    if problem.is_none() && pair.body.is_none() && !is_without {
         // A collection without documents has an empty file.
-        return Err(Failure::new(Exit::Failed, format!("{}.bson is missing", shown())));
+        let reason = format!("the file {stem}.bson with its documents is missing");
+        problem = Some(Problem::WithoutDocuments(reason));
     }
-    let name = match (metadata.collection_name, collection_name(stem)) {
-        (Some(name), _) | (None, Some(Named::Whole(name))) => name,
-        (None, Some(Named::Shortened)) => {
-            let message = format!("{}: the name is shortened, and its metadata is missing", shown());
-            return Err(Failure::new(Exit::Failed, message));
-        }
-        (None, None) => {
-            return Err(Failure::new(Exit::Failed, format!("{} is not an escaped name", shown())));
-        }
+    let named = collection_name(stem);
+    let reason = match (&metadata.collection_name, &named) {
+        (None, Some(Named::Shortened)) => Some("the name is shortened, and its metadata is missing"),
+        (None, None) => Some("is not an escaped name"),
+        (Some(_), _) | (None, Some(Named::Whole(_))) => None,
     };
-    let place = pair.metadata.as_ref().map_or_else(shown, |path| path.display().to_string());
-    Ok(Described { database: database.to_owned(), name, metadata: text, place })
+    if let Some(reason) = reason {
+        let colon = if named.is_some() { ":" } else { "" };
+        problem.get_or_insert(Problem::LeftOut(format!("{shown}{colon} {reason}")));
+    }
+    if let Some(twice) = &pair.twice {
+        problem = Some(Problem::Refused(twice.clone()));
+    }
+    let name = match (metadata.collection_name, named) {
+        (Some(name), _) | (None, Some(Named::Whole(name))) => name,
+        // It is known by the name of the file alone.
+        (None, Some(Named::Shortened) | None) => stem.to_owned(),
+    };
+    let place = pair.metadata.as_ref().map_or(shown, |path| path.display().to_string());
+    Ok(Described { database: database.to_owned(), name, metadata: text, place, problem })
 }
 
 /// The entries of a directory by their names, in one order everywhere.

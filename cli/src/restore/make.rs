@@ -34,7 +34,12 @@ pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
     databases.dedup();
     for database in databases {
         let list = raw(&doc! { "listCollections": 1, "nameOnly": true })?;
-        let mut listed = store.stream(database, list)?;
+        let mut listed = match store.stream(database, list) {
+            Ok(listed) => listed,
+            // It has nothing then, and its collections are refused one by one.
+            Err(failure) if failure.code == Some(Code::INVALID_NAMESPACE.number()) => continue,
+            Err(failure) => return Err(failure),
+        };
         while listed.advance()? {
             let one = listed.current();
             let (name, kind) =
@@ -105,15 +110,22 @@ pub(crate) fn drop_for_views(store: &dyn Store, plan: &Plan, existing: &mut Exis
     Ok(())
 }
 
-/// Makes a collection with its options. Nothing is inserted yet.
+/// Makes a collection with its options. Nothing is inserted yet. Returns `false` if the store refuses its name, which is named.
 pub(crate) fn collection(
     store: &dyn Store,
     planned: &Planned,
     existing: &Existing,
     tally: &Tally,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let options = options(planned, tally)?;
-    collection_with(store, planned, &options, existing.contains_key(&planned.key()), tally)
+    match collection_with(store, planned, &options, existing.contains_key(&planned.key()), tally) {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.code == Some(Code::INVALID_NAMESPACE.number()) => {
+            tally.leave_out(&failure.message);
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Makes a collection with these options. One that is there is used as it is.

@@ -121,13 +121,16 @@ impl Restore<'_> {
     fn run(&self) -> Result<(), Failure> {
         let arguments = self.arguments;
         // All that a dump says of itself is read before the store is opened or made.
-        let (mut source, described) = Source::open(arguments.place()?, self.signals)?;
+        let (mut source, described) = Source::open(arguments, self.signals)?;
         let mut plan = Plan::new(described, arguments)?;
         source.check(&plan)?;
         let sequences = source.carried.take().map(|carried| carried.sequences).unwrap_or_default();
         let numberings = self.numberings(sequences)?;
         let is_any = plan.all().next().is_some() || !plan.left_out.is_empty() || !numberings.is_empty();
         arguments.namespaces.check_chosen(is_any, "the dump")?;
+        if numberings.is_empty() {
+            plan.check_any()?;
+        }
         for left_out in &plan.left_out {
             self.tally.leave_out(left_out);
         }
@@ -231,8 +234,13 @@ impl Restore<'_> {
         if arguments.drop {
             make::set_aside(store, plan, &mut existing)?;
         }
-        for planned in plan.collections().take_while(|_| !self.is_over()) {
-            make::collection(store, planned, &existing, self.tally)?;
+        for planned in &mut plan.planned {
+            let is_meant = |planned: &&Planned| planned.kind == DumpedKind::Collection;
+            let Some(one) = planned.as_ref().filter(is_meant).filter(|_| !self.is_over()) else { continue };
+            if !make::collection(store, one, &existing, self.tally)? {
+                // Nothing of it can be restored, and the others can.
+                *planned = None;
+            }
         }
         Ok(existing)
     }
@@ -303,7 +311,7 @@ impl Restore<'_> {
         // A pipe cannot be read again.
         let place = self.arguments.place()?;
         if !differing.is_empty() && place != DumpPlace::Standard {
-            let (mut source, _) = Source::open(place, self.signals)?;
+            let (mut source, _) = Source::open(self.arguments, self.signals)?;
             differing::name(store, &mut source, plan, &differing, self.tally)?;
         }
         for numbering in numberings {

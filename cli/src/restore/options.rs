@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// Read an archive in place of a directory: a file, or `-` for standard input.
     #[arg(long, value_name = "FILE")]
     archive: Option<PathBuf>,
+    /// The directory has the files of one database, as `mongodump --db` writes them, which gets this name.
+    #[arg(long, value_name = "NAME", conflicts_with = "archive")]
+    pub(super) db: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
     /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that
@@ -82,6 +85,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// The name of the database whose files the directory has.
+    pub(super) fn db(&self) -> Result<Option<&str>, Failure> {
+        let is_part = |character: char| !matches!(character, '/' | '\\' | '.' | '"' | '$' | '*' | ' ' | '\0');
+        match self.db.as_deref() {
+            Some(name) if name.is_empty() || !name.chars().all(is_part) => {
+                Err(Failure::usage(format!("--db: {name:?} is no name of a database")))
+            }
+            db => Ok(db),
+        }
+    }
+
     pub(super) fn place(&self) -> Result<DumpPlace<'_>, Failure> {
         DumpPlace::of(self.directory.as_deref(), self.archive.as_deref())
     }

@@ -23,6 +23,19 @@ pub(crate) struct Described {
     pub(crate) metadata: Option<String>,
     /// Where that stands, as errors name it.
     pub(crate) place: String,
+    /// What is wrong with it, if anything is.
+    pub(crate) problem: Option<Problem>,
+}
+
+/// What is wrong with a collection of a dump. None of it matters if the collection is not meant.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// It cannot be restored, and the others can.
+    LeftOut(String),
+    /// It has definitions and no documents.
+    WithoutDocuments(String),
+    /// The dump is damaged, or not what it was.
+    Refused(String),
 }
 
 /// What becomes of one that a dump has.
@@ -49,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) planned: Vec<Option<Planned>>,
     /// What cannot be restored, each with the reason.
     pub(crate) left_out: Vec<String>,
+    /// The first of those whose names are wrong.
+    wrong: Option<String>,
 }
 
 impl Plan {
@@ -75,6 +90,26 @@ impl Plan {
         let source = format!("{}.{}", one.database, one.name);
         if !arguments.namespaces.has(&one.database, &one.name) {
             return Ok(None);
+        }
+        match &one.problem {
+            None => {}
+            Some(Problem::LeftOut(reason)) => {
+                self.wrong.get_or_insert_with(|| reason.clone());
+                self.left_out.push(reason.clone());
+                return Ok(None);
+            }
+            // What is there has documents, perhaps, and would be replaced by a collection that has lost them.
+            Some(Problem::WithoutDocuments(reason)) if arguments.drop => {
+                self.left_out.push(format!("{source}: {reason}"));
+                return Ok(None);
+            }
+            Some(Problem::WithoutDocuments(reason)) => {
+                self.left_out.push(format!("{source}: {reason}: it is made without them"));
+            }
+            Some(Problem::Refused(reason)) => {
+                let words = format!("{reason}; with --exclude '{source}' the rest is restored");
+                return Err(Failure::new(Exit::Failed, words));
+            }
         }
         if source == USERS && arguments.users {
             let kind = DumpedKind::Users;
@@ -122,6 +157,14 @@ impl Plan {
             return Ok(None);
         }
         Ok(Some(planned))
+    }
+
+    /// Refuses a dump of which nothing can be restored because of names that are none.
+    pub(crate) fn check_any(&self) -> Result<(), Failure> {
+        match &self.wrong {
+            Some(reason) if self.all().next().is_none() => Err(Failure::new(Exit::Failed, reason.clone())),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// What is restored, in the order of the dump.

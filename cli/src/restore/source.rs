@@ -18,6 +18,7 @@ use crate::interruptible::Interruptible;
 use crate::regular;
 use crate::restore::directory::{Listed, list};
 use crate::restore::file::{BUFFER_BYTES, open, refused};
+use crate::restore::options::Arguments;
 use crate::restore::plan::{Described, Plan};
 use crate::signals::Signals;
 
@@ -56,9 +57,9 @@ struct Open {
 
 impl Source {
     /// Opens a dump. Returns what it has, in the order of its positions.
-    pub(super) fn open(place: DumpPlace<'_>, signals: &Signals) -> Result<(Self, Vec<Described>), Failure> {
-        match place {
-            DumpPlace::Directory(path) => Self::directory(path),
+    pub(super) fn open(arguments: &Arguments, signals: &Signals) -> Result<(Self, Vec<Described>), Failure> {
+        match arguments.place()? {
+            DumpPlace::Directory(path) => Self::directory(path, arguments.db()?),
             DumpPlace::Archive(path) => {
                 let name = path.display().to_string();
                 let failed = |error: std::io::Error| Failure::io(&name, &error);
@@ -90,14 +91,16 @@ impl Source {
             name: one.collection.clone(),
             metadata: Some(with_kind(&one.metadata, &one.kind)),
             place: format!("{name}, metadata of {}.{}", one.database, one.collection),
+            problem: None,
         });
         let described = described.collect();
         let form = Form::Archive { name, reader: Box::new(reader) };
         Ok((Self { form, carried, position, len }, described))
     }
 
-    fn directory(path: &Path) -> Result<(Self, Vec<Described>), Failure> {
-        let Listed { carried, described, bodies, len } = list(path)?;
+    /// `db` is the name of the database whose files the directory has, if it is that of one.
+    fn directory(path: &Path, db: Option<&str>) -> Result<(Self, Vec<Described>), Failure> {
+        let Listed { carried, described, bodies, len, .. } = list(path, db)?;
         let form = Form::Directory(Files { bodies, next: 0, open: None, done: 0 });
         Ok((Self { form, carried, position: Arc::default(), len: Some(len) }, described))
     }

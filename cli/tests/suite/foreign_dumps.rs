@@ -118,3 +118,66 @@ fn directions_of_old_servers_are_converted_if_that_is_asked_for() {
         assert_eq!(keys, [doc! { "a": 1 }, doc! { "b": 1 }, doc! { "c": 1, "d": -1 }]);
     }
 }
+
+/// A dump that lacks a file, or has one name that is none, was refused as a whole, also where that one was excluded.
+#[test]
+fn what_is_whole_of_a_dump_is_restored() {
+    for is_served in [false, true] {
+        let target = target(is_served);
+        let restored =
+            |more: &[&str]| target.run("restore", &[&["d"], more].concat()).output().expect("it works");
+        describe(&target, "orders", r#"{"options":{},"indexes":[]}"#, &[doc! { "_id": 1 }]);
+        describe(&target, "lost", r#"{"options":{},"indexes":[{"v":2,"key":{"a":1},"name":"a_1"}]}"#, &[]);
+        std::fs::remove_file(target.path("d/shop/lost.bson")).expect("it works");
+        describe(&target, "%zz", "", &[doc! { "_id": 1 }]);
+        describe(&target, "a$b", "", &[doc! { "_id": 1 }]);
+        describe(&target, "torn", "{\"options\":", &[doc! { "_id": 1 }]);
+        // mongodump writes it into the folder of the database, if it dumps one.
+        std::fs::write(
+            target.path("d/shop/prelude.json"),
+            r#"{"ServerVersion":"7.0.1","ToolVersion":"100.9.4"}"#,
+        )
+        .expect("it works");
+        complains(&restored(&[]), 1, "torn.metadata.json");
+        complains(&restored(&[]), 1, "with --exclude 'shop.torn' the rest is restored");
+        let torn = ["--exclude", "shop.torn"];
+        let output = restored(&torn);
+        complains(
+            &output,
+            3,
+            "shop.lost: the file lost.bson with its documents is missing: it is made without them",
+        );
+        complains(&output, 3, "d/shop/%zz is not an escaped name");
+        complains(&output, 3, "shop.a$b: ");
+        complains(&output, 3, "1 documents");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("prelude.json"), "{output:?}");
+        assert_eq!(target.documents(), [doc! { "_id": 1 }]);
+        let rest = ["--exclude", "shop.lost", "--exclude", "shop.%zz", "--exclude", "shop.a$b", "--drop"];
+        complains(&restored(&[&torn[..], &rest].concat()), 0, "");
+        // What is there is not replaced by a collection that has lost its documents.
+        describe(&target, "mine", "", &[doc! { "_id": "mine" }]);
+        complains(&restored(&["--include", "shop.mine"]), 0, "");
+        std::fs::remove_file(target.path("d/shop/mine.bson")).expect("it works");
+        describe(&target, "mine", r#"{"options":{},"indexes":[]}"#, &[]);
+        std::fs::remove_file(target.path("d/shop/mine.bson")).expect("it works");
+        let output = restored(&["--include", "shop.mine", "--drop"]);
+        complains(&output, 3, "shop.mine: the file mine.bson with its documents is missing");
+        let exported = target.export(&["shop.mine"]);
+        assert_eq!(String::from_utf8_lossy(&exported.stdout), "{\"_id\":\"mine\"}\n");
+    }
+}
+
+/// What `mongodump --db` has written, given as mongorestore takes it.
+#[test]
+fn a_folder_of_one_database_is_restored_by_its_name() {
+    let target = target(false);
+    describe(&target, "orders", r#"{"options":{},"indexes":[]}"#, &[doc! { "_id": 1 }]);
+    let run = |more: &[&str]| target.run("restore", more).output().expect("it works");
+    complains(&run(&["d/shop"]), 2, "has files of collections: give the directory above it, or --db NAME");
+    complains(&run(&["d/shop", "--db", "shop", "--verify"]), 0, "restored 1 collections");
+    assert_eq!(target.documents(), [doc! { "_id": 1 }]);
+    complains(&run(&["d/shop", "--db", "other"]), 0, "restored 1 collections");
+    complains(&run(&["d/shop", "--db", "a.b"]), 2, "a.b");
+    complains(&run(&["d", "--db", "shop"]), 2, "has no files of collections");
+    complains(&run(&["d/shop/orders.bson"]), 2, "cairn import STORE DB.COLLECTION");
+}
