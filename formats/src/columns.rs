@@ -7,6 +7,7 @@ use bson::spec::ElementType;
 use index::validate::NESTING_MAX;
 
 use crate::cell::{CellType, Kind};
+use crate::dates::FOREIGN;
 use crate::element::{Frame, TypeByte};
 use crate::refusal::{Refusal, shown};
 
@@ -92,6 +93,11 @@ fn told([one, other]: &[String; 2]) -> String {
 }
 
 impl Survey {
+    /// Whether a column has had no cell that says anything.
+    pub fn is_blank(&self, column: usize) -> bool {
+        matches!(self.columns.get(column), None | Some(Seen::Nothing))
+    }
+
     /// Looks at a row of a table with these columns. Rows that are wrong say nothing.
     pub(crate) fn look<'a>(&mut self, columns: &Columns, cell: &impl Fn(usize) -> Option<&'a str>) {
         self.columns.resize(columns.len(), Seen::Nothing);
@@ -260,11 +266,26 @@ pub fn names(list: &str) -> Vec<&str> {
     parts.map(str::trim).collect()
 }
 
-/// Takes the type off a name: `at.date(%d.%m.%Y)`.
-fn typed_name(full: &str) -> Result<(&str, CellType), Refusal> {
+/// Whether a name ends with a type, of these or of mongoimport's.
+///
+/// ```
+/// use cairndb_formats::columns::is_typed;
+///
+/// assert!(is_typed("price.double") && is_typed("at.date(%d.%m.%Y)") && is_typed("at.date_ms(yyyy)"));
+/// assert!(!is_typed("price.net") && !is_typed("double"));
+/// ```
+pub fn is_typed(full: &str) -> bool {
+    let is_known = |word: &str| {
+        FOREIGN.contains(&word) || matches!(word, "binary" | "date") || CellType::of(word, None).is_ok()
+    };
+    split_type(full).is_some_and(|(_, word, _)| is_known(word))
+}
+
+/// The name, the type and what stands in its brackets.
+fn split_type(full: &str) -> Option<(&str, &str, Option<&str>)> {
     // The last dot before which a name can end: the format of a date may have dots of its own.
-    let dots = full.rmatch_indices('.').map(|(at, _)| at);
-    let found = dots.filter(|&at| at > 0).find_map(|at| {
+    let mut dots = full.rmatch_indices('.').map(|(at, _)| at).filter(|at| *at > 0);
+    dots.find_map(|at| {
         let (name, after) = (full.get(..at)?, full.get(at + 1..)?);
         let (word, argument) = match after.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
             Some((word, argument)) => (word, Some(argument)),
@@ -272,7 +293,12 @@ fn typed_name(full: &str) -> Result<(&str, CellType), Refusal> {
         };
         let is_word = word.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
         (is_word && !word.is_empty()).then_some((name, word, argument))
-    });
+    })
+}
+
+/// Takes the type off a name: `at.date(%d.%m.%Y)`.
+fn typed_name(full: &str) -> Result<(&str, CellType), Refusal> {
+    let found = split_type(full);
     let Some((name, word, argument)) = found else {
         return Err(Refusal::not_parsed(format!("the column {} has no type: name.type", shown(full))));
     };

@@ -233,7 +233,12 @@ pub(crate) fn translated(kind: &str, format: &str) -> String {
     let mut rest = format;
     let mut out = String::new();
     while let Some(character) = rest.chars().next() {
-        let found = words.iter().find_map(|(word, meaning)| Some((rest.strip_prefix(word)?, meaning)));
+        // The words of Oracle's formats are the same in any case.
+        let after = |word: &str| match rest.get(..word.len()).filter(|_| kind == "date_oracle") {
+            Some(start) if start.eq_ignore_ascii_case(word) => rest.get(word.len()..),
+            Some(_) | None => rest.strip_prefix(word),
+        };
+        let found = words.iter().find_map(|(word, meaning)| Some((after(word)?, meaning)));
         if let Some((after, meaning)) = found {
             out.push_str(meaning);
             rest = after;

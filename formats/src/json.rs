@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use bson::RawDocument;
 use bson::spec::ElementType;
 use index::number::parse_exact_decimal;
 use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX};
@@ -10,25 +11,36 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use crate::element::{Frame, TypeByte, push_text, push_whole};
 use crate::large::{LargeIntegers, LargeNumber, LargeNumbers, is_large, large_numbers};
+use crate::notation::meant;
 use crate::refusal::{Refusal, shown};
-use crate::typed::{NamedPart, PartSeed, Typed};
+use crate::typed::{NamedPart, PartSeed, Typed, regular_expression};
 
 /// How deep brackets may be: what a store takes, and some for the values that have brackets in this format alone.
 const LEVELS_MAX: usize = NESTING_MAX + 4;
+
+/// The names of an old regular expression.
+const REGEX: &str = "$regex";
+const OPTIONS: &str = "$options";
 
 /// The name of a value that stands alone.
 const VALUE: &str = "value";
 
 /// Appends the document that `text` is.
-pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>, large_integers: LargeIntegers) -> Result<(), Refusal> {
+pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>, meaning: Meaning) -> Result<(), Refusal> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     // Levels are counted by the visitors, with an error that says so.
     deserializer.disable_recursion_limit();
     let limit = out.len() + DOCUMENT_BYTES_MAX;
-    let mut large = Large { integers: large_integers, numbers: large_numbers(text) };
+    let mut large = Large { meaning, numbers: large_numbers(text) };
     let state = State { out, limit, levels: LEVELS_MAX, large: &mut large };
     let parsed = Whole(state).deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    parsed.map_err(|error| Refusal::not_parsed(error.to_string()))
+    parsed.map_err(|error| refusal(text, &error))
+}
+
+/// What is wrong, with what was probably meant.
+fn refusal(text: &[u8], error: &serde_json::Error) -> Refusal {
+    let meant = if error.is_syntax() { meant(text, error.line(), error.column()) } else { None };
+    Refusal::not_parsed(meant.map_or_else(|| error.to_string(), |meant| format!("{error}: {meant}")))
 }
 
 /// Appends a document with the value that `text` is, under the name [`VALUE`].
@@ -38,11 +50,20 @@ pub(crate) fn parse_value(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal>
     let limit = out.len() + DOCUMENT_BYTES_MAX;
     let frame = Frame::begin(out);
     let kind = TypeByte::begin(out, VALUE);
-    let mut large = Large { integers: LargeIntegers::default(), numbers: large_numbers(text) };
+    let mut large = Large { meaning: Meaning::default(), numbers: large_numbers(text) };
     let value = Value { state: State { out: &mut *out, limit, levels: LEVELS_MAX, large: &mut large }, kind };
     let parsed = value.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     frame.end_document(out);
-    parsed.map_err(|error| Refusal::not_parsed(error.to_string()))
+    parsed.map_err(|error| refusal(text, &error))
+}
+
+/// What becomes of values that JSON does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meaning {
+    pub(crate) large_integers: LargeIntegers,
+    /// Whether `{"$regex": "…", "$options": "…"}` is a regular expression, as in version 1 of Extended JSON, and not the
+    /// operator of a filter.
+    pub(crate) has_old_patterns: bool,
 }
 
 /// Where values are written, and what is left of the limits.
@@ -53,9 +74,9 @@ struct State<'a> {
     large: &'a mut Large,
 }
 
-/// Integers that 64 bits do not hold: what becomes of them, and those that are still to come.
+/// Integers that 64 bits do not hold and are still to come, and what becomes of them.
 struct Large {
-    integers: LargeIntegers,
+    meaning: Meaning,
     numbers: LargeNumbers,
 }
 
@@ -146,6 +167,8 @@ impl<'de> Visitor<'de> for Whole<'_> {
 struct Named {
     kind: TypeByte,
     typed: Option<Typed>,
+    /// Whether it may be that of an old regular expression.
+    is_of_pattern: bool,
 }
 
 struct Name<'a> {
@@ -171,7 +194,8 @@ impl Visitor<'_> for Name<'_> {
         if name.contains('\0') {
             return Err(E::custom(format!("the name {} has a NUL", shown(name))));
         }
-        Ok(Named { kind: TypeByte::begin(self.out, name), typed: Typed::of(name) })
+        let is_of_pattern = name == REGEX || name == OPTIONS;
+        Ok(Named { kind: TypeByte::begin(self.out, name), typed: Typed::of(name), is_of_pattern })
     }
 }
 
@@ -286,7 +310,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         let integer = if is_large(number) { self.state.large.next() } else { None };
         if let Some(integer) = integer {
-            match self.state.large.integers {
+            match self.state.large.meaning.large_integers {
                 LargeIntegers::Double => {}
                 LargeIntegers::Refuse if format!("{number:.0}") == integer => {}
                 LargeIntegers::Refuse => {
@@ -352,20 +376,37 @@ impl<'de> Visitor<'de> for Value<'_> {
                 self.typed(typed, &mut map)
             };
         }
+        let may_be_pattern = self.state.large.meaning.has_old_patterns
+            && first.as_ref().is_some_and(|first| first.is_of_pattern);
         self.state.fields(frame, first, &mut map)?;
+        if may_be_pattern && let Some([pattern, options]) = old_pattern(self.state.out.get(start..)) {
+            self.state.out.truncate(start);
+            let written = regular_expression(self.state.out, &pattern, &options);
+            let kind =
+                written.ok_or_else(|| A::Error::custom("$regex does not stand for a text with a NUL"))?;
+            self.set(kind);
+            return Ok(());
+        }
         self.set(ElementType::EmbeddedDocument);
         Ok(())
     }
 }
 
+/// The pattern and the options, if these are what a document has, as texts and nothing else.
+fn old_pattern(document: Option<&[u8]>) -> Option<[String; 2]> {
+    let document = RawDocument::from_bytes(document?).ok()?;
+    let text = |name: &str| document.get_str(name).ok().map(str::to_owned);
+    if document.iter().count() == 2 { Some([text(REGEX)?, text(OPTIONS)?]) } else { None }
+}
+
 #[cfg(test)]
 mod tests {
-    use bson::{Document, RawDocument, doc};
+    use bson::{Document, doc};
 
     use super::*;
 
     fn parse(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
-        super::parse(text, out, LargeIntegers::default())
+        super::parse(text, out, Meaning::default())
     }
 
     #[track_caller]
@@ -406,9 +447,9 @@ mod tests {
                 "a": 18_446_744_073_709_551_616.0, "b": 9_223_372_036_854_775_808.0,
             },
         );
-        let of = |text: &str, integers| {
+        let of = |text: &str, large_integers| {
             let mut out = Vec::new();
-            super::parse(text.as_bytes(), &mut out, integers)
+            super::parse(text.as_bytes(), &mut out, Meaning { large_integers, ..Meaning::default() })
                 .map(|()| Document::try_from(RawDocument::from_bytes(&out).unwrap()).unwrap())
         };
         let decimal = |text: &str| text.parse::<bson::Decimal128>().unwrap();

@@ -28,6 +28,7 @@ mod element;
 pub mod format;
 mod json;
 pub mod large;
+mod notation;
 pub mod parse;
 pub mod refusal;
 pub mod split;

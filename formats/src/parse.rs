@@ -7,7 +7,7 @@ use index::validate::validate;
 
 use crate::columns::{Columns, Survey};
 use crate::format::FileFormat;
-use crate::json;
+use crate::json::{self, Meaning};
 use crate::large::LargeIntegers;
 use crate::refusal::{Fault, Refusal};
 use crate::table::{Rows, Table};
@@ -18,7 +18,7 @@ pub struct Parser {
 }
 
 enum Form {
-    Json(LargeIntegers),
+    Json(Meaning),
     Bson,
     Table(Box<Table>),
 }
@@ -26,7 +26,7 @@ enum Form {
 impl Parser {
     /// A parser of records in Extended JSON.
     pub fn json() -> Self {
-        Self { form: Form::Json(LargeIntegers::default()) }
+        Self { form: Form::Json(Meaning::default()) }
     }
 
     /// The same parser, which makes `integers` of integers that 64 bits do not hold.
@@ -41,8 +41,18 @@ impl Parser {
     /// ```
     #[must_use]
     pub fn with_large_integers(mut self, integers: LargeIntegers) -> Self {
-        if let Form::Json(own) = &mut self.form {
-            *own = integers;
+        if let Form::Json(meaning) = &mut self.form {
+            meaning.large_integers = integers;
+        }
+        self
+    }
+
+    /// The same parser, which takes `{"$regex": "…", "$options": "…"}` for a regular expression, as version 1 of Extended JSON
+    /// has it. In a filter it is an operator.
+    #[must_use]
+    pub fn with_old_patterns(mut self) -> Self {
+        if let Form::Json(meaning) = &mut self.form {
+            meaning.has_old_patterns = true;
         }
         self
     }
@@ -66,14 +76,19 @@ impl Parser {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn table(format: FileFormat, columns: Arc<Columns>) -> Self {
-        Self { form: Form::Table(Box::new(Table::new(delimiter(format), columns))) }
+        Self::delimited(delimiter(format), columns)
+    }
+
+    /// A parser of rows with these columns, between whose cells `delimiter` stands.
+    pub fn delimited(delimiter: u8, columns: Arc<Columns>) -> Self {
+        Self { form: Form::Table(Box::new(Table::new(delimiter, columns))) }
     }
 
     /// Appends the document of a record to `out`. Of a record that is refused, nothing is appended.
     pub fn parse(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let start = out.len();
         let parsed = match &mut self.form {
-            Form::Json(integers) => json::parse(record, out, *integers),
+            Form::Json(meaning) => json::parse(record, out, *meaning),
             Form::Bson => {
                 out.extend_from_slice(record);
                 Ok(())
@@ -124,7 +139,12 @@ impl Surveyor {
     /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
     /// ```
     pub fn new(format: FileFormat, columns: Arc<Columns>) -> Self {
-        Self { rows: Rows::new(delimiter(format)), columns, survey: Survey::default() }
+        Self::delimited(delimiter(format), columns)
+    }
+
+    /// Begins to look at rows between whose cells `delimiter` stands.
+    pub fn delimited(delimiter: u8, columns: Arc<Columns>) -> Self {
+        Self { rows: Rows::new(delimiter), columns, survey: Survey::default() }
     }
 
     /// Looks at a row. One that is wrong is refused when it is parsed, and says nothing here.
@@ -163,7 +183,12 @@ pub fn json_value(text: &str) -> Result<Bson, Refusal> {
 
 /// The cells of a row, as the names of columns.
 pub fn cells(format: FileFormat, row: &[u8]) -> Result<Vec<String>, Refusal> {
-    Rows::new(delimiter(format)).with_cells(row, |cells| {
+    delimited_cells(delimiter(format), row)
+}
+
+/// The cells of a row between which `delimiter` stands.
+pub fn delimited_cells(delimiter: u8, row: &[u8]) -> Result<Vec<String>, Refusal> {
+    Rows::new(delimiter).with_cells(row, |cells| {
         Ok((0..cells.count).filter_map(|position| cells.get(position)).map(str::to_owned).collect())
     })
 }

@@ -128,6 +128,15 @@ impl<R: Read> Splitter<R> {
         }
     }
 
+    /// The same of a table with another delimiter between its cells.
+    #[must_use]
+    pub fn with_delimiter(mut self, delimiter: u8) -> Self {
+        if matches!(self.boundary, Boundary::Table(_)) {
+            self.boundary = Boundary::table(delimiter);
+        }
+        self
+    }
+
     /// Reads the next records, also those that came before an error. Returns `None` after the last one.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         let mut records = Vec::new();

@@ -132,7 +132,9 @@ impl Table {
     pub(crate) fn parse(&mut self, row: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let columns = &self.columns;
         self.rows.with_cells(row, |cells| {
-            if cells.count > columns.len() {
+            // A delimiter at the end of every line makes an empty cell, which says nothing.
+            let is_ended = cells.count == columns.len() + 1 && cells.get(columns.len()) == Some("");
+            if cells.count > columns.len() && !is_ended {
                 let (count, expected) = (cells.count, columns.len());
                 return Err(Refusal::not_parsed(format!("the row has {count} cells for {expected} columns")));
             }

@@ -206,7 +206,7 @@ fn double(text: &str) -> Option<f64> {
     }
 }
 
-fn regular_expression(out: &mut Vec<u8>, pattern: &str, options: &str) -> Option<ElementType> {
+pub(crate) fn regular_expression(out: &mut Vec<u8>, pattern: &str, options: &str) -> Option<ElementType> {
     if pattern.contains('\0') || options.contains('\0') {
         return None;
     }

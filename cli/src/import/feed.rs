@@ -36,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Recipe {
     pub(super) format: FileFormat,
+    /// What stands between the cells of a table.
+    pub(super) delimiter: u8,
     /// Of a table.
     pub(super) columns: Option<Arc<Columns>>,
     /// Of integers in JSON that 64 bits do not hold.
@@ -258,11 +260,11 @@ impl Reader {
 fn parse_all(works: &Mutex<Receiver<Work>>, recipe: &Recipe) {
     let mut parser = match (recipe.format, &recipe.columns) {
         (FileFormat::Csv | FileFormat::Tsv, Some(columns)) => {
-            Parser::table(recipe.format, Arc::clone(columns))
+            Parser::delimited(recipe.delimiter, Arc::clone(columns))
         }
         (FileFormat::Bson, _) => Parser::bson(),
         (FileFormat::Lines | FileFormat::Json | FileFormat::Csv | FileFormat::Tsv, _) => {
-            Parser::json().with_large_integers(recipe.large_integers)
+            Parser::json().with_large_integers(recipe.large_integers).with_old_patterns()
         }
     };
     loop {

@@ -16,6 +16,8 @@ use crate::signals::Signals;
 
 /// What is looked at for the format.
 const FIRST_BYTES: usize = 64 << 10;
+/// What is looked at for the encoding: two characters.
+const MARK_BYTES: usize = 4;
 
 /// A file or standard input, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(super) enum Input {
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) format: FileFormat,
+    /// What stands between the cells of a table.
+    pub(super) delimiter: u8,
     pub(super) splitter: Splitter<Stream>,
     /// How many bytes of the file were read, and how many it has.
     pub(super) position: Arc<AtomicU64>,
@@ -96,8 +100,30 @@ impl Input {
         std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
     }
 
+    /// Refuses text of two bytes a character, which would be rejects from the first line to the last.
+    fn refuse_utf_16(&self, first: &[u8]) -> Result<(), Failure> {
+        let is_letter = |byte: &u8| byte.is_ascii() && *byte != 0;
+        let is_wide = match first {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+            [0, one, 0, other] | [one, 0, other, 0] => is_letter(one) && is_letter(other),
+            _ => false,
+        };
+        if !is_wide {
+            return Ok(());
+        }
+        let (name, encoding) = (self.name(), "UTF-16");
+        let file = if let Self::File(path) = self { format!(" {}", path.display()) } else { String::new() };
+        let words = format!("{name} is {encoding}, and UTF-8 is read: iconv -f {encoding} -t UTF-8{file}");
+        Err(Failure::new(Exit::Failed, words))
+    }
+
     /// Opens the input. Its format is the one that is given, or that of its name, or that of its first bytes.
-    pub(super) fn open(&self, format: Option<FileFormat>, signals: &Signals) -> Result<Source, Failure> {
+    pub(super) fn open(
+        &self,
+        format: Option<FileFormat>,
+        delimiter: Option<u8>,
+        signals: &Signals,
+    ) -> Result<Source, Failure> {
         let name = self.name();
         let failed = |error: std::io::Error| Failure::io(&name, &error);
         let raw: Stream = match self {
@@ -116,6 +142,14 @@ impl Input {
             found
                 .ok_or_else(|| Failure::usage(format!("{name} has no format that is known: give --format")))?
         };
-        Ok(Source { name, format, splitter: Splitter::new(stream, format), position })
+        if format != FileFormat::Bson {
+            let first = peek(&mut stream, MARK_BYTES).map_err(failed)?;
+            self.refuse_utf_16(&first)?;
+            stream = Box::new(Cursor::new(first).chain(stream));
+        }
+        let of_format = if format == FileFormat::Tsv { b'\t' } else { b',' };
+        let delimiter = delimiter.unwrap_or(of_format);
+        let splitter = Splitter::new(stream, format).with_delimiter(delimiter);
+        Ok(Source { name, format, delimiter, splitter, position })
     }
 }

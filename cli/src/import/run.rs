@@ -408,7 +408,8 @@ impl<'a> Importer<'a> {
     }
 
     fn open(&self, input: &Input, columns: &TableRecipe, signals: &Signals) -> Result<Ready, Failure> {
-        let mut source = input.open(self.arguments.format.map(Format::read), signals)?;
+        let delimiter = self.arguments.table.delimiter();
+        let mut source = input.open(self.arguments.format.map(Format::read), delimiter, signals)?;
         let table = columns.of(&mut source)?;
         Ok(Ready { source, table })
     }
@@ -438,6 +439,7 @@ impl<'a> Importer<'a> {
         let trail = self.trail.as_ref().filter(|_| work.target.mode == Mode::Insert);
         let recipe = Recipe {
             format: source.format,
+            delimiter: source.delimiter,
             columns: table.columns,
             large_integers: self.arguments.large_integers.meaning(),
             identity: trail.map(Trail::identity),

@@ -193,3 +193,162 @@ fn a_damaged_gzip_is_told_as_damage_with_its_place() {
     // A line that is wrong in a file that is whole stays a reject.
     complains(&fixture.taken("d.ndjson.gz", &gzip(b"{\"a\":1}\nx\n"), &[]), 3, "1 records were rejected");
 }
+
+/// What pandas and R write by default: an index whose column has no name. The whole file was refused.
+#[test]
+fn a_column_without_a_name_gets_one() {
+    let fixture = Fixture::new(&[], false);
+    let expected = [doc! { "column1": 0, "a": "x" }, doc! { "column1": 1, "a": "y" }];
+    for header in [",a", "\"\",\"a\""] {
+        let input = format!("{header}\n0,x\n1,y\n");
+        let output = fixture.taken("a.csv", input.as_bytes(), &[]);
+        complains(&output, 0, "a.csv: the column 1 has no name, and is called \"column1\"");
+        assert_eq!(fixture.there(), expected);
+    }
+    // A name that is taken is not given again.
+    fixture.takes("a.csv", "column1,\n1,2\n", &[], &[doc! { "column1": 1, "column2": 2 }]);
+    fixture.takes("a.csv", "column2,,x\n1,2,3\n", &[], &[doc! { "column2": 1, "column2_": 2, "x": 3 }]);
+    fixture.takes("a.csv", ",b.int32\n1,2\n", &["--types", "typed"], &[doc! { "column1": 1, "b": 2 }]);
+}
+
+/// A comma at the end of every line makes no column.
+#[test]
+fn a_comma_at_the_end_of_every_line_makes_no_column() {
+    let fixture = Fixture::new(&[], false);
+    let expected = [doc! { "a": 1, "b": "x" }, doc! { "a": 2, "b": "y" }];
+    for types in ["auto", "text"] {
+        let expected: Vec<Document> = if types == "auto" {
+            expected.to_vec()
+        } else {
+            vec![doc! { "a": "1", "b": "x" }, doc! { "a": "2", "b": "y" }]
+        };
+        for input in ["a,b,\n1,x,\n2,y,\n", "a,b\n1,x,\n2,y,\n", "a,b,\n1,x\n2,y\n"] {
+            fixture.takes("a.csv", input, &["--types", types], &expected);
+        }
+    }
+    complains(&fixture.taken("a.csv", b"a,b\n1,x,2\n", &["--max-rejects", "0"]), 3, "");
+    complains(&fixture.taken("a.csv", b"a,b\n1,x,,\n", &["--max-rejects", "0"]), 3, "");
+}
+
+#[test]
+fn cells_may_have_any_delimiter() {
+    on_both(&[], |fixture| {
+        let expected = [doc! { "a": 1, "b": "x,y" }, doc! { "a": 2, "b": "y;z" }];
+        fixture.takes("a.csv", "a;b\n1;x,y\n2;\"y;z\"\n", &["--delimiter", ";"], &expected);
+        fixture.takes("a.txt", "a|b\n1|x,y\n2|y;z\n", &["--delimiter", "|", "--format", "csv"], &expected);
+        fixture.takes("a.csv", "a\tb\n1\tx,y\n2\ty;z\n", &["--delimiter", "tab"], &expected);
+        fixture.takes("a.csv", "a;b\n1;\"x\n,y\"\n", &["--delimiter", ";"], &[doc! { "a": 1, "b": "x\n,y" }]);
+        // It was one column of that name, and one cell a row.
+        let output = fixture.taken("a.csv", b"a;b;c\n1;2;3\n", &[]);
+        complains(
+            &output,
+            1,
+            "a.csv: the header: one column, \"a;b;c\": if ; stands between columns, give --delimiter ';'",
+        );
+        complains(&fixture.taken("a.csv", b"a\tb\n1\t2\n", &[]), 1, "give --delimiter tab");
+        fixture.takes("a.csv", "a;b\n1\n", &["--delimiter", ","], &[doc! { "a;b": 1 }]);
+        complains(&fixture.taken("a.csv", b"a\n", &["--delimiter", "ab"]), 2, "--delimiter");
+        complains(&fixture.taken("a.csv", b"a\n", &["--delimiter", "\""]), 2, "--delimiter");
+        complains(
+            &fixture.taken("a.json", b"{}\n", &["--delimiter", ";"]),
+            2,
+            "--delimiter is for csv and tsv",
+        );
+    });
+}
+
+/// Windows programs write it: every byte beside a letter is zero, and the whole file was rejects.
+#[test]
+fn utf_16_is_told_with_what_to_do() {
+    let fixture = Fixture::new(&[], false);
+    let words = "a.csv is UTF-16, and UTF-8 is read: iconv -f UTF-16 -t UTF-8 a.csv";
+    let units: Vec<u16> = "a,b\n1,2\n".encode_utf16().collect();
+    let little = || units.iter().flat_map(|unit| unit.to_le_bytes());
+    let big = || units.iter().flat_map(|unit| unit.to_be_bytes());
+    for input in [
+        [&[0xff, 0xfe], &little().collect::<Vec<u8>>()[..]].concat(),
+        [&[0xfe, 0xff], &big().collect::<Vec<u8>>()[..]].concat(),
+        little().collect(),
+        big().collect(),
+    ] {
+        complains(&fixture.taken("a.csv", &input, &[]), 1, words);
+    }
+    let json: Vec<u8> = "{\"a\":1}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    complains(&fixture.taken("a.json", &json, &[]), 1, "a.json is UTF-16");
+    // The length of a document of BSON may look so.
+    let text = "x".repeat(0xfeff - 16);
+    let document = cairndb::bson::serialize_to_vec(&doc! { "abcd": text }).expect("it is small");
+    complains(&fixture.taken("a.bson", &document, &[]), 0, "1 inserted");
+}
+
+#[test]
+fn what_is_no_json_is_told_with_what_it_is() {
+    let fixture = Fixture::new(&[], false);
+    for (input, words) in [
+        ("{\"a\": NaN}", "NaN is no JSON: {\"$numberDouble\": \"NaN\"} is"),
+        ("{\"a\": [1, -Infinity]}", "-Infinity is no JSON: {\"$numberDouble\": \"-Infinity\"} is"),
+        ("{\"a\": None}", "None is no JSON: null is"),
+        ("{\"a\": True}", "True is no JSON: true is"),
+        ("{\"a\": ObjectId(\"0123456789abcdef01234567\")}", "ObjectId( is the notation of the shell"),
+        ("{\"a\": new Date(1)}", "new Date( is the notation of the shell"),
+        ("{a: 1}", "names stand in double quotes in JSON"),
+        ("{'a': 1}", "texts and names stand in double quotes in JSON"),
+        ("{\"a\": 'b'}", "texts and names stand in double quotes in JSON"),
+    ] {
+        let output = fixture.taken("a.ndjson", input.as_bytes(), &["--max-rejects", "0"]);
+        complains(&output, 3, "");
+        let told = fixture.rejects("a.ndjson.rejects.ndjson")[0].get_str("error").expect("a text").to_owned();
+        assert!(told.contains(words), "{input}: {told}");
+        assert!(told.contains("line 1 column"), "{input}: {told}");
+    }
+}
+
+#[test]
+fn types_in_a_header_are_not_passed_over_in_silence() {
+    let fixture = Fixture::new(&[], false);
+    let words =
+        "the names of all columns end with types, as in \"a.int32\": --types typed takes them for that";
+    complains(&fixture.taken("a.csv", b"a.int32,b.date(%Y)\n1,2024\n", &[]), 0, words);
+    let quiet = [
+        ("a.int32,b\n1,2\n", "auto"),
+        ("a.int32,b.string\n1,2\n", "typed"),
+        ("a.int32,b.double\n1,2\n", "text"),
+    ];
+    for (input, types) in quiet {
+        let output = fixture.taken("a.csv", input.as_bytes(), &["--types", types]);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("end with types"), "{output:?}");
+    }
+}
+
+/// As mongoexport wrote them up to 4.0. They became documents.
+#[test]
+fn regular_expressions_of_old_extended_json_are_read() {
+    let fixture = Fixture::new(&[], false);
+    let expected = doc! { "a": cairndb::bson::Regex { pattern: "^x".try_into().unwrap(), options: "im".try_into().unwrap() }, "b": 1 };
+    fixture.takes(
+        "a.ndjson",
+        "{\"a\": {\"$regex\": \"^x\", \"$options\": \"mi\"}, \"b\": 1}\n{\"a\": {\"$options\": \"im\", \"$regex\": \"^x\"}, \"b\": 1}\n",
+        &[],
+        &[expected.clone(), expected],
+    );
+    // In a filter it is the operator.
+    fixture.takes("a.ndjson", "{\"a\": \"Xy\"}\n", &[], &[doc! { "a": "Xy" }]);
+    let output = fixture.export(&[
+        "shop.orders",
+        "--filter",
+        "{\"a\": {\"$regex\": \"^x\", \"$options\": \"i\"}}",
+        "--projection",
+        "{\"_id\":0}",
+    ]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"a\":\"Xy\"}\n");
+}
+
+#[test]
+fn formats_of_oracle_are_known_in_any_case() {
+    let fixture = Fixture::new(&[], false);
+    for format in ["YYYY-MM-DD HH24:MI:SS", "yyyy-mm-dd hh24:mi:ss", "Yyyy-Mm-Dd Hh24:Mi:Ss"] {
+        let input = format!("at.date_oracle({format})\n1\n");
+        let output = fixture.taken("a.csv", input.as_bytes(), &["--types", "typed"]);
+        complains(&output, 1, "date(%Y-%m-%d %H:%M:%S)");
+    }
+}
