@@ -2,10 +2,11 @@
 //! `cairn shell`.
 
 use cairndb::bson::{Bson, Document};
+use formats::parse::json_value;
 use serde::de::IgnoredAny;
 
 use crate::argument::shown;
-use crate::extended_json::{parse_array, parse_document};
+use crate::extended_json::{is_wrapper, parse_array, parse_document};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
@@ -15,7 +16,7 @@ pub(crate) fn document(option: &str, text: &str, signals: &Signals) -> Result<Do
     if is_json(text) {
         return parse_document(option, text);
     }
-    let value = evaluated(option, text, signals)?;
+    let value = meant_value(option, text, signals)?;
     if let Bson::Document(document) = value {
         return Ok(document);
     }
@@ -28,7 +29,7 @@ pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<B
     if is_json(text) {
         return parse_array(option, text);
     }
-    let value = evaluated(option, text, signals)?;
+    let value = meant_value(option, text, signals)?;
     if let Bson::Array(array) = value {
         return Ok(array);
     }
@@ -38,6 +39,39 @@ pub(crate) fn array(option: &str, text: &str, signals: &Signals) -> Result<Vec<B
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// The value of an expression. What looks like JSON and has a mistake is told as JSON: as an expression it would be told in
+/// words of another language, or be a document where a value of another type was meant.
+fn meant_value(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failure> {
+    let value = evaluated(option, text, signals);
+    let is_meant = |value: &Bson| !has_wrapper(value);
+    let (true, Err(error)) = (looks_like_json(text), json_value(text)) else { return value };
+    match value {
+        Ok(value) if is_meant(&value) => Ok(value),
+        Err(failure) if failure.exit.is_by_signal() => Err(failure),
+        Ok(_) | Err(_) => Err(Failure::usage(format!("{option} is no JSON: {error}: {}", shown(text)))),
+    }
+}
+
+/// Whether the first thing within brackets is a name or a text in double quotes.
+fn looks_like_json(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with(['{', '['])
+        && text
+            .trim_start_matches(|character: char| "{[".contains(character) || character.is_whitespace())
+            .starts_with('"')
+}
+
+/// Whether a value has a document that stands for a value of another type in Extended JSON.
+fn has_wrapper(value: &Bson) -> bool {
+    match value {
+        Bson::Document(document) => {
+            document.iter().any(|(name, value)| is_wrapper(name) || has_wrapper(value))
+        }
+        Bson::Array(array) => array.iter().any(has_wrapper),
+        _ => false,
+    }
 }
 
 #[cfg(feature = "shell")]

@@ -1,5 +1,7 @@
 //! The formats of files, as the command line names them.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use formats::format::FileFormat;
 
@@ -19,6 +21,17 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// The format that a file's name says.
+    pub(crate) fn of_name(path: &Path) -> Option<Self> {
+        FileFormat::of_name(path).map(|format| match format {
+            FileFormat::Lines => Self::Ndjson,
+            FileFormat::Json => Self::Json,
+            FileFormat::Csv => Self::Csv,
+            FileFormat::Tsv => Self::Tsv,
+            FileFormat::Bson => Self::Bson,
+        })
+    }
+
     /// The format of documents that are read.
     pub(crate) fn read(self) -> FileFormat {
         match self {

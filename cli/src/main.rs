@@ -133,7 +133,8 @@ fn main() -> ExitCode {
     allocator::return_large_blocks();
     // Before any file is made: RocksDB makes files all the time, and with the usual mask every user of the
     // machine could read them.
-    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let users = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    output::set_users_mask(users.bits());
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(mut refused) => {

@@ -39,8 +39,18 @@ pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>, meaning: Meaning) -> Result<
 
 /// What is wrong, with what was probably meant.
 fn refusal(text: &[u8], error: &serde_json::Error) -> Refusal {
-    let meant = if error.is_syntax() { meant(text, error.line(), error.column()) } else { None };
-    Refusal::not_parsed(meant.map_or_else(|| error.to_string(), |meant| format!("{error}: {meant}")))
+    let (line, column) = (error.line(), error.column());
+    let meant = if error.is_syntax() { meant(text, line, column) } else { None };
+    let (whole, place) = (error.to_string(), format!(" at line {line} column {column}"));
+    let told = whole.strip_suffix(&place).map_or_else(
+        || whole.clone(),
+        // The record has a line of the file, beside which another number would be a riddle.
+        |reason| match line {
+            0 | 1 => format!("{reason} at column {column}"),
+            line => format!("{reason} in line {line} of the record, column {column}"),
+        },
+    );
+    Refusal::not_parsed(meant.map_or_else(|| told.clone(), |meant| format!("{told}: {meant}")))
 }
 
 /// Appends a document with the value that `text` is, under the name [`VALUE`].

@@ -2,15 +2,15 @@
 
 use crate::export::Arguments;
 use crate::export::form::{Form, Lines, OneArray, Stored};
-use crate::export::table::Table;
+use crate::export::table::{AUTO, Table};
 use crate::extended_json::Mode;
 use crate::failure::Failure;
 use crate::format::Format;
 
 /// The form that the options ask for, after checking that they go together.
 pub(super) fn form(arguments: &Arguments) -> Result<Box<dyn Form>, Failure> {
-    let format = arguments.format.unwrap_or(Format::Ndjson);
-    check_ending(arguments)?;
+    let by_name = || arguments.file().and_then(Format::of_name);
+    let format = arguments.format.or_else(by_name).unwrap_or(Format::Ndjson);
     let (is_json, is_table) =
         (matches!(format, Format::Ndjson | Format::Json), matches!(format, Format::Csv | Format::Tsv));
     let misplaced = [
@@ -30,24 +30,9 @@ pub(super) fn form(arguments: &Arguments) -> Result<Box<dyn Form>, Failure> {
         }
         Format::Bson => Ok(Box::new(Stored)),
         Format::Csv | Format::Tsv => {
-            let Some(fields) = &arguments.fields else {
-                return Err(Failure::usage("csv and tsv need --fields PATHS, or --fields auto"));
-            };
+            let fields = arguments.fields.as_deref().unwrap_or(AUTO);
             let delimiter = if format == Format::Csv { b',' } else { b'\t' };
             Ok(Box::new(Table::new(delimiter, fields, arguments.for_spreadsheets)?))
         }
-    }
-}
-
-/// Refuses a name that says another format than the default, if none was given.
-fn check_ending(arguments: &Arguments) -> Result<(), Failure> {
-    let Some(file) = arguments.file().filter(|_| arguments.format.is_none()) else { return Ok(()) };
-    let name = file.to_string_lossy();
-    let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    match plain.rsplit('.').next() {
-        Some(ending @ ("csv" | "tsv" | "bson")) => Err(Failure::usage(format!(
-            "give --format {ending}, or --format ndjson, for a file named {name}"
-        ))),
-        Some(_) | None => Ok(()),
     }
 }

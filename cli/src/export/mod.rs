@@ -43,7 +43,7 @@ Examples:
       a compressed copy from which every type comes back
   cairn export shop-data shop.orders --sort '{\"_id\": -1}' | head -3
       looks at the newest orders
-  cairn export shop.sock shop.orders orders.csv --format csv \\
+  cairn export shop.sock shop.orders orders.csv \\
     --fields _id,customer.name,total
       columns for a spreadsheet, from a running server
   cairn export mongodb://ada@db.example/ shop.orders --pipeline @totals.json \\
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     namespace: String,
     /// The file to make, or `-` for standard output. The endings `.gz` and `.zst` compress.
     file: Option<PathBuf>,
-    /// The format; without it `ndjson`, Extended JSON with a document on each line.
+    /// The format. Without it that of the file's name, else `ndjson`: Extended JSON with a document on each line.
     #[arg(long)]
     format: Option<Format>,
     /// Write canonical Extended JSON, which keeps every type.
@@ -68,12 +68,12 @@ pub(crate) struct Arguments {
     pretty: bool,
     #[command(flatten)]
     selection: command::Selection,
-    /// The columns of CSV and TSV, dotted paths separated by commas; `auto` takes the paths of the first 1,000
-    /// documents, or of the first 16 MiB.
+    /// The columns of CSV and TSV, dotted paths separated by commas; without it, or with `auto`, the paths of the first
+    /// 1,000 documents, or of the first 16 MiB.
     #[arg(long, value_name = "PATHS")]
     fields: Option<String>,
-    /// Put an apostrophe before texts in CSV and TSV that begin with `=`, `+`, `-` or `@`, which spreadsheets
-    /// would run as formulas.
+    /// Put an apostrophe before texts and names of columns in CSV and TSV that begin with `=`, `+`, `-`, `@`, a tab or a
+    /// line end, which spreadsheets would run as formulas.
     #[arg(long)]
     for_spreadsheets: bool,
     /// Replace the file if it is there.

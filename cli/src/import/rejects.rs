@@ -1,5 +1,6 @@
 //! Records that were refused: a line of JSON for each, in a file beside the input or on standard error.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -13,7 +14,8 @@ use crate::failure::Failure;
 use crate::import::input::Input;
 use crate::output::{Output, refuse_existing};
 use crate::plain::json_line;
-use crate::talk::write_line;
+use crate::regular;
+use crate::talk::{warn, write_line};
 
 /// After how many rejects an import stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +68,8 @@ impl Rejects {
     /// Refuses a file of rejects that is there, before anything is imported. One that is an input may not be replaced.
     pub(super) fn check(&self, inputs: &[Input]) -> Result<(), Failure> {
         let whole = |path: &Path| std::fs::canonicalize(path).ok();
-        for path in inputs.iter().filter_map(|input| self.path(input)) {
-            refuse_existing(&path, self.may_replace)?;
+        for (input, path) in inputs.iter().filter_map(|input| Some((input, self.path(input)?))) {
+            refuse_existing(&path, self.may_replace || self.is_own(input, &path))?;
             let is_input = |input: &Input| matches!(input, Input::File(file) if whole(file) == whole(&path));
             if whole(&path).is_some() && inputs.iter().any(is_input) {
                 return Err(Failure::usage(format!(
@@ -77,6 +79,30 @@ impl Rejects {
             }
         }
         Ok(())
+    }
+
+    /// Whether the file is one that an earlier import of the input has made, under the name that it chooses.
+    fn is_own(&self, input: &Input, path: &Path) -> bool {
+        const LINE_BYTES_MAX: u64 = 1 << 20;
+        let Some(Ok(file)) = self.named.is_none().then(|| regular::open(path)) else { return false };
+        let mut line = String::new();
+        let read = BufReader::new(file.take(LINE_BYTES_MAX)).read_line(&mut line);
+        let reject = read.ok().and_then(|_| serde_json::from_str::<serde_json::Value>(&line).ok());
+        let name = Path::new(&input.name()).file_name().map(|name| name.to_string_lossy().into_owned());
+        reject.is_some_and(|reject| {
+            let file = reject.get("file").and_then(|file| Path::new(file.as_str()?).file_name());
+            let is_of_input = file.map(|file| file.to_string_lossy().into_owned()) == name;
+            is_of_input && ["line", "offset", "error", "code"].iter().all(|name| reject.get(name).is_some())
+        })
+    }
+
+    /// Says which files are of earlier imports, whose records were all taken now.
+    pub(super) fn tell_old(&self, inputs: &[Input]) {
+        for (input, path) in inputs.iter().filter_map(|input| Some((input, self.path(input)?))) {
+            if !self.made.contains(&path) && self.is_own(input, &path) {
+                warn(&format!("{} is of an earlier import, and nothing was rejected now", path.display()));
+            }
+        }
     }
 
     /// The file for the rejects of an input; `None` if they go to standard error.
@@ -129,7 +155,8 @@ impl Rejects {
         let open = if let Some(open) = &mut self.open {
             open
         } else {
-            let may_replace = self.may_replace || self.made.contains(&path);
+            let is_own = self.made.contains(&path) || self.is_own(input, &path);
+            let may_replace = self.may_replace || is_own;
             let output = Output::open(Some(&path), may_replace)?;
             self.made.push(path.clone());
             self.open.insert(Open { path, output })

@@ -224,7 +224,11 @@ impl<'a> Importer<'a> {
             self.end_input(store, index)?;
         }
         progress.finish();
-        self.end(store, flow)
+        self.end(store, flow)?;
+        if flow == Flow::On {
+            self.rejects.tell_old(inputs);
+        }
+        Ok(())
     }
 
     /// Opens the store of a dry run for reading, where it counts what is there.

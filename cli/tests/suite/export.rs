@@ -285,8 +285,6 @@ fn a_signal_ends_it_in_order() {
 fn command_lines_that_make_no_sense_are_refused() {
     on_both(&[doc! { "_id": 1 }], |fixture| {
         fixture.refused(&["orders"], 2, "\"orders\" is not a DB.COLLECTION");
-        fixture.refused(&["shop.orders", "a.csv"], 2, "give --format csv");
-        fixture.refused(&["shop.orders", "--format", "csv"], 2, "--fields");
         fixture.refused(
             &["shop.orders", "--format", "bson", "--canonical"],
             2,
@@ -524,4 +522,105 @@ fn descriptions_come_from_the_definitions() {
         "{page}"
     );
     assert_eq!(run(&["man", "exporz"]).0, Some(2));
+}
+
+/// As an import takes it: the name says the format, and a table has the fields of the documents.
+#[test]
+fn the_name_of_a_file_says_its_format() {
+    on_both(&[doc! { "_id": 1, "a": "x" }], |fixture| {
+        for (name, expected) in [
+            ("a.json", "[\n{\"_id\":1,\"a\":\"x\"}\n]\n"),
+            ("a.ndjson", "{\"_id\":1,\"a\":\"x\"}\n"),
+            ("a.jsonl", "{\"_id\":1,\"a\":\"x\"}\n"),
+            ("a.csv", "_id,a\n1,x\n"),
+            ("A.TSV", "_id\ta\n1\tx\n"),
+            ("a.txt", "{\"_id\":1,\"a\":\"x\"}\n"),
+        ] {
+            complains(&fixture.export(&["shop.orders", name]), 0, "");
+            assert_eq!(String::from_utf8(read(&fixture.path(name))).unwrap(), expected, "{name}");
+        }
+        complains(&fixture.export(&["shop.orders", "a.bson"]), 0, "");
+        assert_eq!(read(&fixture.path("a.bson"))[4], 0x10);
+        complains(&fixture.export(&["shop.orders", "a.csv.gz", "--format", "json"]), 0, "");
+        fixture.check(&["--format", "csv"], "_id,a\n1,x\n");
+        fixture.refused(
+            &["shop.orders", "b.csv", "--canonical"],
+            2,
+            "--canonical is for the formats ndjson and json",
+        );
+    });
+}
+
+/// A name of a field, and a text that begins with a tab or a line end, are run as well.
+#[test]
+fn nothing_in_a_spreadsheet_is_run() {
+    let document = doc! { "_id": 1, "=x": "\t=1", "-y": "\r=1", "n": -5, "z": "a" };
+    let fixture = Fixture::new(&[document], false);
+    fixture.check(&["--format", "csv", "--for-spreadsheets"], "_id,'=x,'-y,n,z\n1,'\t=1,\"'\r=1\",-5,a\n");
+    fixture.check(&["--format", "csv"], "_id,=x,-y,n,z\n1,\t=1,\"\r=1\",-5,a\n");
+}
+
+#[test]
+fn a_file_has_the_mode_that_others_have() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let mode = |name: &str| std::fs::metadata(fixture.path(name)).unwrap().permissions().mode() & 0o777;
+    for (umask, expected) in [("022", 0o644), ("077", 0o600), ("007", 0o660)] {
+        let name = format!("{umask}.ndjson");
+        let script = format!("umask {umask}; exec \"$0\" export db shop.orders {name}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(env!("CARGO_BIN_EXE_cairn")).current_dir(fixture.folder.path());
+        complains(&shell.output().unwrap(), 0, "");
+        assert_eq!(mode(&name), expected);
+    }
+    std::fs::set_permissions(fixture.path("022.ndjson"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    complains(&fixture.export(&["shop.orders", "022.ndjson", "--overwrite"]), 0, "");
+    assert_eq!(mode("022.ndjson"), 0o640);
+}
+
+/// `--overwrite` put a file in the place of a device or a link, and without it a pipe was refused.
+#[test]
+fn pipes_links_and_devices_are_written_through() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        complains(&fixture.export(&["shop.orders", "/dev/null"]), 0, "exported 1 documents");
+        complains(&fixture.export(&["shop.orders", "/dev/null", "--overwrite"]), 0, "exported 1 documents");
+        fixture.refused(&["shop.orders", "/dev/full"], 1, "/dev/full: No space left");
+        assert!(Command::new("mkfifo").arg(fixture.path("pipe")).status().unwrap().success());
+        let reader = Command::new("cat").arg(fixture.path("pipe")).stdout(Stdio::piped()).spawn().unwrap();
+        complains(&fixture.export(&["shop.orders", "pipe"]), 0, "");
+        assert_eq!(reader.wait_with_output().unwrap().stdout, b"{\"_id\":1}\n");
+        let script = "\"$0\" export \"$1\" shop.orders /dev/stdout | cat";
+        let mut shell = Command::new("sh");
+        let store = if fixture.path("s.sock").exists() { "s.sock" } else { "db" };
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_cairn"), store]).current_dir(fixture.folder.path());
+        assert_eq!(shell.output().unwrap().stdout, b"{\"_id\":1}\n");
+        std::os::unix::fs::symlink("real.ndjson", fixture.path("link.ndjson")).unwrap();
+        complains(&fixture.export(&["shop.orders", "link.ndjson"]), 0, "");
+        fixture.refused(&["shop.orders", "link.ndjson"], 2, "--overwrite");
+        let none = r#"{"_id":2}"#;
+        complains(&fixture.export(&["shop.orders", "link.ndjson", "--overwrite", "--filter", none]), 0, "");
+        assert!(std::fs::symlink_metadata(fixture.path("link.ndjson")).unwrap().file_type().is_symlink());
+        assert_eq!(read(&fixture.path("real.ndjson")), b"");
+        complains(&fixture.run("dump", &["--archive", "/dev/null"]).output().unwrap(), 0, "");
+        assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    });
+}
+
+/// A filter that lacks a bracket was run as a script, which told of a script, or matched nothing in silence.
+#[test]
+fn a_filter_that_is_nearly_json_is_told_as_json() {
+    let fixture = Fixture::new(&[doc! { "_id": 1, "a": 1 }], false);
+    for filter in [
+        "{\"a\": {\"$gt\": 0}",
+        "{\"_id\": {\"$oid\": \"0123456789abcdef01234567\"},}",
+        "{\"a\": 1 \"b\": 2}",
+    ] {
+        let output = fixture.export(&["shop.orders", "--filter", filter]);
+        complains(&output, 2, "--filter is no JSON: ");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("SyntaxError"), "{output:?}");
+    }
+    if cfg!(feature = "shell") {
+        fixture.check(&["--filter", "{\"a\": NumberInt(1)}"], "{\"_id\":1,\"a\":1}\n");
+    }
 }

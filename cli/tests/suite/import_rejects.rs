@@ -478,7 +478,34 @@ fn a_cell_with_more_after_its_quote_is_rejected_with_its_place() {
         assert_eq!(told, [(2, reason), (5, reason)]);
         fixture.write("b.csv", b"_id,\"a\"b\n1,x\n");
         complains(&fixture.import_orders(&["b.csv"]), 1, "the header: column 2: there is more");
-        fixture.write("c.csv", b"_id,\n1,x\n");
+        fixture.write("c.csv", b"_id,a.\n1,x\n");
         complains(&fixture.import_orders(&["c.csv"]), 1, "the column 2 has no name for a field");
+    });
+}
+
+/// The same command failed for the file that it had made itself.
+#[test]
+fn a_repeated_import_replaces_its_own_rejects() {
+    on_both(&[], |fixture| {
+        let name = "a.ndjson.rejects.ndjson";
+        fixture.write("a.ndjson", b"{\"_id\":1}\nx\n");
+        fixture.report(3, &["a.ndjson", "--drop"]);
+        fixture.write("a.ndjson", b"{\"_id\":1}\n{}\ny\n");
+        fixture.report(3, &["a.ndjson", "--drop"]);
+        let rejects = fixture.rejects(name);
+        assert_eq!((rejects.len(), rejects[0].get_str("text").unwrap()), (1, "y"));
+        // There is one line number, that of the file.
+        assert_eq!(rejects[0].get_str("error").unwrap(), "expected value at column 1");
+        assert_eq!(rejects[0].get_i32("line").unwrap(), 3);
+        fixture.write("a.ndjson", b"{\"_id\":1}\n");
+        let output = fixture.import_orders(&["a.ndjson", "--drop"]);
+        complains(&output, 0, "a.ndjson.rejects.ndjson is of an earlier import");
+        // What is of another make is not.
+        fixture.write(name, b"mine\n");
+        complains(&fixture.import_orders(&["a.ndjson", "--drop"]), 2, "is there already");
+        fixture.write("a.json", b"[\n{\"a\":\n x}]\n");
+        fixture.report(3, &["a.json", "--drop"]);
+        let told = fixture.rejects("a.json.rejects.ndjson")[0].get_str("error").unwrap().to_owned();
+        assert!(told.ends_with("in line 2 of the record, column 2"), "{told}");
     });
 }
