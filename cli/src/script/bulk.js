@@ -24,7 +24,7 @@
             const body = cairn.needDocument(verb, "body", operation[verb]);
             if (kind === "insert") {
                 const given = cairn.needDocument(verb, "document", body.document ?? body);
-                return { kind, at, body: this.collection.identified([given])[0] };
+                return { kind, at, body: this.collection._identified([given])[0] };
             }
             const q = cairn.needDocument(verb, "filter", body.filter);
             const hint = cairn.pick(cairn.hintOf(body), ["collation", "hint"]);

@@ -135,7 +135,7 @@
         // ---- inserts
 
         // Documents as they are sent, each with an `_id`: an ObjectId, unless the store numbers that field.
-        identified(documents) {
+        _identified(documents) {
             let isNumbered;
             return documents.map((document, at) => {
                 needDocument("insert", `document ${at}`, document);
@@ -150,8 +150,8 @@
         }
 
         // Inserts in batches. Returns the ids by position, and what was refused.
-        inserted(documents, options) {
-            const sent = this.identified(documents);
+        #inserted(documents, options) {
+            const sent = this._identified(documents);
             const ids = {};
             const errors = [];
             let count = 0;
@@ -182,7 +182,7 @@
 
         insertOne(document, options) {
             needDocument("insertOne", "document", document);
-            const { ids, errors } = this.inserted([document], options);
+            const { ids, errors } = this.#inserted([document], options);
             check({ writeErrors: errors });
             return { acknowledged: true, insertedId: ids[0] };
         }
@@ -190,7 +190,7 @@
         insertMany(documents, options) {
             if (!Array.isArray(documents)) invalid(`insertMany needs an array of documents, and not ${cairn.inspect(documents)}`);
             if (documents.length === 0) invalid("Invalid BulkOperation, Batch cannot be empty");
-            const { ids, errors, count } = this.inserted(documents, options);
+            const { ids, errors, count } = this.#inserted(documents, options);
             if (errors.length > 0) throw bulkError(errors, { ...noCounts(), insertedCount: count, insertedIds: ids });
             return { acknowledged: true, insertedIds: ids };
         }
@@ -201,7 +201,7 @@
 
         // ---- updates and deletes
 
-        updated(verb, statement, options) {
+        #updated(verb, statement, options) {
             const update = { ...statement, ...pick(hintOf(options), UPDATE) };
             const reply = check(run(this._database._name, { update: this._name, updates: [update], ...pick(options, WRITE) }));
             const upserted = reply.upserted?.[0];
@@ -215,15 +215,15 @@
         }
 
         updateOne(filter, update, options) {
-            return this.updated("updateOne", { q: needDocument("updateOne", "filter", filter), u: needUpdate("updateOne", update), multi: false }, options);
+            return this.#updated("updateOne", { q: needDocument("updateOne", "filter", filter), u: needUpdate("updateOne", update), multi: false }, options);
         }
 
         updateMany(filter, update, options) {
-            return this.updated("updateMany", { q: needDocument("updateMany", "filter", filter), u: needUpdate("updateMany", update), multi: true }, options);
+            return this.#updated("updateMany", { q: needDocument("updateMany", "filter", filter), u: needUpdate("updateMany", update), multi: true }, options);
         }
 
         replaceOne(filter, replacement, options) {
-            return this.updated("replaceOne", { q: needDocument("replaceOne", "filter", filter), u: needReplacement("replaceOne", replacement), multi: false }, options);
+            return this.#updated("replaceOne", { q: needDocument("replaceOne", "filter", filter), u: needReplacement("replaceOne", replacement), multi: false }, options);
         }
 
         update(filter, update, options) {
@@ -231,18 +231,18 @@
             return multi ? this.updateMany(filter, update, options) : this.updateOne(filter, update, options);
         }
 
-        deleted(filter, limit, options) {
+        #deleted(filter, limit, options) {
             const statement = { q: filter, limit, ...pick(hintOf(options), ["collation", "hint"]) };
             const reply = check(run(this._database._name, { delete: this._name, deletes: [statement], ...pick(options, WRITE) }));
             return { acknowledged: true, deletedCount: reply.n };
         }
 
-        deleteOne(filter, options) { return this.deleted(needDocument("deleteOne", "filter", filter), 1, options); }
-        deleteMany(filter, options) { return this.deleted(needDocument("deleteMany", "filter", filter), 0, options); }
+        deleteOne(filter, options) { return this.#deleted(needDocument("deleteOne", "filter", filter), 1, options); }
+        deleteMany(filter, options) { return this.#deleted(needDocument("deleteMany", "filter", filter), 0, options); }
 
         remove(filter, options) {
             const isOne = options === true || options === 1 || options?.justOne === true;
-            return this.deleted(needDocument("remove", "filter", filter), isOne ? 1 : 0, isDocument(options) ? options : {});
+            return this.#deleted(needDocument("remove", "filter", filter), isOne ? 1 : 0, isDocument(options) ? options : {});
         }
 
         // ---- find and change
@@ -253,7 +253,7 @@
             return check(run(this._database._name, command)).value ?? null;
         }
 
-        modified(filter, options, change) {
+        #modified(filter, options, change) {
             const given = sorted(options);
             const command = { findAndModify: this._name, query: filter, ...change, ...pick(given, MODIFY) };
             if (given.projection !== undefined) command.fields = given.projection;
@@ -262,20 +262,20 @@
             return reply.value ?? null;
         }
 
-        isAfter(options) {
+        #isAfter(options) {
             return options?.returnDocument === "after" || options?.returnNewDocument === true || options?.returnOriginal === false || options?.new === true;
         }
 
         findOneAndUpdate(filter, update, options) {
-            return this.modified(needDocument("findOneAndUpdate", "filter", filter), options, { update: needUpdate("findOneAndUpdate", update), new: this.isAfter(options) });
+            return this.#modified(needDocument("findOneAndUpdate", "filter", filter), options, { update: needUpdate("findOneAndUpdate", update), new: this.#isAfter(options) });
         }
 
         findOneAndReplace(filter, replacement, options) {
-            return this.modified(needDocument("findOneAndReplace", "filter", filter), options, { update: needReplacement("findOneAndReplace", replacement), new: this.isAfter(options) });
+            return this.#modified(needDocument("findOneAndReplace", "filter", filter), options, { update: needReplacement("findOneAndReplace", replacement), new: this.#isAfter(options) });
         }
 
         findOneAndDelete(filter, options) {
-            return this.modified(needDocument("findOneAndDelete", "filter", filter), options, { remove: true });
+            return this.#modified(needDocument("findOneAndDelete", "filter", filter), options, { remove: true });
         }
 
         bulkWrite(operations, options) {
@@ -322,13 +322,13 @@
 
         dropIndexes(index = "*") { return run(this._database._name, { dropIndexes: this._name, index }); }
 
-        hidden(index, hidden) {
+        #hidden(index, hidden) {
             const named = typeof index === "string" ? { name: index } : { keyPattern: index };
             return run(this._database._name, { collMod: this._name, index: { ...named, hidden } });
         }
 
-        hideIndex(index) { return this.hidden(index, true); }
-        unhideIndex(index) { return this.hidden(index, false); }
+        hideIndex(index) { return this.#hidden(index, true); }
+        unhideIndex(index) { return this.#hidden(index, false); }
 
         // ---- the whole collection
 

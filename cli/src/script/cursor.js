@@ -22,60 +22,60 @@
             cairn.hide(this, "isOver", false);
         }
 
-        set(name, value) {
+        _set(name, value) {
             if (this.read) cairn.invalid(`${name} must be called before the cursor is read`);
             this.command[name] = value;
             return this;
         }
 
         // The command, with its fields in the order of MongoDB's driver for Node.js.
-        sent() {
+        _sent() {
             return { ...cairn.pick(this.command, ORDER), ...this.command };
         }
 
-        step() {
+        _step() {
             if (this.isOver) return undefined;
             if (!this.read) {
                 const { tailable, awaitData } = this.command;
                 const waits = tailable ? (awaitData ? this.awaitTime ?? AWAIT : 0) : undefined;
-                this.read = cairn.open(this.database, this.sent(), waits);
+                this.read = cairn.open(this.database, this._sent(), waits);
             }
             return this.read();
         }
 
         // Whether a cursor that follows a collection may have another document later.
-        isFollowing() { return !this.isOver && this.read !== undefined && this.read.isOpen(); }
+        _isFollowing() { return !this.isOver && this.read !== undefined && this.read.isOpen(); }
 
         // The next document as it is stored. One that follows a collection waits for it.
         await() {
-            let document = this.take();
-            while (document === undefined && this.isFollowing()) {
+            let document = this._take();
+            while (document === undefined && this._isFollowing()) {
                 // A cursor that awaits data has waited in the store.
                 if (!this.command.awaitData) native.sleep(PAUSE);
-                document = this.take();
+                document = this._take();
             }
             return document;
         }
 
         // The next document as it is stored, and `undefined` at the end.
-        take() { return this.ahead.length > 0 ? this.ahead.shift() : this.step(); }
+        _take() { return this.ahead.length > 0 ? this.ahead.shift() : this._step(); }
 
-        changed(document) { return this.change ? this.change(document) : document; }
+        _changed(document) { return this.change ? this.change(document) : document; }
 
         tryNext() {
-            const document = this.take();
-            return document === undefined ? null : this.changed(document);
+            const document = this._take();
+            return document === undefined ? null : this._changed(document);
         }
 
         next() {
             const document = this.await();
-            return document === undefined ? null : this.changed(document);
+            return document === undefined ? null : this._changed(document);
         }
 
         // Whether there is a document without waiting for one.
-        hasNow() {
+        _hasNow() {
             if (this.ahead.length === 0) {
-                const document = this.step();
+                const document = this._step();
                 if (document !== undefined) this.ahead.push(document);
             }
             return this.ahead.length > 0;
@@ -97,7 +97,7 @@
 
         forEach(visit) {
             for (let document = this.await(); document !== undefined; document = this.await()) {
-                if (visit(this.changed(document)) === false) break;
+                if (visit(this._changed(document)) === false) break;
             }
         }
 
@@ -127,39 +127,39 @@
         isExhausted() { return !this.hasNext(); }
         objsLeftInBatch() { return this.ahead.length; }
         pretty() { return this; }
-        maxTimeMS(milliseconds) { return this.set("maxTimeMS", milliseconds); }
-        hint(index) { return this.set("hint", index); }
-        comment(text) { return this.set("comment", text); }
-        collation(collation) { return this.set("collation", collation); }
+        maxTimeMS(milliseconds) { return this._set("maxTimeMS", milliseconds); }
+        hint(index) { return this._set("hint", index); }
+        comment(text) { return this._set("comment", text); }
+        collation(collation) { return this._set("collation", collation); }
 
         explain(verbosity) {
-            const { cursor, explain, ...command } = this.sent();
+            const { cursor, explain, ...command } = this._sent();
             return cairn.explain(this.database, command.aggregate ? { ...command, cursor: {} } : command, verbosity);
         }
     }
 
     class FindCursor extends Cursor {
-        sort(keys) { return this.set("sort", cairn.sortOf(keys)); }
-        skip(count) { return this.set("skip", count); }
+        sort(keys) { return this._set("sort", cairn.sortOf(keys)); }
+        skip(count) { return this._set("skip", count); }
         limit(count) {
             // A negative limit is one batch, as in every MongoDB shell.
-            if (count < 0) this.set("singleBatch", true);
-            return this.set("limit", Math.abs(count));
+            if (count < 0) this._set("singleBatch", true);
+            return this._set("limit", Math.abs(count));
         }
-        batchSize(count) { return this.set("batchSize", count); }
-        projection(fields) { return this.set("projection", fields); }
+        batchSize(count) { return this._set("batchSize", count); }
+        projection(fields) { return this._set("projection", fields); }
         project(fields) { return this.projection(fields); }
-        min(keys) { return this.set("min", keys); }
-        max(keys) { return this.set("max", keys); }
-        returnKey(is = true) { return this.set("returnKey", is); }
-        showRecordId(is = true) { return this.set("showRecordId", is); }
-        allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
-        noCursorTimeout(is = true) { return this.set("noCursorTimeout", is); }
+        min(keys) { return this._set("min", keys); }
+        max(keys) { return this._set("max", keys); }
+        returnKey(is = true) { return this._set("returnKey", is); }
+        showRecordId(is = true) { return this._set("showRecordId", is); }
+        allowDiskUse(is = true) { return this._set("allowDiskUse", is); }
+        noCursorTimeout(is = true) { return this._set("noCursorTimeout", is); }
 
         // Follows a capped collection: at its end `tryNext` gives null, and goes on after the next insert.
         tailable({ awaitData = false } = {}) {
-            if (awaitData) this.set("awaitData", true);
-            return this.set("tailable", true);
+            if (awaitData) this._set("awaitData", true);
+            return this._set("tailable", true);
         }
 
         // How long a cursor that awaits data waits in the store, each time.
@@ -174,22 +174,22 @@
             const known = cairn.cursorOptions.tailable | cairn.cursorOptions.awaitData | cairn.cursorOptions.noTimeout;
             if (!Number.isInteger(flags) || (flags & ~known) !== 0) throw new cairn.NotSupported(`cursor.addOption(${flags})`, "it takes DBQuery.Option.tailable, awaitData and noTimeout");
             if (flags & cairn.cursorOptions.noTimeout) this.noCursorTimeout();
-            if (flags & cairn.cursorOptions.awaitData) this.set("awaitData", true);
-            return flags & cairn.cursorOptions.tailable ? this.set("tailable", true) : this;
+            if (flags & cairn.cursorOptions.awaitData) this._set("awaitData", true);
+            return flags & cairn.cursorOptions.tailable ? this._set("tailable", true) : this;
         }
 
-        counted(names) {
+        _counted(names) {
             const { find, filter } = this.command;
             return cairn.run(this.database, { count: find, query: filter || {}, ...cairn.pick(this.command, ["hint", "maxTimeMS", "collation", ...names]) }).n;
         }
 
-        count(applySkipLimit = false) { return this.counted(applySkipLimit ? ["skip", "limit"] : []); }
-        size() { return this.counted(["skip", "limit"]); }
+        count(applySkipLimit = false) { return this._counted(applySkipLimit ? ["skip", "limit"] : []); }
+        size() { return this._counted(["skip", "limit"]); }
     }
 
     class AggregationCursor extends Cursor {
-        batchSize(count) { return this.set("cursor", { ...this.command.cursor, batchSize: count }); }
-        allowDiskUse(is = true) { return this.set("allowDiskUse", is); }
+        batchSize(count) { return this._set("cursor", { ...this.command.cursor, batchSize: count }); }
+        allowDiskUse(is = true) { return this._set("allowDiskUse", is); }
     }
 
     for (const name of ["readConcern", "readPref", "showDiskLoc", "oplogReplay"]) {

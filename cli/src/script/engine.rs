@@ -16,6 +16,7 @@ use crate::output::Output;
 use crate::script::evaluate::{run_script, run_text};
 use crate::script::native;
 use crate::script::shared::{CAIRN, Ended, IS_TO_STOP, Shared, cairn};
+use crate::script::statement::unclosed;
 use crate::signals::Signals;
 use crate::store::{Access, Documents, Store};
 
@@ -30,6 +31,8 @@ const OWN: &str = "cairn:";
 const EXIT: &str = "\0exit";
 /// Between the name of a text and how many lines are before it.
 const LINES: &str = " after line ";
+/// What is told of what is open at the end.
+const UNCLOSED: &str = "is never closed";
 /// After the name of a text before which a parenthesis was put.
 const IN_PARENTHESES: &str = " in parentheses";
 
@@ -106,6 +109,7 @@ impl Engine {
             signals: RefCell::new(signals),
             keeps_read: target.keeps_read,
             last_read: RefCell::new(None),
+            rejected: RefCell::default(),
         });
         let unusable = |error: rquickjs::Error| {
             Failure::new(
@@ -118,6 +122,13 @@ impl Engine {
         runtime.set_max_stack_size(SCRIPT_STACK_BYTES);
         let own = Rc::clone(&shared);
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_to_stop())));
+        let own = Rc::clone(&shared);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(
+            move |ctx, promise, reason, is_handled| {
+                // What cannot be noted is an error of the engine, which the script meets as well.
+                let _ = note_rejection(&own, &ctx, &promise, reason, is_handled);
+            },
+        )));
         let context = Context::full(&runtime).map_err(unusable)?;
         let prepared = context.with(|ctx| prepare(&ctx, &shared).map_err(|error| uncaught(&ctx, &error)));
         // The preparation is a script too, which a signal ends.
@@ -127,6 +138,15 @@ impl Engine {
 
     /// Evaluates a text, which errors name `name`, and hands its value on.
     pub(crate) fn evaluate<R>(
+        &self,
+        name: &str,
+        text: &str,
+        then: impl for<'js> FnOnce(&Ctx<'js>, Value<'js>) -> rquickjs::Result<R>,
+    ) -> Result<R, Stopped> {
+        self.evaluated(name, text, then).map_err(|stopped| with_unclosed(stopped, name, text))
+    }
+
+    fn evaluated<R>(
         &self,
         name: &str,
         text: &str,
@@ -145,12 +165,14 @@ impl Engine {
         text: &str,
         then: impl for<'js> FnOnce(&Ctx<'js>, Value<'js>) -> rquickjs::Result<R>,
     ) -> Result<R, Stopped> {
-        self.evaluate(&format!("{name}{IN_PARENTHESES}"), &format!("({text}\n)"), then)
+        let done = self.evaluated(&format!("{name}{IN_PARENTHESES}"), &format!("({text}\n)"), then);
+        done.map_err(|stopped| with_unclosed(stopped, name, text))
     }
 
     /// Runs the text of a script that was read from a file.
     pub(crate) fn run_script(&self, path: &Path, text: &str) -> Result<(), Stopped> {
-        self.attempt(|ctx| run_script(ctx, path, text))
+        let done = self.attempt(|ctx| run_script(ctx, path, text));
+        done.map_err(|stopped| with_unclosed(stopped, &path.display().to_string(), text))
     }
 
     /// Calls a function of the shell's own scripts with texts.
@@ -181,13 +203,18 @@ impl Engine {
             failure
         });
         let ended = self.shared.ended.borrow().clone();
-        if let Some(ended) = ended {
-            return Err(Stopped::Ended(ended));
+        let signal = self.shared.signals.borrow().received();
+        let stopped = ended.map(Stopped::Ended).or(signal.map(Stopped::Signal));
+        if let Some(stopped) = stopped {
+            self.shared.rejected.take();
+            return Err(stopped);
         }
-        if let Some(exit) = self.shared.signals.borrow().received() {
-            return Err(Stopped::Signal(exit));
+        // An error in a promise that nothing waits for is one that no script caught.
+        let rejected = self.shared.rejected.take().into_iter().next();
+        match (done, rejected) {
+            (Ok(_), Some((_, failure))) => Err(Stopped::Uncaught(failure)),
+            (done, _) => done.map_err(Stopped::Uncaught),
         }
-        done.map_err(Stopped::Uncaught)
     }
 
     /// Writes to where scripts print. Returns whether more is wanted.
@@ -268,9 +295,54 @@ pub(crate) fn uncaught(ctx: &Ctx<'_>, error: &rquickjs::Error) -> Failure {
     if !matches!(error, rquickjs::Error::Exception) {
         return failed(format!("the engine of scripts failed: {error}"));
     }
-    let thrown = ctx.catch();
+    failure_of(ctx, &ctx.catch())
+}
+
+/// Notes a promise that failed while nothing waited for it, or forgets it, because something does now.
+fn note_rejection<'js>(
+    shared: &Shared,
+    ctx: &Ctx<'js>,
+    promise: &Value<'js>,
+    reason: Value<'js>,
+    is_handled: bool,
+) -> rquickjs::Result<()> {
+    /// The property of a promise that has its number.
+    const NUMBER: &str = "\0rejected";
+
+    let Some(promise) = promise.as_object() else { return Ok(()) };
+    if is_handled {
+        let number: Option<u32> = promise.get(NUMBER)?;
+        shared.rejected.borrow_mut().retain(|(other, _)| Some(*other) != number);
+        return Ok(());
+    }
+    let number = shared.rejected.borrow().last().map_or(0, |(last, _)| last + 1);
+    promise.prop(NUMBER, rquickjs::object::Property::from(number))?;
+    let failure = failure_of(ctx, &reason);
+    shared.rejected.borrow_mut().push((number, failure));
+    Ok(())
+}
+
+/// An error of the grammar with what is open at the end of the text, where the engine names what it has not found.
+fn with_unclosed(stopped: Stopped, name: &str, text: &str) -> Stopped {
+    let Stopped::Uncaught(failure) = stopped else { return stopped };
+    let is_of_grammar = failure.message.contains("SyntaxError: ");
+    match unclosed(text).filter(|_| is_of_grammar) {
+        Some((what, line, column)) => {
+            let place = counted(&format!("{name}:{line}:{column}"));
+            Stopped::Uncaught(Failure {
+                message: format!("{place}: SyntaxError: {what} {UNCLOSED}"),
+                ..failure
+            })
+        }
+        None => Stopped::Uncaught(failure),
+    }
+}
+
+/// What an error is told as.
+fn failure_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> Failure {
+    let failed = |message: String| Failure::new(Exit::Failed, message);
     let Some(object) = thrown.as_object().filter(|_| thrown.is_error()) else {
-        let shown = cairn(ctx).and_then(|cairn| cairn.get::<_, Function>("inspect")?.call((thrown,)));
+        let shown = cairn(ctx).and_then(|cairn| cairn.get::<_, Function>("inspect")?.call((thrown.clone(),)));
         return failed(format!("uncaught {}", shown.unwrap_or_else(|_| "exception".to_owned())));
     };
     let text = |name: &str| object.get::<_, String>(name).unwrap_or_default();

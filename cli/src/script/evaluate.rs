@@ -4,10 +4,11 @@ use std::path::Path;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Ctx, Value};
+use rquickjs::{Ctx, Function, Value};
 
 use crate::failure::Failure;
 use crate::interruptible::Interruptible;
+use crate::script::shared::{IS_TO_STOP, cairn};
 use crate::signals::Signals;
 
 /// The largest script.
@@ -28,18 +29,26 @@ pub(super) fn run_text<'js>(ctx: &Ctx<'js>, name: &str, text: &str) -> rquickjs:
         Some(_) | None => value,
     };
     // What was started and not waited for.
-    while ctx.execute_pending_job() {}
+    work_off(ctx, &|| false)?;
     Ok(value)
 }
 
 /// The value of a promise, once nothing is left that could settle it.
 fn settled<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js>> {
     let Some(promise) = value.as_promise() else { return Ok(value) };
-    while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
+    work_off(ctx, &|| promise.state() != PromiseState::Pending)?;
     match promise.result() {
         Some(result) => result,
         None => Err(rquickjs::Exception::throw_message(ctx, "a promise that is waited for is never settled")),
     }
+}
+
+/// Runs what promises have begun, until there is nothing more, `is_done` says so, or scripts are to end: one such step may begin the
+/// next for ever, and be too short for the engine to look at signals.
+fn work_off(ctx: &Ctx<'_>, is_done: &dyn Fn() -> bool) -> rquickjs::Result<()> {
+    let is_to_stop: Function<'_> = cairn(ctx)?.get(IS_TO_STOP)?;
+    while !is_done() && !is_to_stop.call::<_, bool>(())? && ctx.execute_pending_job() {}
+    Ok(())
 }
 
 /// The globals by which a script of mongosh finds the files beside it.

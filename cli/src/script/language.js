@@ -60,6 +60,13 @@
     });
     define("DBQuery", { Option: cairn.cursorOptions });
     define("version", () => native.version());
+
+    // The engine's own goes through a large value without a look at signals. It looks at every call of a function.
+    const stringify = JSON.stringify;
+    cairn.hide(JSON, "stringify", function (value, replacer, space) {
+        const isLarge = value !== null && typeof value === "object" && (replacer === undefined || replacer === null);
+        return stringify(value, isLarge ? (_, part) => part : replacer, space);
+    });
     define("isInteractive", () => false);
 
     // What a command of the shell shows: a text for people, and a value for scripts.
@@ -139,9 +146,9 @@
     let paged;
     function page(cursor) {
         const documents = [];
-        while (documents.length < PAGE && cursor.hasNow()) documents.push(cursor.tryNext());
+        while (documents.length < PAGE && cursor._hasNow()) documents.push(cursor.tryNext());
         // A cursor that follows a collection goes on with what comes until then.
-        const hasMore = cursor.isFollowing() || (documents.length === PAGE && cursor.hasNow());
+        const hasMore = cursor._isFollowing() || (documents.length === PAGE && cursor._hasNow());
         paged = hasMore ? cursor : undefined;
         cairn.last = documents[0];
         return documents.map((document) => cairn.inspect(document)).join(documents.some((one) => cairn.inspect(one).includes("\n")) ? ",\n" : "\n") + (hasMore ? "\nType \"it\" for more" : "");
@@ -342,9 +349,9 @@
         if (isExplained) return { value: value.explain() };
         if (Object.hasOwn(value, "\0display")) return { value: value.next() };
         if (value.read || value.change || value.isOver || value.command.tailable) {
-            return { next: () => (value.hasNow() ? value.tryNext() : undefined) };
+            return { next: () => (value._hasNow() ? value.tryNext() : undefined) };
         }
-        return { database: value.database, command: value.sent() };
+        return { database: value.database, command: value._sent() };
     };
     cairn.databaseName = () => (global.db instanceof cairn.Database ? global.db.getName() : "");
 

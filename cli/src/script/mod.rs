@@ -5,6 +5,7 @@ mod engine;
 mod evaluate;
 mod native;
 mod shared;
+pub(crate) mod statement;
 mod to_bson;
 mod to_script;
 

@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) signals: RefCell<Signals>,
     pub(super) keeps_read: bool,
     pub(super) last_read: RefCell<Option<RawDocumentBuf>>,
+    /// Promises that failed and that nothing waits for, each with its number.
+    pub(super) rejected: RefCell<Vec<(u32, Failure)>>,
 }
 
 impl Shared {

@@ -7,7 +7,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use crate::script::Engine;
-use crate::shell::statement::is_open;
+use crate::script::statement::is_open;
 
 /// Completes a line, and keeps it open while a bracket is.
 pub(super) struct Assistant<'a> {

@@ -4,7 +4,6 @@ mod complete;
 mod history;
 #[cfg(feature = "remote")]
 mod mongosh;
-mod statement;
 mod terminal;
 
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -16,6 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
 use crate::listing::databases;
 use crate::log;
+use crate::script::statement::Statement;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
 use crate::store::folder::WITH_SOCKET;
@@ -112,7 +112,8 @@ fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
     match open(Writes::Allowed) {
         Ok(session) => Ok(Opened { session, is_read_only: false }),
         Err(failure) if failure.exit == Exit::Elsewhere => {
-            let session = open(Writes::Refused)?;
+            let mut session = open(Writes::Refused)?;
+            session.refuse_writes_for(failure.clone());
             let told = failure.message.strip_suffix(WITH_SOCKET).unwrap_or(&failure.message);
             warn(&format!("{told}: it is opened for reading, as it is now"));
             Ok(Opened { session, is_read_only: true })
@@ -250,15 +251,18 @@ fn from_input(engine: &Engine) -> Result<i32, Stopped> {
     };
     let mut input = BufReader::new(Interruptible::standard(&signals).map_err(failed)?);
     let (mut text, mut first, mut line) = (String::new(), 0, 0);
+    let mut scanned = Statement::default();
     loop {
+        let before = text.len();
         let read = input.read_line(&mut text).map_err(failed)?;
         line += 1;
         if text.len() > STATEMENT_BYTES_MAX {
             return Err(Stopped::Uncaught(Failure::usage("a statement has at most 64 MiB")));
         }
-        if read > 0 && statement::is_open(&text) {
+        if read > 0 && scanned.push(text.get(before..).unwrap_or_default()) {
             continue;
         }
+        scanned = Statement::default();
         if !text.trim().is_empty() {
             statement(engine, &script::name_from_line(INPUT, first), &text)?;
             // A reader that waits for an answer before it sends more.

@@ -81,6 +81,8 @@ pub(crate) struct Session {
     /// The folder, if it is one.
     path: Option<PathBuf>,
     memory: Option<usize>,
+    /// Why the folder is not open for writing, if it was to be.
+    refused: Option<Failure>,
     /// Whether a command that writes was let through, so that there is something to sync.
     has_written: AtomicBool,
 }
@@ -150,8 +152,14 @@ impl Session {
             writes,
             path,
             memory: access.memory,
+            refused: None,
             has_written: AtomicBool::new(false),
         })
+    }
+
+    /// Refuses what writes with this failure: the folder was to be opened for writing, and could not be.
+    pub(crate) fn refuse_writes_for(&mut self, failure: Failure) {
+        self.refused = Some(Failure { code: Some(Code::ILLEGAL_OPERATION.number()), ..failure });
     }
 
     /// Listens on a Unix socket for programs of this user, as long as the returned value lives. Returns `None` if the store is
@@ -177,7 +185,7 @@ impl Session {
         let is_known = cairndb::has_command(name_of(command));
         match (self.writes, &self.path) {
             (Writes::Refused, Some(_)) if !is_known => Ok(()),
-            (Writes::Refused, _) => Err(read_only(command)),
+            (Writes::Refused, _) => Err(self.refused.clone().unwrap_or_else(|| read_only(command))),
             (Writes::WhenAsked, Some(path)) if is_known => {
                 self.has_written.store(true, Ordering::Relaxed);
                 self.open_for_writing(path)

@@ -596,3 +596,70 @@ fn the_report_is_one_line_on_standard_error() {
         );
     });
 }
+
+/// The status was 0, and nothing was said.
+#[test]
+fn errors_in_promises_that_nothing_waits_for_are_errors() {
+    on_both(&orders(), |fixture| {
+        for (expression, words) in [
+            ("Promise.reject(new Error('lost')); 1", "Error: lost"),
+            (
+                "db.orders.find().forEach(async (order) => { throw new TypeError('y' + order._id) })",
+                "TypeError: y1",
+            ),
+            ("Promise.resolve(1).then(() => { throw 5 }); 1", "uncaught 5"),
+            ("(async () => { await db.orders.insertOne({_id: 1}) })(); 1", "E11000"),
+        ] {
+            complains(&run(fixture, &[expression]), 1, words);
+        }
+        check(fixture, &["const p = Promise.reject(1); p.catch(() => 2); 3"], "3\n");
+        check(
+            fixture,
+            &["(async () => { try { await Promise.reject(1) } catch (e) { return e + 1 } })()"],
+            "2\n",
+        );
+    });
+}
+
+/// A bracket that is not closed was told as one that is not expected, in a line that there is not.
+#[test]
+fn what_is_not_closed_is_named_with_its_place() {
+    let fixture = Fixture::new(&orders(), false);
+    let told = |arguments: &[&str], words: &str| complains(&run(&fixture, arguments), 1, words);
+    told(&["db.orders.find({"], "EXPRESSION:1:16: SyntaxError: { is never closed");
+    told(&["db.orders.find(\n  [1, 2)"], "EXPRESSION:");
+    complains(
+        &run(&fixture, &["-c", "orders", "{a: [1, 2"]),
+        1,
+        "EXPRESSION:1:5: SyntaxError: [ is never closed",
+    );
+    complains(
+        &run(&fixture, &["-c", "orders", "{a: `x"]),
+        1,
+        "EXPRESSION:1:5: SyntaxError: ` is never closed",
+    );
+}
+
+#[test]
+fn a_signal_ends_large_values_and_endless_promises() {
+    let fixture = Fixture::new(&orders(), false);
+    for expression in [
+        "print('begun'); let a = {x: 1}; for (let i = 0; i < 60; i++) a = {l: a, r: a}; JSON.stringify(a)",
+        "print('begun'); const f = () => { Promise.reject(1).then(f, f) }; f()",
+    ] {
+        let mut command = fixture.run("query", &[expression]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        // What is printed is seen when there is more of it, or at the end.
+        child.try_wait().expect("it works");
+        std::thread::park_timeout(std::time::Duration::from_millis(500));
+        assert!(
+            Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("it runs").success()
+        );
+        out.read_line(&mut line).expect("it is text");
+        let output = child.wait_with_output().expect("it ends");
+        complains(&output, 130, "interrupted");
+        assert_eq!(line, "begun\n");
+    }
+}
