@@ -143,7 +143,7 @@ TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
 tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through each command, and KILLS killed imports.
 	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) \
 	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) && \
-	    $(SUITES) --test suite -- --nocapture readers_beside_a_writer memory_does_not_grow \
+	    $(SUITES) --test suite -- --nocapture readers_beside_a_writer memory_does_not_grow cut_and_damaged \
 	        $(if $(TOOL_KILLS),killed disturbed power_cut)
 
 # Each feature of the tool can be left out, and so can both.

@@ -1,21 +1,21 @@
 //! `cairn backup`: a verified copy of a store, or the next of several generations of copies.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cairndb::BackupPhase;
 use cairndb::bson::Bson;
 
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::store::{Access, BackedUp, BackupWish, open_to_copy};
+use crate::store::{Access, BackedUp, BackupWish, Store, open_to_copy};
 use crate::talk::{Phases, Reached, Report, Talk, Unit, warn};
 use crate::verify;
 
 /// Copies a store, verifies the copy, and only then gives it its name.
 ///
-/// The copy shares no file with the store, so it may be on another disk, and damage of the one is none of the other. To
-/// restore it, copy the folder, or open it: `cairn serve FOLDER`.
+/// The copy shares no file with the store, so it may be on another disk, and damage of the one is none of the other.
+/// `cairn restore-backup` makes a store of it, and `cairn serve FOLDER` opens it as it is.
 ///
 /// With --generations the destination holds several copies, each in a folder named by the time in UTC. Tables that did not
 /// change are links to those of the newest one; they are read, but not written again. The oldest copies go once the new one
@@ -59,14 +59,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 .judge(Err(failure), "interrupted before the backup was done; a server may have finished it")
         })
     });
+    told(&Words { command: "backup", verb: "backed up" }, &arguments.talk, started.elapsed(), done)
+}
+
+/// What a command that makes a copy calls itself and its work.
+pub(crate) struct Words {
+    pub(crate) command: &'static str,
+    pub(crate) verb: &'static str,
+}
+
+/// Reports on a copy.
+pub(crate) fn told(
+    words: &Words,
+    talk: &Talk,
+    elapsed: Duration,
+    done: Result<BackedUp, Failure>,
+) -> Result<(), Failure> {
     let (made, failure) = match done {
         Ok(made) => (made, None),
         Err(failure) => (BackedUp::default(), Some(failure)),
     };
     let list = |names: &[String]| names.iter().map(|name| Bson::String(name.clone())).collect();
     let mut report = Report {
-        command: "backup",
-        elapsed: started.elapsed(),
+        command: words.command,
+        elapsed,
         counts: vec![
             ("collections", made.collections),
             ("documents", made.documents),
@@ -82,23 +98,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         found: vec![("removed", list(&made.removed)), ("kept", list(&made.kept))],
         failure,
     };
-    arguments.talk.report(&mut report, false);
+    talk.report(&mut report, false);
     if report.failure.is_none() {
         let BackedUp { folder, removed, kept, documents, bytes, bytes_linked, .. } = &made;
         let linked = match bytes_linked {
             0 => String::new(),
             linked => format!(", {linked} of them linked"),
         };
-        arguments
-            .talk
-            .say(&format!("backed up {documents} documents into {folder}: {bytes} bytes{linked}, verified"));
+        talk.say(&format!(
+            "{} {documents} documents into {folder}: {bytes} bytes{linked}, verified",
+            words.verb
+        ));
         for name in removed {
-            arguments.talk.say(&format!("removed {name}"));
+            talk.say(&format!("removed {name}"));
         }
         for name in kept {
-            arguments
-                .talk
-                .say(&format!("kept {name}, which is open for writing, or no longer as it was made"));
+            talk.say(&format!("kept {name}, which is open for writing, or no longer as it was made"));
         }
     }
     report.failure.map_or(Ok(()), Err)
@@ -107,7 +122,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn back_up(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {
     let store = open_to_copy(&arguments.store, &arguments.access, signals, &mut warn)?;
     let wish = BackupWish { target: &arguments.target, generations: arguments.generations };
-    let mut shown = Phases::of(&arguments.talk);
+    made(&*store, wish, &arguments.talk, signals)
+}
+
+/// Makes a copy, and shows how far it is.
+pub(crate) fn made(
+    store: &dyn Store,
+    wish: BackupWish<'_>,
+    talk: &Talk,
+    signals: &Signals,
+) -> Result<BackedUp, Failure> {
+    let mut shown = Phases::of(talk);
     let made = store.back_up(wish, signals, &mut |at| {
         shown.show(at.phase, Reached { place: "", done: at.done, total: at.total, unit: unit_of(at.phase) });
     });

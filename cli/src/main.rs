@@ -29,6 +29,7 @@ mod interruptible;
 mod listing;
 mod log;
 mod migrate;
+mod operations;
 mod output;
 mod password;
 mod patterns;
@@ -36,7 +37,9 @@ mod plain;
 mod positions;
 mod regular;
 mod restore;
+mod restore_backup;
 mod salvage;
+mod schema;
 #[cfg(feature = "shell")]
 mod script;
 mod sequences;
@@ -93,11 +96,15 @@ enum Command {
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
     Inspect(inspect::Arguments),
+    Kill(operations::KillArguments),
     Migrate(Box<migrate::Arguments>),
+    Ops(operations::Arguments),
     #[cfg(feature = "shell")]
     Query(Box<ask::Arguments>),
     Restore(Box<restore::Arguments>),
+    RestoreBackup(restore_backup::Arguments),
     Salvage(salvage::Arguments),
+    Schema(schema::Arguments),
     Sequences(sequences::Arguments),
     #[cfg(feature = "shell")]
     Shell(Box<shell::Arguments>),
@@ -117,10 +124,12 @@ impl Command {
             Self::Inspect(_) | Self::Salvage(_) | Self::Sequences(_) | Self::Stats(_) | Self::Verify(_) => {
                 true
             }
+            Self::Ops(_) | Self::Schema(_) => true,
             Self::Completions(_) | Self::Man(_) | Self::Version(_) => true,
             // Documents that go there, and lists, find out by themselves.
             Self::Backup(_) | Self::Compact(_) | Self::Dump(_) | Self::Export(_) | Self::Import(_) => false,
             Self::Migrate(_) | Self::Restore(_) | Self::Serve(_) | Self::User(_) => false,
+            Self::Kill(_) | Self::RestoreBackup(_) => false,
         };
         if is_printed || std::env::args_os().any(|word| word == "--json") {
             return standard::check_output();
@@ -157,6 +166,10 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Inspect(arguments) => inspect::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Kill(arguments) => operations::kill(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Ops(arguments) => operations::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Schema(arguments) => schema::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::RestoreBackup(arguments) => restore_backup::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Migrate(arguments) => migrate::run(&arguments).map_err(Box::<dyn Error>::from),
         #[cfg(feature = "shell")]
         Command::Query(arguments) => ask::run(&arguments).map_err(Box::<dyn Error>::from),

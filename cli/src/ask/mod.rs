@@ -168,6 +168,10 @@ fn only_database(mut names: Vec<String>) -> Result<String, Failure> {
 }
 
 fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u64) -> Result<(), Failure> {
+    if let Some(shown) = shell_words(arguments, engine, text)? {
+        engine.print(format!("{shown}\n").as_bytes())?;
+        return engine.flush().map(drop);
+    }
     let shown = match arguments.collection {
         Some(_) => engine.evaluate_value("EXPRESSION", text, |ctx, value| {
             print_answer(arguments, engine, ctx, value, printed)
@@ -184,6 +188,15 @@ fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u6
         })?,
     }
     engine.sync()
+}
+
+/// What the words `show …` and `help` of the shell show, which are no JavaScript.
+fn shell_words(arguments: &Arguments, engine: &Engine, text: &str) -> Result<Option<String>, Failure> {
+    let is_word = |text: &str| text == "help" || text.starts_with("show ");
+    if arguments.collection.is_some() || !is_word(text.trim()) {
+        return Ok(None);
+    }
+    script::words(engine, text).or_else(|stopped| stopped.into_exit().map(|_| None))
 }
 
 /// Prints the answer that a value is. The inner error is of the printing.

@@ -40,12 +40,13 @@ impl Counts {
         ]
     }
 
-    /// For people: what is not zero.
-    pub(super) fn told(&self) -> String {
+    /// For people: what is not zero. Of a dry run nothing was done.
+    pub(super) fn told(&self, is_dry: bool) -> String {
         let mut told = format!("read {} records", self.read);
         for (name, count) in self.list().into_iter().skip(1).filter(|(_, count)| *count > 0) {
             let name = if name == "alreadyThere" { "already there" } else { name };
-            told = format!("{told}, {count} {name}");
+            let would = is_dry && ["inserted", "modified", "upserted", "deleted"].contains(&name);
+            told = format!("{told}, {count} {}{name}", if would { "would be " } else { "" });
         }
         told
     }

@@ -60,10 +60,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     arguments.talk.report(&mut report, false);
     let Counts { read, .. } = importer.counts;
-    let (counts, seconds, rate) = (importer.counts.told(), elapsed.as_secs_f64(), rate(read, elapsed));
+    let (counts, seconds, rate) =
+        (importer.counts.told(arguments.dry_run), elapsed.as_secs_f64(), rate(read, elapsed));
     if importer.was_done {
         arguments.talk.say(&format!("all {read} records were imported before, and nothing now: {counts}"));
-    } else if read > 0 || report.failure.is_none() {
+    } else if report.failure.is_none() {
+        // A failure has the counts in its own words.
         arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
     }
     // What a signal ended may not be known to be done: the same command then says that it is.

@@ -139,7 +139,8 @@ impl<'a> Importer<'a> {
     /// The failure with what was done before it.
     pub(super) fn told(&self, mut failure: Failure) -> Failure {
         if self.counts.read > 0 {
-            failure.message = format!("{}: {}", failure.message, self.counts.told());
+            let told = self.counts.told(self.arguments.dry_run);
+            failure.message = format!("{}: {told}", failure.message);
         }
         if let Some(not_replaced) = &self.not_replaced {
             failure.message = format!("{}; {not_replaced}", failure.message);

@@ -264,6 +264,21 @@ impl Engine {
     }
 }
 
+/// The result of a statement that is no JavaScript, as `show dbs`, if it is one.
+pub(crate) fn words(engine: &Engine, text: &str) -> Result<Option<String>, Stopped> {
+    /// The longest is `use` with the name of a database.
+    const WORDS_BYTES_MAX: usize = 300;
+
+    let text = text.trim();
+    if text.len() > WORDS_BYTES_MAX || text.contains('\n') {
+        return Ok(None);
+    }
+    engine.call("words", text, |_, value| {
+        let answer: Option<rquickjs::Object> = value.get()?;
+        answer.map(|answer| answer.get("text")).transpose()
+    })
+}
+
 /// Runs scripts on a thread whose stack is large enough for them.
 pub(crate) fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, Failure> + Send) -> Result<R, Failure> {
     let failed = |error: std::io::Error| Failure::io("a thread for scripts", &error);

@@ -9,7 +9,7 @@ pub(crate) mod statement;
 mod to_bson;
 mod to_script;
 
-pub(crate) use self::engine::{Engine, Stopped, Target, memory, name_from_line, on_thread, uncaught};
+pub(crate) use self::engine::{Engine, Stopped, Target, memory, name_from_line, on_thread, uncaught, words};
 pub(crate) use self::evaluate::read_script;
 pub(crate) use self::shared::cairn;
 pub(crate) use self::to_bson::{Purpose, document, text, value};

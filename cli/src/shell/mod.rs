@@ -213,7 +213,7 @@ fn work(
 
 /// Runs a statement and prints what it gives.
 fn statement(engine: &Engine, name: &str, text: &str) -> Result<(), Stopped> {
-    let shown = match words(engine, text)? {
+    let shown = match script::words(engine, text)? {
         Some(shown) => Some(shown),
         None => engine.evaluate(name, text, |ctx, value| {
             let result: rquickjs::Function = script::cairn(ctx)?.get("result")?;
@@ -225,21 +225,6 @@ fn statement(engine: &Engine, name: &str, text: &str) -> Result<(), Stopped> {
         engine.print(format!("{shown}\n").as_bytes()).map_err(Stopped::Uncaught)?;
     }
     Ok(())
-}
-
-/// The result of a statement that is no JavaScript, as `show dbs`, if it is one.
-fn words(engine: &Engine, text: &str) -> Result<Option<String>, Stopped> {
-    /// The longest is `use` with the name of a database.
-    const WORDS_BYTES_MAX: usize = 300;
-
-    let text = text.trim();
-    if text.len() > WORDS_BYTES_MAX || text.contains('\n') {
-        return Ok(None);
-    }
-    engine.call("words", text, |_, value| {
-        let answer: Option<rquickjs::Object> = value.get()?;
-        answer.map(|answer| answer.get("text")).transpose()
-    })
 }
 
 /// Runs the statements of standard input, up to the first that fails.

@@ -102,7 +102,7 @@ fn stats(
     // A signal has ended the look, and a table of half of it would say that there is no more.
     if signals.received().is_none() && !talk.json {
         print(tables::text(looked).as_bytes())?;
-        talk.say(looked.unanswered().1);
+        talk.detail(looked.unanswered().1);
     }
     Ok(())
 }

@@ -498,3 +498,31 @@ fn what_finds_standard_output_closed_is_refused_before_anything_is_done() {
     command.args(["import", "db", "shop.others", "--format", "ndjson"]).current_dir(fixture.folder.path());
     complains(&command.output().expect("it works"), 1, "standard input: it is closed");
 }
+
+/// The one table of statuses: a command that ends with another one breaks what scripts rely on.
+#[test]
+fn every_status_is_in_the_table_of_the_page() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = |path: &str| std::fs::read_to_string(root.join(path)).expect("it is there");
+    let numbers = |text: &str| -> Vec<u8> {
+        text.split(|character: char| !character.is_ascii_digit())
+            .filter_map(|number| number.parse().ok())
+            .collect()
+    };
+    let page = text("../docs/tools.md");
+    let (_, table) = page.split_once("| exit | meaning |\n|---|---|\n").expect("a table");
+    let rows = table.lines().take_while(|line| line.starts_with("| "));
+    let mut told: Vec<u8> = rows.filter_map(|row| row.split('|').nth(1)).flat_map(numbers).collect();
+    told.sort_unstable();
+    // 0 is success, which is no failure.
+    assert_eq!(told.first(), Some(&0));
+    let source = text("src/failure.rs");
+    let (_, body) = source.split_once("pub(crate) enum Exit {").expect("the statuses");
+    let (body, _) = body.split_once('}').expect("their end");
+    let values =
+        body.lines().filter_map(|line| line.split_once(" = ")).flat_map(|(_, number)| numbers(number));
+    let mut known: Vec<u8> = std::iter::once(0).chain(values).collect();
+    known.sort_unstable();
+    assert_eq!(told, known);
+    assert_eq!(page.matches("| exit | meaning |").count(), 1);
+}

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::fixture::examples::{command_of, help, names_another_host, root};
 
 /// The suites that run the examples of commands, but those that name another host.
-const SUITES: [(&str, &str); 14] = [
+const SUITES: [(&str, &str); 17] = [
     ("import", "examples"),
     ("export", "examples"),
     ("query", "examples"),
@@ -28,6 +28,9 @@ const SUITES: [(&str, &str); 14] = [
     ("compact", "examples"),
     ("verify", "examples"),
     ("salvage", "examples"),
+    ("restore-backup", "examples"),
+    ("schema", "examples"),
+    ("ops", "examples"),
     ("user", "examples"),
     ("dump", "restore"),
     ("restore", "restore"),

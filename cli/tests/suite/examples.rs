@@ -165,6 +165,26 @@ fn examples_of_salvage_make_a_folder() {
     assert_eq!(count, 3);
 }
 
+#[test]
+fn examples_of_a_restored_backup_make_a_store() {
+    let place = || {
+        let place = Place::new();
+        place.runs("cairn backup shop-data /mnt/backups/shop-before-upgrade");
+        place
+    };
+    let count = run(place, "restore-backup", |place, line, _| {
+        assert!(place.folder.path("shop-again/CAIRNDB").exists(), "{line}");
+    });
+    assert_eq!(count, 2);
+}
+
+#[test]
+fn examples_of_schema_and_ops_run_as_they_are_printed() {
+    let count = run(Place::new, "schema", |_, line, output| assert!(!output.stdout.is_empty(), "{line}"));
+    assert_eq!(count, 4);
+    assert_eq!(run(Place::new, "ops", |_, _, _| {}), 4);
+}
+
 /// The first one asks for the password, which is in the environment here.
 #[test]
 fn examples_of_users_make_and_remove_them() {

@@ -17,6 +17,7 @@ mod import;
 mod import_rejects;
 mod import_resume;
 mod inspect;
+mod looks;
 mod lost;
 mod migrate;
 mod migrate_kills;

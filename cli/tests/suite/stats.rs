@@ -247,10 +247,10 @@ fn uses_of_indexes_are_those_of_the_server() {
         assert_eq!(found.stdout.split(|byte| *byte == b'\n').count(), 50, "49 lines");
     }
     assert_eq!((&uses("large")["uses"], &uses("sku")["uses"]), (&3.into(), &0.into()));
-    let served = run(&fixture, &["shop"]);
+    let served = run(&fixture, &["shop", "--verbose"]);
     complains(&served, 0, "files and format are seen in the folder alone");
     let folder = rich(false);
-    let text = run(&folder, &["shop"]);
+    let text = run(&folder, &["shop", "--verbose"]);
     complains(&text, 0, "how often indexes were used is counted by the process");
     let said = run(&folder, &["shop", "--quiet"]);
     assert!(said.stderr.is_empty() && !said.stdout.is_empty());
