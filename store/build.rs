@@ -18,6 +18,12 @@ fn main() {
         println!("cargo:rerun-if-changed={}", folder.display());
         let text = fs::read_to_string(folder.join("processor.txt")).unwrap_or_default();
         words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    } else {
+        // Shown at once, and to those only who work on this repository.
+        println!(
+            "cargo:warning=no ROCKSDB_LIB_DIR: RocksDB is compiled from its sources, ten minutes and more for each profile; \
+             `eval \"$(make -s env)\"` builds it once, see docs/building.md"
+        );
     }
     println!("cargo:rustc-env=CAIRNDB_ROCKSDB_PROCESSOR={words}");
 }

@@ -11,6 +11,7 @@ pub mod error_meaning;
 pub mod generated;
 pub mod gridfs_error;
 pub mod insert_error;
+pub mod lock_order;
 pub mod metrics;
 pub mod names;
 pub mod namespace;

@@ -92,13 +92,8 @@ impl Connections {
         table.tcp += usize::from(!is_unix);
         let (number, login) = (table.last, LoginMark::default());
         let (open, told) = oneshot::channel();
-        let connection = OpenConnection {
-            host,
-            is_unix,
-            since: Instant::now(),
-            login: login.clone(),
-            _open: open,
-        };
+        let connection =
+            OpenConnection { host, is_unix, since: Instant::now(), login: login.clone(), _open: open };
         table.open.insert(number, connection);
         drop(table);
         let seat = Seat { connections: Arc::clone(self), number, login, closed: told };
@@ -113,9 +108,10 @@ impl Connections {
 impl Table {
     /// Closes connections that have not logged in, on the Unix socket or on TCP.
     fn close_strangers(&mut self, on_unix: bool) -> Vec<OpenConnection> {
-        let strangers = self.open.iter().filter(|(_, connection)| {
-            connection.is_unix == on_unix && !connection.login.is_set()
-        });
+        let strangers = self
+            .open
+            .iter()
+            .filter(|(_, connection)| connection.is_unix == on_unix && !connection.login.is_set());
         let entries = strangers.map(|(&number, connection)| TableEntry {
             key: number,
             user: connection.host.as_str(),

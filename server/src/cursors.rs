@@ -380,7 +380,14 @@ mod tests {
 
     fn owner(session: Option<u8>, stays: bool) -> Owner {
         let session = session.map(|number| Session { id: [number; 16], user: None });
-        Owner { namespace: "shop.things".to_owned(), session, user: None, connection: 1, stays, portion: Portion::OfReader }
+        Owner {
+            namespace: "shop.things".to_owned(),
+            session,
+            user: None,
+            connection: 1,
+            stays,
+            portion: Portion::OfReader,
+        }
     }
 
     fn requester() -> Requester {

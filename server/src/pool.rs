@@ -97,9 +97,7 @@ async fn run_in<R: Send + 'static>(
     }
     // A runtime with one thread, as in tests, would stand still while the call blocks.
     let run = spawn_blocking(call).await;
-    run.map_err(|error| {
-        JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic))
-    })
+    run.map_err(|error| JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic)))
 }
 
 /// The answer to a call that panicked.
@@ -140,7 +138,8 @@ mod tests {
                 started.send(()).expect("the test waits for it");
                 heard.recv_timeout(PATIENCE)
             };
-            let calling = runtime.spawn(async { Pool::new(1, false).run(Holder::default(), None, call).await });
+            let calling =
+                runtime.spawn(async { Pool::new(1, false).run(Holder::default(), None, call).await });
             runtime.spawn(async move {
                 running.await.expect("it begins");
                 tell.send(7)
@@ -154,7 +153,8 @@ mod tests {
     fn a_call_that_panics_is_answered_and_leaves_its_place() {
         for runtime in runtimes() {
             let pool = Pool::new(1, true);
-            let failed = runtime.block_on(pool.run(Holder::default(), None, || panic!("planted"))).map(|(): ()| ());
+            let failed =
+                runtime.block_on(pool.run(Holder::default(), None, || panic!("planted"))).map(|(): ()| ());
             assert_eq!(failed.map_err(|failure| failure.code()), Err(1));
             assert!(matches!(runtime.block_on(pool.run(Holder::default(), None, || 5)), Ok(5)));
         }
@@ -165,7 +165,8 @@ mod tests {
     fn logins_and_looks_do_not_wait_for_calls() {
         for runtime in runtimes() {
             let pool = Pool::new(1, true);
-            let held = runtime.block_on(pool.calls.take(Holder::default(), None)).map_err(|failure| failure.code());
+            let held =
+                runtime.block_on(pool.calls.take(Holder::default(), None)).map_err(|failure| failure.code());
             assert!(held.is_ok());
             assert!(matches!(runtime.block_on(pool.log_in(|| 5)), Ok(5)));
             assert!(matches!(runtime.block_on(pool.look(Holder::default(), None, || 6)), Ok(6)));
@@ -178,7 +179,8 @@ mod tests {
         for runtime in runtimes() {
             let pool = Pool::new(2, true);
             runtime.block_on(pool.finish());
-            let refused = runtime.block_on(pool.run(Holder::default(), None, || ())).map_err(|failure| failure.code());
+            let refused =
+                runtime.block_on(pool.run(Holder::default(), None, || ())).map_err(|failure| failure.code());
             assert_eq!(refused, Err(91));
         }
     }

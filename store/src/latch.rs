@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use base::lock_order::{self, Held, Place};
 use base::metrics::timing::Timing;
 use base::sync::{self, Mutex, MutexGuard};
 use crossbeam::utils::CachePadded;
@@ -40,6 +41,7 @@ pub struct LatchSet {
 pub struct Latched<'a> {
     _first: Option<MutexGuard<'a, ()>>,
     _others: Vec<MutexGuard<'a, ()>>,
+    _place: Held,
 }
 
 impl LatchSet {
@@ -107,20 +109,22 @@ impl Latches {
     /// Waits for the latch of one key. Fails if the operation must end before.
     #[inline]
     pub fn lock_one(&self, key: &[u8], operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
+        let place = lock_order::take(Place::Latches);
         let first = self.stripes.get(stripe_of(key)).map(|stripe| self.lock_stripe(stripe, operation));
-        Ok(Latched { _first: first.transpose()?, _others: Vec::new() })
+        Ok(Latched { _first: first.transpose()?, _others: Vec::new(), _place: place })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
     #[inline]
     pub fn lock(&self, set: &LatchSet, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
+        let place = lock_order::take(Place::Latches);
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        Ok(Latched { _first: first, _others: others })
+        Ok(Latched { _first: first, _others: others, _place: place })
     }
 
     /// The first latch from this one on that is busy. Each of those before it was free at some moment of the call.
@@ -148,6 +152,7 @@ impl Latches {
 
     /// Takes all latches within `patience`. Fails with one that is busy for longer.
     fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<()>> {
+        let place = lock_order::take(Place::Latches);
         let mut others = Vec::with_capacity(STRIPES);
         let mut until = None;
         for stripe in &self.stripes {
@@ -157,7 +162,7 @@ impl Latches {
             });
             others.push(free.ok_or(&**stripe)?);
         }
-        Ok(Latched { _first: None, _others: others })
+        Ok(Latched { _first: None, _others: others, _place: place })
     }
 
     #[inline]

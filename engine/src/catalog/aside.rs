@@ -31,7 +31,7 @@ impl Catalog {
         namespace: &Namespace,
         like: &Definition,
     ) -> Result<Arc<CollectionState>> {
-        let mut ids = self.next_ids.lock();
+        let mut ids = self.lock_ids();
         self.refuse_case_clash(&namespace.db)?;
         // A copy: the ids are used up only by a commit that succeeds.
         let mut next = *ids;

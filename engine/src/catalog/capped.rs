@@ -13,6 +13,7 @@ use std::task::Waker;
 
 use base::codes::refused;
 use base::error::{Error, Result};
+use base::lock_order::{self, Held, Place};
 use base::sync::{self, AtomicBool, AtomicU64, Mutex, MutexGuard};
 use bson::{Bson, Document, doc};
 use bytes::{Buf, BufMut};
@@ -106,6 +107,7 @@ pub(crate) struct OrderTurn<'a> {
     order: &'a InsertionOrder,
     /// Absent once the turn ends.
     held: Option<MutexGuard<'a, Option<OrderState>>>,
+    _place: Held,
     pub(crate) state: OrderState,
     /// `room_made` before this turn, if it was raised.
     raised_from: Option<u64>,
@@ -255,13 +257,21 @@ impl InsertionOrder {
 
     /// Waits for the turn of a write, unless the operation must end before. The caller holds no latch.
     pub(crate) fn turn(&self, database: &Database, operation: &OperationContext) -> Result<OrderTurn<'_>> {
+        let place = lock_order::take(Place::Order);
         let mut held = sync::lock_for(operation, &self.state)?;
         // Read once in the life of the store, and again after a commit whose outcome is not known.
         let state = match *held {
             Some(state) => state,
             None => *held.insert(self.load(database)?),
         };
-        Ok(OrderTurn { order: self, held: Some(held), state, raised_from: None, is_to_wake: false })
+        Ok(OrderTurn {
+            order: self,
+            held: Some(held),
+            _place: place,
+            state,
+            raised_from: None,
+            is_to_wake: false,
+        })
     }
 
     fn load(&self, database: &Database) -> Result<OrderState> {

@@ -68,7 +68,7 @@ impl Catalog {
         namespace: &Namespace,
         new: &NewCollection,
     ) -> Result<Created> {
-        let mut ids = self.next_ids.lock();
+        let mut ids = self.lock_ids();
         match self.occupant(namespace) {
             None => {}
             Some(Named::Collection(existing)) => return Ok(Created::Existing(existing)),
@@ -115,7 +115,7 @@ impl Catalog {
         loop {
             let found = self.find(namespace);
             let alone = found.as_ref().map(|collection| collection.enter_alone(operation)).transpose()?;
-            let _changes = self.next_ids.lock();
+            let _changes = self.lock_ids();
             // The wait may have been long.
             operation.look()?;
             let (collection, alone) = match (self.occupant(namespace), &found, alone) {
@@ -171,7 +171,7 @@ impl Catalog {
         self.refuse_rename(rename, target.is_some())?;
         // Both gates before the batch: neither collection may change between its entry and the commit.
         let (definition, replaced) = enter_both(&collection, target.as_deref(), operation)?;
-        let _changes = self.next_ids.lock();
+        let _changes = self.lock_ids();
         // The wait may have been long.
         operation.look()?;
         let is_same = |found: Option<&Arc<CollectionState>>, name| match (found, self.find(name)) {
@@ -238,7 +238,7 @@ impl Catalog {
     /// Takes the ids of an index build and marks them as being built. After a crash the next open removes the
     /// entries of such ids.
     pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<BuildIds> {
-        let mut next = self.next_ids.lock();
+        let mut next = self.lock_ids();
         // The index gets the higher id. So nothing is stored after its entries, and a compaction of what writers
         // store meanwhile does not reach over them: see `store::tables`.
         let log = IndexId(next.id);
@@ -256,7 +256,7 @@ impl Catalog {
     /// Takes the id of an insertion order that is to be made, and marks it as being made. After a crash the next open removes
     /// what is stored under it.
     pub(crate) fn begin_order(&self, storage: Storage<'_>) -> Result<OrderId> {
-        let mut next = self.next_ids.lock();
+        let mut next = self.lock_ids();
         let order = OrderId(next.id);
         let following = following_id(order.0)?;
         let mut batch = Batch::new(storage.database);

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::error::Result;
+use base::lock_order::{self, Place};
 use base::namespace::Namespace;
 use base::sync::{self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock};
 use index::collation::Collation;
@@ -357,6 +358,7 @@ impl DocumentCount {
     /// Sets the counter together with `commit`, which leaves this number of documents. The caller makes sure that
     /// no write runs. A count that is running has no effect afterwards.
     pub(crate) fn reset(&self, documents: u64, commit: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _place = lock_order::take(Place::Count);
         let _settling = self.settling.lock();
         // Under the lock, and before the counter: an audit that holds the counter sees both or neither.
         commit()?;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
+use base::lock_order::{self, Held, Place};
 use base::sync::{
     self, AtomicUsize, Condvar, Mutex, ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard,
 };
@@ -30,13 +31,18 @@ pub(crate) struct Gate<T> {
 }
 
 /// Passes the gate together with other writers.
-pub(crate) type Shared<'a, T> = ShardedLockReadGuard<'a, T>;
+#[must_use]
+pub(crate) struct Shared<'a, T> {
+    held: ShardedLockReadGuard<'a, T>,
+    _place: Held,
+}
 
 /// Is in the gate alone.
 #[must_use]
 pub(crate) struct Alone<'a, T> {
     // Dropped before the wish, so that writers who are told find the gate open.
     held: ShardedLockWriteGuard<'a, T>,
+    _place: Held,
     _wish: Wish<'a, T>,
 }
 
@@ -58,16 +64,17 @@ impl<T> Gate<T> {
     /// Enters together with others.
     #[inline]
     pub(crate) fn enter(&self, operation: &OperationContext) -> Result<Shared<'_, T>, Interruption> {
-        if !self.is_wanted_alone()
-            && let Some(held) = self.try_enter()
-        {
-            return Ok(held);
-        }
-        self.wait_to_enter(operation)
+        let place = lock_order::take(Place::Collection);
+        let held = if self.is_wanted_alone() { None } else { self.try_enter() };
+        let held = held.map_or_else(|| self.wait_to_enter(operation), Ok)?;
+        Ok(Shared { held, _place: place })
     }
 
     #[cold]
-    fn wait_to_enter(&self, operation: &OperationContext) -> Result<Shared<'_, T>, Interruption> {
+    fn wait_to_enter(
+        &self,
+        operation: &OperationContext,
+    ) -> Result<ShardedLockReadGuard<'_, T>, Interruption> {
         loop {
             {
                 let mut turns = self.turns.lock();
@@ -88,17 +95,19 @@ impl<T> Gate<T> {
 
     /// Enters alone. New writers wait from now on, and those that are in the gate are waited for.
     pub(crate) fn enter_alone(&self, operation: &OperationContext) -> Result<Alone<'_, T>, Interruption> {
+        let place = lock_order::take(Place::Collection);
         self.wanted.fetch_add(1, Ordering::AcqRel);
         let wish = Wish { gate: self };
         let mut pause = PAUSE;
         loop {
             // A panic in another thread leaves nothing half done: the value is replaced as a whole.
-            match self.lock.try_write() {
-                Ok(held) => return Ok(Alone { held, _wish: wish }),
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    return Ok(Alone { held: poisoned.into_inner(), _wish: wish });
-                }
-                Err(TryLockError::WouldBlock) => {}
+            let held = match self.lock.try_write() {
+                Ok(held) => Some(held),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            if let Some(held) = held {
+                return Ok(Alone { held, _place: place, _wish: wish });
             }
             operation.look()?;
             sync::sleep(pause);
@@ -113,7 +122,7 @@ impl<T> Gate<T> {
     }
 
     #[inline]
-    fn try_enter(&self) -> Option<Shared<'_, T>> {
+    fn try_enter(&self) -> Option<ShardedLockReadGuard<'_, T>> {
         match self.lock.try_read() {
             Ok(held) => Some(held),
             Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
@@ -128,6 +137,15 @@ impl<T> Drop for Wish<'_, T> {
         // Under the lock: a writer that has looked is told only once it waits.
         let _turns = self.gate.turns.lock();
         self.gate.left.notify_all();
+    }
+}
+
+impl<T> Deref for Shared<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.held
     }
 }
 

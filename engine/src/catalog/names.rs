@@ -4,10 +4,12 @@
 //! change of the map, so two changes never see each other half done.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use base::lock_order::{self, Held, Place};
 use base::namespace::Namespace;
-use base::sync::{Mutex, RwLock};
+use base::sync::{Mutex, MutexGuard, RwLock};
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
@@ -18,7 +20,7 @@ pub(crate) struct Catalog {
     databases: RwLock<HashMap<String, BTreeMap<String, Named>>>,
     pub(crate) sequences: Sequences,
     /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
-    pub(super) next_ids: Mutex<NextIds>,
+    next_ids: Mutex<NextIds>,
     /// Whether the last write before the catalog was loaded was that of a close in order.
     pub(crate) was_closed_in_order: bool,
 }
@@ -37,6 +39,27 @@ pub(crate) struct NextIds {
     pub(crate) id: u32,
     /// Of sequences.
     pub(crate) sequence: u64,
+}
+
+/// The lock of all changes of the catalog, and the next ids.
+#[must_use]
+pub(crate) struct Ids<'a> {
+    held: MutexGuard<'a, NextIds>,
+    _place: Held,
+}
+
+impl Deref for Ids<'_> {
+    type Target = NextIds;
+
+    fn deref(&self) -> &NextIds {
+        &self.held
+    }
+}
+
+impl DerefMut for Ids<'_> {
+    fn deref_mut(&mut self) -> &mut NextIds {
+        &mut self.held
+    }
 }
 
 impl Catalog {
@@ -135,8 +158,14 @@ impl Catalog {
     }
 
     /// Keeps the set of collections, views, indexes and sequences as it is until the guard is dropped.
-    pub(crate) fn freeze(&self) -> impl Drop + '_ {
-        self.next_ids.lock()
+    pub(crate) fn freeze(&self) -> Ids<'_> {
+        self.lock_ids()
+    }
+
+    /// Takes the lock of all changes of the catalog.
+    pub(super) fn lock_ids(&self) -> Ids<'_> {
+        let place = lock_order::take(Place::Catalog);
+        Ids { held: self.next_ids.lock(), _place: place }
     }
 
     pub(super) fn insert(&self, named: Named) {

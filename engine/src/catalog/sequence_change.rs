@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use base::error::{Error, Result};
+use base::lock_order::{self, Place};
 use base::names::validate_database;
 use query::operation::OperationContext;
 use sequence::allocator::Changing;
@@ -43,7 +44,7 @@ impl Catalog {
         validate_database(db)?;
         check_name(name)?;
         let state = State::create(options)?;
-        let mut ids = self.next_ids.lock();
+        let mut ids = self.lock_ids();
         if self.sequences.find(db, name).is_some() {
             return Err(SequenceError::Exists { name: name.to_owned() }.into());
         }
@@ -60,10 +61,11 @@ impl Catalog {
     /// Removes a sequence that a user created.
     pub(crate) fn drop_sequence(&self, storage: Storage<'_>, db: &str, name: &str) -> Result<()> {
         check_name(name)?;
-        let _changes = self.next_ids.lock();
+        let _changes = self.lock_ids();
         let state = self.named(db, name)?;
         // The sequence is held from before the write. Otherwise a reserve that is made meanwhile could be
         // written after the removal.
+        let _place = lock_order::take(Place::Sequence);
         let Some(changing) = state.sequence.change(Cause::Alter, |state| Ok(Some(state.clone())))? else {
             return Ok(());
         };
@@ -80,7 +82,7 @@ impl Catalog {
     pub(crate) fn rename_sequence(&self, storage: Storage<'_>, db: &str, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
-        let _changes = self.next_ids.lock();
+        let _changes = self.lock_ids();
         let state = self.named(db, from)?;
         if self.sequences.find(db, to).is_some() {
             return Err(SequenceError::Exists { name: to.to_owned() }.into());
@@ -88,6 +90,7 @@ impl Catalog {
         // A new state with the same id: handles to the old name must not find the sequence by what they have
         // resolved.
         let identity = Identity { name: to.to_owned(), ..state.identity.clone() };
+        let _place = lock_order::take(Place::Sequence);
         let Some(changing) = state.sequence.change(Cause::Alter, |state| Ok(Some(state.renamed())))? else {
             return Ok(());
         };
@@ -116,7 +119,7 @@ impl Catalog {
         let mut definition = enter_present(collection)?;
         let mut new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
         find_existing(collection, &mut new, furthest)?;
-        let mut ids = self.next_ids.lock();
+        let mut ids = self.lock_ids();
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
         let added = stage_fields(&mut batch, &mut next, collection, new)?;
@@ -144,7 +147,7 @@ impl Catalog {
             return Err(SequenceError::MissingOption { option: "Field" }.into());
         }
         let mut definition = enter_present(collection)?;
-        let _changes = self.next_ids.lock();
+        let _changes = self.lock_ids();
         // All names are checked before anything is staged, so a wrong one leaves no trace.
         for path in paths {
             if path.is_empty() {
@@ -200,6 +203,7 @@ pub(crate) fn alter_fields(
     }
     let mut batch = Batch::new(storage.database);
     let mut pending = Vec::new();
+    let _place = lock_order::take(Place::Sequence);
     // In the order in which writers take turns, so that two calls never wait for each other.
     wanted.sort_by_key(|(state, _)| state.identity.id);
     for (state, options) in &wanted {
@@ -227,18 +231,8 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    // Waited for before anything else is held. What follows removes the state of the order too, so it is written again.
-    let mut turn = collection
-        .order()
-        .map(|order| order.turn(storage.database, &OperationContext::default()))
-        .transpose()?;
-    if let Some(turn) = &mut turn {
-        batch.delete_range(Family::Entries, &turn.id().prefix(), &turn.id().end());
-        let next = turn.state.next;
-        turn.make_room_below(next);
-        turn.state = OrderState { first: next, documents: 0, bytes: 0, next };
-    }
     let mut changing = Vec::new();
+    let _place = lock_order::take(Place::Sequence);
     // In the order of turns, as in `alter_fields`.
     for field in definition.fields.turns().iter().map(|position| definition.fields.at(*position)) {
         if field.field.on_truncate == OnTruncate::Continue {
@@ -249,6 +243,17 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
             stage_sequence_change(&mut batch, &field.state.identity, &change.change())?;
             changing.push(change);
         }
+    }
+    // After the turns of sequences, as in an insert. What follows removes the state of the order too, so it is written again.
+    let mut turn = collection
+        .order()
+        .map(|order| order.turn(storage.database, &OperationContext::default()))
+        .transpose()?;
+    if let Some(turn) = &mut turn {
+        batch.delete_range(Family::Entries, &turn.id().prefix(), &turn.id().end());
+        let next = turn.state.next;
+        turn.make_room_below(next);
+        turn.state = OrderState { first: next, documents: 0, bytes: 0, next };
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
     let commit = |batch| storage.store.commit_definition(batch);

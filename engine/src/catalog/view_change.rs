@@ -41,7 +41,7 @@ impl Catalog {
     ) -> Result<()> {
         // Before the lock: parsing a long pipeline must not hold up other changes.
         definition.check(&namespace.db)?;
-        let mut ids = self.next_ids.lock();
+        let mut ids = self.lock_ids();
         match self.occupant(namespace) {
             None => {}
             Some(Named::View(view)) if view.definition == *definition => return Ok(()),
@@ -75,7 +75,7 @@ impl Catalog {
         namespace: &Namespace,
         change: &ViewChange,
     ) -> Result<()> {
-        let _changes = self.next_ids.lock();
+        let _changes = self.lock_ids();
         let view = match self.occupant(namespace) {
             None => return Err(namespace_not_found(namespace)),
             Some(Named::View(view)) => view,

@@ -31,6 +31,7 @@ mod tests;
 use std::sync::Arc;
 
 use base::error::{Error, Result};
+use base::lock_order::{self, Place};
 use base::metrics::notes;
 use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
@@ -259,6 +260,7 @@ impl<'a> Target<'a> {
             || arrays.iter().filter_map(|(at, found)| Some((&self.indexes.get(*at)?.arrays, found)));
         // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are told before the
         // commit: see `catalog::multikey`.
+        let _place = lock_order::take(Place::Arrays);
         let _noting = self.collection.noting_arrays.lock();
         for (known, found) in indexes() {
             known.announce(found);

@@ -201,7 +201,8 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
 /// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on.
 /// Commands outside of the pool are short, or a hello that waits.
 fn ends_with_client(command: &Command) -> bool {
-    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_) | Run::Look(_) | Run::Batch)
+    !command.wants_no_answer()
+        && matches!(entry(command.name()).run, Run::Pool(_) | Run::Look(_) | Run::Batch)
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {

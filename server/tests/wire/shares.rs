@@ -126,7 +126,8 @@ fn a_user_leaves_places_to_others() {
 }
 
 fn session(number: u64) -> Document {
-    let bytes = (0..16).map(|byte| u8::try_from(number >> (8 * (byte % 8)) & 0xff).expect("a byte")).collect();
+    let bytes =
+        (0..16).map(|byte| u8::try_from(number >> (8 * (byte % 8)) & 0xff).expect("a byte")).collect();
     doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes } }
 }
 
@@ -149,7 +150,10 @@ fn a_user_who_takes_all_sessions_takes_them_of_itself() {
     // Sessions of others stay.
     let own = doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": {} }], "cursor": {} };
     let own = rob.run(on_admin(own));
-    assert_eq!(own.get_document("cursor").expect("a cursor").get_array("firstBatch").expect("a batch").len(), 1);
+    assert_eq!(
+        own.get_document("cursor").expect("a cursor").get_array("firstBatch").expect("a batch").len(),
+        1
+    );
     let more = doc! { "getMore": id, "collection": "b", "lsid": session(1), "$db": "shop" };
     done(&rob.run(more));
     done(&rita.run(find(1_000_000)));
@@ -183,7 +187,10 @@ fn a_user_who_opens_all_cursors_loses_the_oldest() {
     assert_eq!([1, 2, 3].map(|lost| read(&mut rita, of_rita[lost])), [Some(43); 3]);
     assert_eq!([0, 4, 5].map(|kept| read(&mut rita, of_rita[kept])), [None; 3]);
     assert_eq!((read(&mut ada, of_ada), read(&mut rob, of_rob)), (None, None));
-    assert_eq!((read(&mut rob, more[0]), read(&mut ada, more[1]), read(&mut rita, more[2])), (None, None, None));
+    assert_eq!(
+        (read(&mut rob, more[0]), read(&mut ada, more[1]), read(&mut rita, more[2])),
+        (None, None, None)
+    );
     // It still has most, and that was used first.
     let (more, oldest) = (open(&mut rob), of_rita[0]);
     assert_eq!((read(&mut rita, oldest), read(&mut rob, more)), (Some(43), None));

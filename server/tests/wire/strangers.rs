@@ -164,7 +164,8 @@ fn the_unix_socket_has_connections_of_its_own() {
 #[test]
 fn who_is_refused_for_the_guesses_of_others_is_told_when_to_come() {
     let fixture = guarded(|builder| builder.failed_login_pause(Duration::from_millis(20)));
-    let guess = |password: &str| log_in(&mut fixture.peer(), "ada", password).map_err(|reply| reply.to_string());
+    let guess =
+        |password: &str| log_in(&mut fixture.peer(), "ada", password).map_err(|reply| reply.to_string());
     for _ in 0..9 {
         assert!(guess("paper").is_err());
     }

@@ -1,6 +1,7 @@
 //! One insert's hold on the sequence of one field, whatever the sequence's contract is.
 
 use base::error::Result;
+use base::lock_order::{self, Held, Place};
 use base::sync;
 use bson::Document;
 use sequence::allocator::{Sequence, Turn};
@@ -18,10 +19,11 @@ use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
 /// Waits for the turn of a sequence, unless the operation must end before.
-fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<Turn<'a>> {
+fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<(Turn<'a>, Held)> {
+    let place = lock_order::take(Place::Sequence);
     let turn =
         sync::wait_for(target.operation, || sequence.turn(), |patience| sequence.turn_within(patience));
-    Ok(turn?)
+    Ok((turn?, place))
 }
 
 /// One insert's hold on the sequence of one field.
@@ -30,6 +32,8 @@ pub(super) struct SequenceHold<'a> {
     pub(super) position: usize,
     field: &'a AutoField,
     contract: ByContract<'a>,
+    /// Of the turn. Absent for a fast sequence, which nobody waits for.
+    _place: Option<Held>,
 }
 
 /// What an insert holds of a sequence, by the sequence's contract.
@@ -47,20 +51,23 @@ impl<'a> SequenceHold<'a> {
     pub(super) fn enter(target: Target<'a>, position: usize) -> Result<Self> {
         let field = target.fields.at(position);
         let sequence = &field.state.sequence;
-        let contract = match sequence.contract() {
+        let (contract, place) = match sequence.contract() {
             Contract::Fast => {
                 let slot = field.state.slot(target.acquirer);
                 let pass = sequence.enter(&slot);
-                ByContract::Fast { slot, _pass: pass }
+                (ByContract::Fast { slot, _pass: pass }, None)
             }
-            Contract::Ordered => ByContract::Ordered { turn: turn(target, sequence)? },
+            Contract::Ordered => {
+                let (turn, place) = turn(target, sequence)?;
+                (ByContract::Ordered { turn }, Some(place))
+            }
             Contract::Gapless => {
-                let turn = turn(target, sequence)?;
+                let (turn, place) = turn(target, sequence)?;
                 let state = Box::new(Gapless::begin(&turn)?);
-                ByContract::Gapless { turn, state }
+                (ByContract::Gapless { turn, state }, Some(place))
             }
         };
-        Ok(Self { position, field, contract })
+        Ok(Self { position, field, contract, _place: place })
     }
 
     /// Enters as [`enter`](Self::enter) does, and takes the first value.
@@ -71,7 +78,7 @@ impl<'a> SequenceHold<'a> {
             // Registration and value by one look at the block: most inserts of a numbered document end here.
             let slot = field.state.slot(target.acquirer);
             let (pass, value) = field.state.sequence.enter_taking(&slot);
-            (Self { position, field, contract: ByContract::Fast { slot, _pass: pass } }, value)
+            (Self { position, field, contract: ByContract::Fast { slot, _pass: pass }, _place: None }, value)
         } else {
             (Self::enter(target, position)?, None)
         };

@@ -1,0 +1,119 @@
+//! The order in which locks are waited for: the one list of it.
+//!
+//! A thread that holds one of these waits only for later ones, so no two threads can wait for each other. Locks that are not named
+//! here are held for moments, and nothing is waited for under them. Under the checker of interleavings every wait is compared with
+//! what the thread holds.
+
+/// What a thread holds, from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The gate of a collection, shared or alone. Several by their ids.
+    Collection,
+    /// The set of collections, views, indexes and sequences, and their next ids.
+    Catalog,
+    /// The turn of an ordered or gapless sequence. Several by their ids.
+    Sequence,
+    /// The order of a capped collection.
+    Order,
+    /// Latches of keys, all of a write together, ascending by their stripes.
+    Latches,
+    /// The arrays of a collection's indexes, while its entry is written with new ones.
+    Arrays,
+    /// The counter of a collection's documents, while it is set.
+    Count,
+}
+
+impl Place {
+    /// Whether a thread may hold several of them, which have an order of their own.
+    #[cfg(feature = "shuttle")]
+    fn has_several(self) -> bool {
+        matches!(self, Self::Collection | Self::Sequence)
+    }
+}
+
+/// A place that a thread has, until it is dropped. Without the checker it is nothing.
+#[must_use]
+#[derive(Debug)]
+pub struct Held {
+    #[cfg(feature = "shuttle")]
+    place: Place,
+}
+
+#[cfg(feature = "shuttle")]
+shuttle::thread_local! {
+    static HELD: std::cell::RefCell<Vec<Place>> = std::cell::RefCell::new(Vec::new());
+}
+
+/// Takes a place, before its lock is waited for.
+///
+/// # Panics
+/// Under the checker, if the thread holds a later place.
+#[inline]
+pub fn take(place: Place) -> Held {
+    #[cfg(feature = "shuttle")]
+    HELD.with(|held| {
+        let mut held = held.borrow_mut();
+        let is_before = |last: &Place| *last < place || *last == place && place.has_several();
+        assert!(held.iter().all(is_before), "a thread that holds {held:?} waits for {place:?}");
+        held.push(place);
+    });
+    #[cfg(not(feature = "shuttle"))]
+    let _ = place;
+    Held {
+        #[cfg(feature = "shuttle")]
+        place,
+    }
+}
+
+#[cfg(feature = "shuttle")]
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
+            let at = held.iter().rposition(|place| *place == self.place);
+            at.map(|at| held.remove(at));
+        });
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_places_may_be_waited_for() {
+        shuttle::check_random(
+            || {
+                let gates = (take(Place::Collection), take(Place::Collection));
+                let _latches = take(Place::Latches);
+                drop((take(Place::Arrays), gates));
+                drop(take(Place::Count));
+            },
+            1,
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "a thread that holds [Latches] waits for Sequence")]
+    fn an_earlier_place_is_refused() {
+        shuttle::check_random(
+            || {
+                let _latches = take(Place::Latches);
+                drop(take(Place::Sequence));
+            },
+            1,
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "a thread that holds [Latches] waits for Latches")]
+    fn latches_are_taken_once() {
+        shuttle::check_random(
+            || {
+                let _latches = take(Place::Latches);
+                drop(take(Place::Latches));
+            },
+            1,
+        );
+    }
+}
