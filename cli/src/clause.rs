@@ -65,13 +65,10 @@ fn looks_like_json(text: &str) -> bool {
 
 /// Whether a value has a document that stands for a value of another type in Extended JSON.
 fn has_wrapper(value: &Bson) -> bool {
-    match value {
-        Bson::Document(document) => {
-            document.iter().any(|(name, value)| is_wrapper(name) || has_wrapper(value))
-        }
-        Bson::Array(array) => array.iter().any(has_wrapper),
-        _ => false,
-    }
+    let is_within =
+        |document: &Document| document.iter().any(|(name, value)| is_wrapper(name) || has_wrapper(value));
+    value.as_document().is_some_and(is_within)
+        || value.as_array().is_some_and(|array| array.iter().any(has_wrapper))
 }
 
 #[cfg(feature = "shell")]

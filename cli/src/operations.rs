@@ -128,13 +128,9 @@ fn operations(server: &dyn Store) -> Result<Vec<Document>, Failure> {
 }
 
 fn number_of(operation: &Document) -> Option<String> {
-    match operation.get("opid")? {
-        // Of a cluster it has the name of a shard.
-        Bson::String(text) => Some(text.clone()),
-        Bson::Int32(number) => Some(number.to_string()),
-        Bson::Int64(number) => Some(number.to_string()),
-        other => Some(other.to_string()),
-    }
+    let number = operation.get("opid")?;
+    // Of a cluster it has the name of a shard.
+    Some(number.as_str().map_or_else(|| number.to_string(), str::to_owned))
 }
 
 fn table(operations: &[Document]) -> String {

@@ -125,13 +125,13 @@ impl Schema {
     fn add(&mut self, document: &RawDocument, above: &str, depth: usize) -> Result<(), Failure> {
         for (name, value) in document.iter().flatten() {
             let path = if depth == 0 { name.as_str().to_owned() } else { format!("{above}.{name}") };
-            self.note(path, value, depth)?;
+            self.note(&path, value, depth)?;
         }
         Ok(())
     }
 
-    fn note(&mut self, path: String, value: RawBsonRef<'_>, depth: usize) -> Result<(), Failure> {
-        let at = match self.by_path.get(&path) {
+    fn note(&mut self, path: &str, value: RawBsonRef<'_>, depth: usize) -> Result<(), Failure> {
+        let at = match self.by_path.get(path) {
             Some(at) => *at,
             None if self.fields.len() == FIELDS_MAX => {
                 let message = format!(
@@ -140,8 +140,8 @@ impl Schema {
                 return Err(Failure::new(Exit::Failed, message));
             }
             None => {
-                self.fields.push(Field { path: path.clone(), documents: 0, last: 0, types: Vec::new() });
-                self.by_path.insert(path.clone(), self.fields.len() - 1);
+                self.fields.push(Field { path: path.to_owned(), documents: 0, last: 0, types: Vec::new() });
+                self.by_path.insert(path.to_owned(), self.fields.len() - 1);
                 self.fields.len() - 1
             }
         };
@@ -158,11 +158,11 @@ impl Schema {
             return Ok(());
         }
         if let Some(inner) = value.as_document() {
-            return self.add(inner, &path, depth + 1);
+            return self.add(inner, path, depth + 1);
         }
         let elements = value.as_array().into_iter().flatten().flatten();
         for element in elements {
-            self.note(format!("{path}[]"), element, depth + 1)?;
+            self.note(&format!("{path}[]"), element, depth + 1)?;
         }
         Ok(())
     }

@@ -107,8 +107,7 @@ const OF_COMMANDS: [(&str, &[(&str, &str)]); 4] = [
         "restore",
         &[
             ("--dir", "the directory is named after STORE, without an option"),
-            ("--db", INCLUDE),
-            ("-d", INCLUDE),
+            ("-d", "--db NAME takes the folder of one database, and --include 'DB.*' chooses one of several"),
             ("--collection", INCLUDE),
             ("-c", INCLUDE),
             ("--nsInclude", "--include 'DB.COLLECTION' chooses, with * for any text"),

@@ -32,12 +32,15 @@ use crate::talk::{Report, rate, warn};
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.start_log();
     let started = Instant::now();
-    let rejects = Rejects::new(
+    let mut rejects = Rejects::new(
         arguments.rejects.clone(),
         arguments.max_rejects,
         arguments.overwrite,
         arguments.dry_run,
     );
+    if arguments.resume {
+        rejects.keep_own();
+    }
     let mut importer = Importer::new(arguments, rejects);
     let done = Signals::watch().and_then(|signals| {
         let done = import(arguments, &mut importer, &signals);

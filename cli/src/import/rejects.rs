@@ -40,6 +40,8 @@ pub(super) struct Rejects {
     may_replace: bool,
     limit: Limit,
     is_dry: bool,
+    /// Whether a file of an earlier import of the same input is replaced.
+    replaces_own: bool,
     count: u64,
     open: Option<Open>,
     /// The files that were made.
@@ -62,7 +64,25 @@ pub(super) struct Reason<'a> {
 impl Rejects {
     pub(super) fn new(named: Option<PathBuf>, limit: Limit, may_replace: bool, is_dry: bool) -> Self {
         let (input, format) = (String::new(), FileFormat::Lines);
-        Self { named, may_replace, limit, is_dry, count: 0, open: None, made: Vec::new(), input, format }
+        let replaces_own = true;
+        Self {
+            named,
+            may_replace,
+            limit,
+            is_dry,
+            replaces_own,
+            count: 0,
+            open: None,
+            made: Vec::new(),
+            input,
+            format,
+        }
+    }
+
+    /// Keeps the files of earlier imports: where a state would say how far one came, a file without it says that all was imported,
+    /// and nothing is to be imported twice.
+    pub(super) fn keep_own(&mut self) {
+        self.replaces_own = false;
     }
 
     /// Refuses a file of rejects that is there, before anything is imported. One that is an input may not be replaced.
@@ -84,7 +104,8 @@ impl Rejects {
     /// Whether the file is one that an earlier import of the input has made, under the name that it chooses.
     fn is_own(&self, input: &Input, path: &Path) -> bool {
         const LINE_BYTES_MAX: u64 = 1 << 20;
-        let Some(Ok(file)) = self.named.is_none().then(|| regular::open(path)) else { return false };
+        let is_looked_at = self.replaces_own && self.named.is_none();
+        let Some(Ok(file)) = is_looked_at.then(|| regular::open(path)) else { return false };
         let mut line = String::new();
         let read = BufReader::new(file.take(LINE_BYTES_MAX)).read_line(&mut line);
         let reject = read.ok().and_then(|_| serde_json::from_str::<serde_json::Value>(&line).ok());

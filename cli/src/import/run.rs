@@ -297,7 +297,9 @@ impl<'a> Importer<'a> {
             let uuid = replacement.make(store)?;
             if let Some(trail) = &mut self.trail {
                 trail.set_aside(id);
-                uuid.into_iter().for_each(|uuid| trail.know(uuid));
+                if let Some(uuid) = uuid {
+                    trail.know(uuid);
+                }
             }
             self.replacement = Some(replacement);
         }

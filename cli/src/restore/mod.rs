@@ -142,7 +142,7 @@ impl Restore<'_> {
         };
         let store = store.as_deref();
         let done = self.fill(store, &mut source, &mut plan, numberings);
-        store.map_or(Ok(()), |store| self.leave_old(store, &plan, &done)).and(done)
+        store.map_or(Ok(()), |store| Self::leave_old(store, &plan, &done)).and(done)
     }
 
     /// Makes all of the plan, or reads the dump alone without a store.
@@ -186,7 +186,7 @@ impl Restore<'_> {
     }
 
     /// Removes what was to replace a collection and did not, and says that the old one stays.
-    fn leave_old(&self, store: &dyn Store, plan: &Plan, done: &Result<(), Failure>) -> Result<(), Failure> {
+    fn leave_old(store: &dyn Store, plan: &Plan, done: &Result<(), Failure>) -> Result<(), Failure> {
         let mut kept = Vec::new();
         for planned in plan.all() {
             let Some(aside) = &planned.aside else { continue };
@@ -198,10 +198,12 @@ impl Restore<'_> {
         if kept.is_empty() {
             return Ok(());
         }
-        let shown = kept.get(..NAMED_MAX).map_or_else(
-            || kept.join(", "),
-            |first| format!("{} and {} more", first.join(", "), kept.len() - NAMED_MAX),
-        );
+        let more = match kept.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named: Vec<&str> = kept.iter().take(NAMED_MAX).map(String::as_str).collect();
+        let shown = format!("{}{more}", named.join(", "));
         let stays =
             format!("{shown} {} before", if kept.len() == 1 { "is as it was" } else { "are as they were" });
         match done {

@@ -126,7 +126,7 @@ impl Engine {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |ctx, promise, reason, is_handled| {
                 // What cannot be noted is an error of the engine, which the script meets as well.
-                let _ = note_rejection(&own, &ctx, &promise, reason, is_handled);
+                let _ = note_rejection(&own, &ctx, &promise, &reason, is_handled);
             },
         )));
         let context = Context::full(&runtime).map_err(unusable)?;
@@ -318,7 +318,7 @@ fn note_rejection<'js>(
     shared: &Shared,
     ctx: &Ctx<'js>,
     promise: &Value<'js>,
-    reason: Value<'js>,
+    reason: &Value<'js>,
     is_handled: bool,
 ) -> rquickjs::Result<()> {
     /// The property of a promise that has its number.
@@ -332,7 +332,7 @@ fn note_rejection<'js>(
     }
     let number = shared.rejected.borrow().last().map_or(0, |(last, _)| last + 1);
     promise.prop(NUMBER, rquickjs::object::Property::from(number))?;
-    let failure = failure_of(ctx, &reason);
+    let failure = failure_of(ctx, reason);
     shared.rejected.borrow_mut().push((number, failure));
     Ok(())
 }

@@ -155,12 +155,12 @@ impl Scan<'_> {
     fn quoted(&mut self, quote: char) -> Quoted {
         while let Some(character) = self.next() {
             match character {
-                '\\' => {
-                    if self.next() == Some('\n') && self.peek().is_none() {
-                        self.statement.quote = Some(quote);
-                        return Quoted::GoesOn;
-                    }
+                '\\' if self.next() == Some('\n') && self.peek().is_none() => {
+                    self.statement.quote = Some(quote);
+                    return Quoted::GoesOn;
                 }
+                // What it stands before was passed over.
+                '\\' => {}
                 '\n' => return Quoted::Broken,
                 _ if character == quote => return Quoted::Whole,
                 _ => {}

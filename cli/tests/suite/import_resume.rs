@@ -452,3 +452,14 @@ fn an_import_that_deletes_goes_on_in_an_empty_collection() {
     complains(&run("5"), 3, "1 records were rejected");
     assert_eq!(fixture.files(), ["a.ndjson", "a.ndjson.rejects.ndjson"]);
 }
+
+/// Without its state a file of rejects says that all was imported, as the process that is killed between the two leaves it: the
+/// same command must not import twice.
+#[test]
+fn an_import_with_a_state_does_not_replace_the_rejects_of_an_earlier_one() {
+    let fixture = Fixture::new(&[], false);
+    std::fs::write(fixture.path("a.ndjson"), "{\"a\":1}\nx\n").unwrap();
+    complains(&import(&fixture, &[]), 3, "1 records were rejected");
+    complains(&import(&fixture, &[]), 2, "a.ndjson.rejects.ndjson is there already");
+    assert_eq!(fixture.documents().len(), 1);
+}
