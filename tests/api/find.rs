@@ -227,7 +227,7 @@ fn a_search_without_time_gives_up() {
     let fixture = Fixture::with((0..5000).map(|id| doc! { "_id": id }));
     // The time may be over when the search is planned, or with its first documents.
     let search = fixture.things.find(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run();
-    let outcome = search.and_then(|found| found.collect::<cairndb::Result<Vec<_>>>());
+    let outcome = search.and_then(Iterator::collect::<cairndb::Result<Vec<_>>>);
     refused(outcome, 50, "time limit");
     refused(fixture.things.count_documents(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");
     refused(fixture.things.find_one(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");

@@ -29,7 +29,7 @@ fn check(name: &str, indexes: &[Document], filter: &Document, sort: &Document) {
         cursor.advance().expect("read")
     });
     let took = started.elapsed().as_millis();
-    println!("{name}: {} KiB and {took} ms for {} KiB of filter", spent >> 10, request >> 10);
+    eprintln!("{name}: {} KiB and {took} ms for {} KiB of filter", spent >> 10, request >> 10);
     assert!(!found);
     assert!(spent <= FACTOR * request, "{name}: {spent} bytes for a filter of {request}");
 }

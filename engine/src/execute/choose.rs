@@ -213,15 +213,9 @@ impl<'a> Count<'a> {
                 return Ok(false);
             }
             let Some(scan) = &mut self.current else {
-                match self.scans.next() {
-                    Some(next) => {
-                        self.current = reader.begin(next)?;
-                        if self.current.is_some() {
-                            self.examined.push(Examined::default());
-                        }
-                    }
-                    None => return Ok(true),
-                }
+                let Some(next) = self.scans.next() else { return Ok(true) };
+                self.current = reader.begin(next)?;
+                self.examined.extend(self.current.as_ref().map(|_| Examined::default()));
                 continue;
             };
             operation.step()?;

@@ -334,7 +334,8 @@ impl<'a> Alternatives<'a> {
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
         let operation = OperationContext::unlimited();
         let bounds = self.entry_bounds_within(fields, &PlanningBudget::unlimited(&operation));
-        bounds.expect("a budget without limits refuses nothing")
+        // A budget without limits refuses nothing.
+        bounds.unwrap_or_default()
     }
 
     /// The bounds of [`entry_bounds`](Self::entry_bounds). Returns `None` if they would cost too much.

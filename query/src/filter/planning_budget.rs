@@ -178,12 +178,12 @@ impl<'a> PlanningBudget<'a> {
         // The filter is borrowed for the whole planning, so no other test comes to lie at the address.
         let key = (std::ptr::from_ref(test).addr(), kind);
         let mut sets = self.sets.borrow_mut();
-        let made = sets.entry(key).or_default();
-        if let Some(found) = made.iter().find(|found| found.keys == *keys) {
+        let known = sets.entry(key).or_default();
+        if let Some(found) = known.iter().find(|found| found.keys == *keys) {
             return found.set.clone();
         }
         let set = make();
-        made.push(SharedSet { keys: keys.clone(), set: set.clone() });
+        known.push(SharedSet { keys: keys.clone(), set: set.clone() });
         set
     }
 }

@@ -56,8 +56,9 @@ impl Filter {
     /// [`entry_bounds`](Self::entry_bounds) gives for these fields.
     pub fn entry_tests(&self, fields: &[IndexedField<'_>]) -> EntryTests {
         let operation = OperationContext::unlimited();
-        let tests = self.entry_tests_within(fields, &PlanningBudget::unlimited(&operation));
-        tests.expect("a budget without limits refuses nothing")
+        // A budget without limits refuses nothing, and what is not decided needs the document.
+        let undecided = EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: false };
+        self.entry_tests_within(fields, &PlanningBudget::unlimited(&operation)).unwrap_or(undecided)
     }
 
     /// The entry tests of [`entry_tests`](Self::entry_tests). Returns `None` if they would cost too much.

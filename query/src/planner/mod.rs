@@ -116,7 +116,7 @@ fn considered(request: &Request<'_>, all: Ranked, budget: &PlanningBudget<'_>) -
         .collect();
     if ranked.is_empty() && budget.is_over() {
         // Bounds would cost too much, and the hint is followed without them.
-        let whole = hinted(request).filter(|target| target.has_every_document());
+        let whole = hinted(request).filter(ScanTarget::has_every_document);
         ranked.extend(whole.map(|target| scan(request, target, unbounded(target))));
     }
     // An index without some of the matches cannot be used even for a hint. Then all records are read
