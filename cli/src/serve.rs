@@ -12,6 +12,7 @@ use cairndb_server::{Server, Tls, TlsError};
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::allocator;
 use crate::failure::{Exit, Failure};
 use crate::log;
 use crate::output::print_lines;
@@ -179,6 +180,10 @@ pub(crate) enum Error {
 
 /// How often it is looked whether the parent is still there.
 const PARENT_INTERVAL: Duration = Duration::from_millis(200);
+/// How often it is looked whether operations have let go of much memory.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
+/// Less than this is kept for the next operations.
+const GIVEN_BACK_BYTES_MIN: u64 = 32 << 20;
 /// The number of files to allow for each connection: its two file descriptors, and two for the store.
 const FILES_PER_CONNECTION: u64 = 4;
 
@@ -238,9 +243,11 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     // the second one ends the process whatever the others are doing.
     let signals = Signals::watch()?;
     let parent = arguments.lifetime.exit_with_parent.then(Parent::now);
-    let server = bind(client, &arguments).await?;
+    let server = bind(client.clone(), &arguments).await?;
     announce(&server, &arguments)?;
+    let giving_back = tokio::spawn(give_back_memory(client));
     server.serve(wait(signals, parent)).await;
+    giving_back.abort();
     Ok(())
 }
 
@@ -330,6 +337,21 @@ async fn wait(signals: Signals, parent: Option<Parent>) {
         () = parent_ends(parent) => "the process that started the server has ended",
     };
     tracing::info!("{reason}");
+}
+
+/// Gives memory back to the system when operations and cursors have let go of much of it.
+async fn give_back_memory(client: Client) {
+    let mut most = 0;
+    loop {
+        tokio::time::sleep(MEMORY_INTERVAL).await;
+        let held = client.operation_bytes();
+        most = held.max(most);
+        if most - held >= GIVEN_BACK_BYTES_MIN {
+            // It may take a while, and fails only if the runtime ends.
+            let _ = tokio::task::spawn_blocking(allocator::give_back).await;
+            most = held;
+        }
+    }
 }
 
 async fn first_signal(signals: &Signals) {

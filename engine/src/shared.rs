@@ -169,6 +169,11 @@ impl Engine {
         })
     }
 
+    /// The bytes that operations and cursors of all callers hold.
+    pub(crate) fn operation_bytes(&self) -> u64 {
+        self.memory.taken() as u64
+    }
+
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
     pub(crate) fn operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
         // Within a command the limits of the command hold, and all its verbs use them up together.

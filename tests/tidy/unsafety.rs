@@ -7,12 +7,12 @@ use crate::tree::{File, Finding, Tree};
 /// How often the files say `unsafe`: of blocks, functions, implementations and foreign declarations.
 const ALLOWED: [(&str, usize); 11] = [
     // What is shipped: the calls into PCRE2, the snapshot that owns its database, a hook for forks, a setting of the
-    // tool's allocator, its look at standard input and output before the standard library replaces what is closed, and what it
-    // asks of signals.
+    // tool's allocator and the call that has it give memory back, its look at standard input and output before the standard
+    // library replaces what is closed, and what it asks of signals.
     ("pcre/src/library.rs", 20),
     ("store/src/snapshot.rs", 5),
     ("sequence/src/fork.rs", 1),
-    ("cli/src/allocator.rs", 1),
+    ("cli/src/allocator.rs", 2),
     ("cli/src/signals.rs", 3),
     ("cli/src/standard.rs", 3),
     // Tests, measurements and fuzzing: forks, allocators that count, and LMDB's own interface.

@@ -55,6 +55,22 @@ impl Client {
         Ok(metrics)
     }
 
+    /// The bytes that operations and open cursors hold together for what they compute, sort and group: at most 1 GiB, beside the
+    /// memory budget of the store. They are counted in grants of a mebibyte and more.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// assert_eq!(client.operation_bytes(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn operation_bytes(&self) -> u64 {
+        self.shared.operation_bytes()
+    }
+
     /// Returns what the store's folder has: its files by kind, the version of its format, and whether it had been closed in
     /// order when this client opened it. `None` for a store in memory.
     ///

@@ -265,7 +265,10 @@ impl Rows {
             RowSource::Nothing => {}
             RowSource::Walk(matches) => matches.rest(current),
             // Sorted rows are copies, which the operation has reserved, or in files. They hold nothing of the storage.
-            RowSource::Sorted { repeats, .. } => *repeats |= current == Rest::Repeat,
+            RowSource::Sorted { rest, repeats, .. } => {
+                *repeats |= current == Rest::Repeat;
+                rest.rest();
+            }
         }
     }
 

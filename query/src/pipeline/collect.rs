@@ -32,6 +32,9 @@ pub(super) trait Collector {
     fn metadata(&self) -> Option<Metadata> {
         None
     }
+
+    /// Lets go of memory until the next result is asked for, which may be never.
+    fn rest(&mut self) {}
 }
 
 /// The stream of a collector's results.
@@ -102,5 +105,6 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
         if let Some(input) = &mut self.input {
             input.rest();
         }
+        self.collector.rest();
     }
 }

@@ -164,4 +164,10 @@ impl Collector for Sorting {
     fn metadata(&self) -> Option<Metadata> {
         self.metadata.clone()
     }
+
+    fn rest(&mut self) {
+        if let Some(sorted) = &mut self.sorted {
+            sorted.rest();
+        }
+    }
 }

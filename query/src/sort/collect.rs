@@ -236,6 +236,13 @@ pub struct Sorted<P> {
     _room: Reservation,
 }
 
+impl<P> Sorted<P> {
+    /// The payloads that are left.
+    pub(super) fn left(&self) -> &[P] {
+        self.rest.as_slice()
+    }
+}
+
 impl<P> Iterator for Sorted<P> {
     type Item = P;
 

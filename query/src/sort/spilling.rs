@@ -18,6 +18,10 @@ use crate::sort::key::Order;
 use crate::spill::merge::Merge;
 use crate::spill::runs::Runs;
 
+/// What is left of fewer bytes stays in memory while the sorted payloads rest: one batch or two of a cursor, which are mostly
+/// asked for at once.
+const RESTING_BYTES_MAX: usize = 4 << 20;
+
 /// A payload that can be moved to a file and back.
 pub trait StoredPayload: Payload + Sized {
     /// The payload as bytes.
@@ -78,6 +82,8 @@ pub struct SortedPayloads<P> {
     source: Source<P>,
     left: u64,
     spills: u64,
+    /// Where to move what is left in memory. Absent if the operation may not use files, and once that was tried.
+    runs: Option<Runs>,
 }
 
 enum Source<P> {
@@ -162,12 +168,8 @@ impl<P: StoredPayload> SpillingSorter<P> {
         let limit = self.limit.map_or(u64::MAX, |limit| limit as u64);
         // A limit leaves out documents in several runs, and all together give what it asks for.
         let left = min(self.sorter.pushed(), limit);
-        match self.runs.take().filter(|_| self.spills > 0) {
-            None => {
-                let source = Source::Memory(self.sorter.into_sorted_iter());
-                Ok(SortedPayloads { source, left, spills: 0 })
-            }
-            Some(mut runs) => {
+        match self.runs.take() {
+            Some(mut runs) if self.spills > 0 => {
                 // What is left could stay in memory, but a merge reads runs alone.
                 if !self.sorter.is_empty() {
                     self.spills += 1;
@@ -176,7 +178,11 @@ impl<P: StoredPayload> SpillingSorter<P> {
                 // Its memory is for reading the runs now.
                 drop(self.sorter);
                 let source = Source::Files(Box::new(runs.into_merge()?));
-                Ok(SortedPayloads { source, left, spills: self.spills })
+                Ok(SortedPayloads { source, left, spills: self.spills, runs: None })
+            }
+            runs => {
+                let source = Source::Memory(self.sorter.into_sorted_iter());
+                Ok(SortedPayloads { source, left, spills: 0, runs })
             }
         }
     }
@@ -226,6 +232,23 @@ impl<P: StoredPayload> SortedPayloads<P> {
         };
         self.left -= 1;
         Ok(next)
+    }
+
+    /// Moves what is left in memory to a file, if there may be one and it is much: the next payload may be asked for much later,
+    /// or never. What cannot be moved stays in memory.
+    pub fn rest(&mut self) {
+        let Source::Memory(sorted) = &self.source else { return };
+        let left = sorted.left();
+        if self.runs.is_none() || left.iter().map(Payload::heap_bytes).sum::<usize>() <= RESTING_BYTES_MAX {
+            return;
+        }
+        let Some(mut runs) = self.runs.take() else { return };
+        // They are in order, so one run without keys is all that there is to read.
+        let moved = runs.write(left.iter().map(|payload| (&[][..], payload.stored())));
+        if let Ok(merge) = moved.and_then(|()| runs.into_merge()) {
+            self.spills += 1;
+            self.source = Source::Files(Box::new(merge));
+        }
     }
 
     /// How many payloads are left.
