@@ -36,16 +36,20 @@ impl Cairn {
     /// Starts a server over an empty folder to which one user may log in.
     pub fn start_for_user(name: &str, password: &str, arguments: &[&str]) -> Self {
         let scratch = Scratch::new();
-        let mut adding = Command::new(program())
-            .args(["user", "add"])
-            .args([scratch.path().as_os_str(), name.as_ref()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program().display()));
-        writeln!(adding.stdin.take().expect("it is piped"), "{password}").expect("it reads");
-        assert!(adding.wait().expect("it was started here").success());
+        add_user(&scratch, name, password, &[]);
         Self::start_over(scratch, &[&["--auth"], arguments].concat())
+    }
+
+    /// Starts a server over an empty folder to which `root` and these readers may log in, all with the same password. Its log
+    /// is on a disk that is full.
+    pub fn start_for_readers(readers: &[&str], password: &str, arguments: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        add_user(&scratch, "root", password, &[]);
+        for reader in readers {
+            add_user(&scratch, reader, password, &["--read-only"]);
+        }
+        let full = File::options().write(true).open("/dev/full").expect("the system has it");
+        Self::start_logging_to(scratch, &[&["--auth"], arguments].concat(), full)
     }
 
     /// Starts a server over a folder that is used before or after it.
@@ -56,6 +60,11 @@ impl Cairn {
     fn start_over(scratch: impl Into<Arc<Scratch>>, arguments: &[&str]) -> Self {
         let scratch = scratch.into();
         let log = File::create(log_of(&scratch)).expect("the folder takes files");
+        Self::start_logging_to(scratch, arguments, log)
+    }
+
+    fn start_logging_to(scratch: impl Into<Arc<Scratch>>, arguments: &[&str], log: File) -> Self {
+        let scratch = scratch.into();
         let mut child = Command::new(program())
             .arg("serve")
             .arg(scratch.path())
@@ -140,6 +149,19 @@ impl Drop for Cairn {
             eprintln!("the server's log: {}", read_log(&self.scratch));
         }
     }
+}
+
+fn add_user(scratch: &Scratch, name: &str, password: &str, arguments: &[&str]) {
+    let mut adding = Command::new(program())
+        .args(["user", "add"])
+        .args([scratch.path().as_os_str(), name.as_ref()])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program().display()));
+    writeln!(adding.stdin.take().expect("it is piped"), "{password}").expect("it reads");
+    assert!(adding.wait().expect("it was started here").success());
 }
 
 /// What drivers and shells are given for an address.

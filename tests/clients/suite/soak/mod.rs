@@ -1,12 +1,15 @@
 //! Many connections with mixed commands, of which some die at any moment: afterwards nothing is missing, nothing was done
 //! twice, the store agrees with itself, and the server holds no cursor, connection or thread of those that are gone.
 //!
+//! Readers take all that a server has for all its users, and its log takes no lines: `root` works on beside them.
+//!
 //! Beside them are clients that mean no good: strangers before a login, readers that take no answers, killers of cursors, and
 //! collections that are replaced while they are read. The server's memory is watched all the time.
 //!
 //! Quick by default; `make soak SECONDS=600 CONNECTIONS=500` takes its time. The seed is printed, and `CAIRNDB_SEED`
 //! replays its decisions, though not the order of the threads.
 
+mod greedy;
 mod hostile;
 mod raw;
 mod worker;
@@ -27,6 +30,7 @@ use cairndb_tests::race::race;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::sync::Client;
 
+use greedy::take_everything;
 use hostile::{KILLED_LEN, REPLACED_LEN, fill, kill_cursors, read_replaced, read_slowly, replace, strange};
 use raw::Raw;
 use worker::Worker;
@@ -181,6 +185,54 @@ fn strangers_hold_little_and_leave_users_alone() {
     // The driver gives a session back after the call that used it, and may have begun the next call by then.
     assert!(sessions <= 8, "{sessions} sessions of one user, after {tried} tries of strangers");
     ada.shutdown().immediate(true).run();
+    cairn.stop();
+}
+
+#[test]
+fn readers_who_take_everything_leave_root_its_share() {
+    let duration = Duration::from_secs(number_from_environment("CAIRNDB_SOAK_SECONDS", 5));
+    let readers = number_from_environment("CAIRNDB_SOAK_CONNECTIONS", 20);
+    let seed = seed();
+    println!("seed {seed}, {readers} readers for {duration:?}");
+    let arguments = ["--max-commands", "8", "--slow-threshold", "0"];
+    let cairn = Cairn::start_for_readers(&["rita", "rob"], "pencil", &[&arguments[..], &memory()].concat());
+    let uri_of = |name: &str| {
+        format!("{}&authSource=admin", cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@")))
+    };
+    let root = Client::with_uri_str(uri_of("root")).unwrap();
+    let shop = root.database("shop");
+    let sorted = (0..2000).map(|id| doc! { "_id": id, "n": id % 100, "text": "x".repeat(10_000) });
+    shop.collection::<Document>("sorted").insert_many(sorted).run().unwrap();
+    let things = shop.collection::<Document>("things");
+    let end = Instant::now() + duration;
+    let (answered, written, most) = watched(&cairn, || {
+        thread::scope(|scope| {
+            let take = |place: u64| {
+                let uri = uri_of(if place % 2 == 0 { "rita" } else { "rob" });
+                take_everything(&uri, Choices::seeded(seed.wrapping_add(place)), end)
+            };
+            let readers = scope.spawn(move || race(0..readers, take).iter().sum::<u64>());
+            let mut written = 0;
+            while Instant::now() < end {
+                things.insert_one(doc! { "_id": written }).run().expect("root is served");
+                // A login, and a look at the server.
+                let another = Client::with_uri_str(uri_of("root")).unwrap();
+                let listed = another.database("admin").run_command(doc! { "currentOp": 1 }).run();
+                listed.expect("root is served");
+                another.shutdown().immediate(true).run();
+                written += 1;
+            }
+            (readers.join().expect("no reader fails"), written)
+        })
+    });
+    let status = root.database("admin").run_command(doc! { "serverStatus": 1 }).run().unwrap();
+    let lost = number(&status, &["logLinesLost"]);
+    println!("{answered} commands of readers, {written} documents of root; {most} bytes, {lost} lines lost");
+    assert!(answered > 0 && written > 0 && lost > 0, "there was nothing to see");
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), u64::try_from(written).unwrap());
+    // What operations and cursors may hold together comes to the other budgets.
+    assert_within_memory(most.saturating_sub(1 << 30), readers);
+    root.shutdown().immediate(true).run();
     cairn.stop();
 }
 
