@@ -20,7 +20,7 @@ const PART_OF_UNIX: usize = 8;
 /// All connections of the listeners.
 pub(crate) struct Connections {
     table: Mutex<Table>,
-    connections_max: usize,
+    all_max: usize,
     /// How many of them may come in by TCP.
     tcp_max: usize,
     /// Whether clients have to log in.
@@ -67,11 +67,11 @@ pub(crate) enum Admitted {
 impl Connections {
     /// At most `connections_max` connections. With `listens_on_both` some of them are for the Unix socket.
     pub(crate) fn new(connections_max: usize, listens_on_both: bool, requires_user: bool) -> Self {
-        let of_unix = match listens_on_both {
-            true => (connections_max / PART_OF_UNIX).max(1).min(connections_max - 1),
-            false => 0,
-        };
-        Self { table: Mutex::default(), connections_max, tcp_max: connections_max - of_unix, requires_user }
+        // One at least, and one is left for TCP.
+        let of_unix = (connections_max / PART_OF_UNIX).max(1);
+        let tcp_max =
+            if listens_on_both { connections_max.saturating_sub(of_unix).max(1) } else { connections_max };
+        Self { table: Mutex::default(), all_max: connections_max, tcp_max, requires_user }
     }
 
     /// Gives a new connection a seat, and closes older ones for it if it has to.
@@ -101,7 +101,7 @@ impl Connections {
     }
 
     fn is_full(&self, table: &Table, is_unix: bool) -> bool {
-        table.open.len() >= self.connections_max || (!is_unix && table.tcp >= self.tcp_max)
+        table.open.len() >= self.all_max || (!is_unix && table.tcp >= self.tcp_max)
     }
 }
 

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn an_array_has_as_many_entries_as_its_reader_says() {
         for (length, is_taken) in [(0, true), (3, true), (4, false), (500, false)] {
-            let array = RawArrayBuf::from_iter(0..length);
+            let array: RawArrayBuf = (0..length).collect();
             let body = rawdoc! { "killCursors": "things", "cursors": array };
             let fields = Fields::of("killCursors", &body);
             match fields.array("cursors", 3) {

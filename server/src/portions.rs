@@ -67,8 +67,8 @@ mod tests {
         let entries = entries.split(' ').map(|entry| {
             let (user, second) = entry.split_at(1);
             let portion = if user == "R" { Portion::OfRoot } else { Portion::OfReader };
-            let used = second.parse().ok().map(|second| begin + Duration::from_secs(second));
-            TableEntry { key: entry, user, portion, used }
+            let at = second.parse().ok().map(|second| begin + Duration::from_secs(second));
+            TableEntry { key: entry, user, portion, used: at }
         });
         assert_eq!(given_up(entries).join(" "), expected);
     }

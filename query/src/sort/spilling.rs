@@ -82,8 +82,9 @@ pub struct SortedPayloads<P> {
     source: Source<P>,
     left: u64,
     spills: u64,
-    /// Where to move what is left in memory. Absent if the operation may not use files, and once that was tried.
-    runs: Option<Runs>,
+    /// Where to move what is left in memory. Absent if the operation may not use files, and once that was tried. Boxed, because
+    /// few cursors use it.
+    runs: Option<Box<Runs>>,
 }
 
 enum Source<P> {
@@ -182,7 +183,7 @@ impl<P: StoredPayload> SpillingSorter<P> {
             }
             runs => {
                 let source = Source::Memory(self.sorter.into_sorted_iter());
-                Ok(SortedPayloads { source, left, spills: 0, runs })
+                Ok(SortedPayloads { source, left, spills: 0, runs: runs.map(Box::new) })
             }
         }
     }

@@ -62,9 +62,9 @@ impl Guesses {
         let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
         let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
         // Refused before a turn is taken: a refused guess must not delay the guesses after it.
-        let wait_max = self.pause * PAUSES_MAX;
-        if wait > wait_max {
-            return Err(TooMany { again: wait - wait_max });
+        let again = wait.saturating_sub(self.pause * PAUSES_MAX);
+        if !again.is_zero() {
+            return Err(TooMany { again });
         }
         for source in &of {
             let Some(failures) = sources.get_mut(source) else { continue };

@@ -208,7 +208,7 @@ fn readers_who_take_everything_leave_root_its_share() {
     let (answered, written, most) = watched(&cairn, || {
         thread::scope(|scope| {
             let take = |place: u64| {
-                let uri = uri_of(if place % 2 == 0 { "rita" } else { "rob" });
+                let uri = uri_of(if place.is_multiple_of(2) { "rita" } else { "rob" });
                 take_everything(&uri, Choices::seeded(seed.wrapping_add(place)), end)
             };
             let readers = scope.spawn(move || race(0..readers, take).iter().sum::<u64>());
