@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
 use cairndb::{
@@ -392,8 +392,12 @@ fn sequences_are_counted() {
 #[test]
 fn threads_count_by_themselves_and_add_up() {
     let fixture = filled();
+    let waits = || fixture.client.metrics().expect("counted").waits.latches.count;
+    let (first, began, mut rounds) = (waits(), Instant::now(), 0);
     let (before, after) = around(&fixture, || {
-        for _ in 0..5 {
+        // On a machine that is busy with other things the threads may run one after the other.
+        while rounds < 5 || (waits() == first && began.elapsed() < Duration::from_secs(60)) {
+            rounds += 1;
             let all = Barrier::new(8);
             race(0..8, |_| {
                 all.wait();
@@ -405,8 +409,8 @@ fn threads_count_by_themselves_and_add_up() {
             });
         }
     });
-    assert_eq!(calls(&after, "update_one").0 - calls(&before, "update_one").0, 4000);
-    assert_eq!(after.documents.updated - before.documents.updated, 4000);
+    assert_eq!(calls(&after, "update_one").0 - calls(&before, "update_one").0, 800 * rounds);
+    assert_eq!(after.documents.updated - before.documents.updated, 800 * rounds);
     assert!(after.waits.latches.count > before.waits.latches.count);
 }
 
