@@ -3,18 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use cairndb::Client;
+use cairndb::bson::doc;
 use cairndb_server::{Role, UserError, Users};
 
+use crate::command::raw;
 use crate::failure::{Exit, Failure};
 use crate::output::print_lines;
 use crate::password;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
-use crate::store::refuse_absent_server;
+use crate::store::{Access, is_folder, open_server, refuse_absent_server};
+use crate::talk::warn;
 
 /// Manages the users who may log in to a server over a store.
 ///
-/// Users are part of the folder, so no server may have it open at the same time.
+/// Users are part of the folder, so no server may have it open at the same time. Passwords alone can be changed through a
+/// server as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,6 +29,11 @@ Examples:
   cairn user add shop-data backup --password-file password.txt
       the same
   cairn user list shop-data
+  cairn user password shop-data ada
+      asks for the new password
+  cairn user password mongodb://ada@localhost:27017/ report \\
+    --password-file ada.txt --new-password-file report.txt
+      on a server that runs, logged in as ada
   cairn user remove shop-data report")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -51,6 +60,24 @@ enum Action {
     List {
         /// The folder of the store.
         path: PathBuf,
+    },
+    /// Give a user another password, in a folder or through a running server. It is the first line of `--new-password-file`,
+    /// else asked for at the terminal, else the first line of standard input.
+    ///
+    /// A server lets `root` change everyone's, and other users their own. Connections that the user has logged in stay logged in.
+    Password {
+        /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+        #[arg(value_name = "STORE")]
+        store: PathBuf,
+        /// The user's name.
+        name: String,
+        /// Read the new password from the first line of this file.
+        #[arg(long, value_name = "FILE")]
+        new_password_file: Option<PathBuf>,
+        /// Read the password of the URI's user from the first line of this file; the environment variable `CAIRN_PASSWORD`
+        /// holds it otherwise, or the terminal is asked.
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
     /// Remove a user.
     Remove {
@@ -88,6 +115,30 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             close(client, listed.map(drop))?;
             print_lines(lines).map(drop)
         }
+        Action::Password { store, name, new_password_file, password_file } => {
+            let signals = Signals::watch()?;
+            if is_folder(&store) && password_file.is_some() {
+                return Err(Failure::usage(
+                    "--password-file is for the login to a server, and a folder needs none: give --new-password-file",
+                ));
+            }
+            if is_folder(&store) {
+                refuse_absent_server(&store)?;
+            }
+            let password =
+                signals.judge(new_password(new_password_file.as_deref(), &signals), "interrupted")?;
+            if is_folder(&store) {
+                let opened = Client::builder().create_if_missing(false).open(&store);
+                let client = opened.map_err(|error| not_opened(&store, error))?;
+                let changed = Users::of(&client).set_password(&name, &password);
+                return close(client, changed);
+            }
+            let command = doc! { "updateUser": name, "pwd": password };
+            let access = Access::of_server(password_file);
+            let done = open_server("password", &store, &access, &signals, &mut warn)
+                .and_then(|server| server.run("admin", raw(&command)?).map(drop));
+            signals.judge(done, "interrupted")
+        }
         Action::Remove { path, name } => {
             let opened = Client::builder().create_if_missing(false).open(&path);
             let client = opened.map_err(|error| not_opened(&path, error))?;
@@ -102,7 +153,22 @@ fn password(file: Option<&Path>, signals: &Signals) -> Result<String, Failure> {
     if let Some(password) = password::given(file, signals)? {
         return Ok(password);
     }
-    let Some(password) = password::asked("Password: ", signals)? else {
+    typed(signals)
+}
+
+/// Another password of a user who is there. The environment has the one for the login.
+fn new_password(file: Option<&Path>, signals: &Signals) -> Result<String, Failure> {
+    if file.is_some()
+        && let Some(password) = password::given(file, signals)?
+    {
+        return Ok(password);
+    }
+    typed(signals)
+}
+
+/// The password that a person types twice, else the first line of standard input.
+fn typed(signals: &Signals) -> Result<String, Failure> {
+    let Some(password) = password::asked("New password: ", signals)? else {
         return password::standard(signals);
     };
     if password::asked("The same again: ", signals)?.as_ref() == Some(&password) {

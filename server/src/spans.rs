@@ -22,8 +22,8 @@ pub(crate) struct Traced<'a> {
     pub(crate) local: &'a LocalEnd,
 }
 
-/// Commands that say something of a login, in MongoDB's drivers and here. They have no spans.
-const SENSITIVE: [&str; 4] = ["saslStart", "saslContinue", "authenticate", "getnonce"];
+/// Commands that say something of a login or a password, in MongoDB's drivers and here. They have no spans.
+const SENSITIVE: [&str; 5] = ["saslStart", "saslContinue", "authenticate", "getnonce", "updateUser"];
 
 /// The most bytes that the id of a session has in a span: those of drivers have 30, and a client could send anything.
 const SESSION_BYTES_MAX: usize = 128;

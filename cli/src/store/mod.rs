@@ -172,6 +172,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// For a server alone, with the file of its user's password.
+    pub(crate) fn of_server(password_file: Option<PathBuf>) -> Self {
+        Self { memory: None, password_file }
+    }
+
     /// The same with another file of the password, if one is given.
     pub(crate) fn with_password_file(&self, file: Option<&Path>) -> Self {
         let file = file.map(Path::to_owned).or_else(|| self.password_file.clone());
@@ -243,6 +248,11 @@ pub(crate) fn open_server(
         ))),
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
+}
+
+/// Whether a store is a folder, and no server.
+pub(crate) fn is_folder(name: &Path) -> bool {
+    matches!(Place::of(name), Place::Folder(_))
 }
 
 /// Refuses a store that a command would not make: for one that opens nothing, because it only looks what it would do.

@@ -62,16 +62,83 @@ fn a_folder_that_is_not_there_or_in_use_is_refused() {
     held.close().unwrap();
 }
 
+#[test]
+fn a_password_is_changed_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    refused(&user(&["password"], &path, &["ada"], "secret\n"), "there is no database");
+    assert!(!path.exists());
+    done(&user(&["add"], &path, &["ada"], "correct horse\n"));
+    refused(&user(&["password"], &path, &["bob"], "secret\n"), "there is no user \"bob\"");
+    refused(&user(&["password"], &path, &["ada"], "\n"), "the password is empty");
+    let words = folder.path().join("words.txt");
+    std::fs::write(&words, "battery staple\n").unwrap();
+    let words = words.to_str().unwrap();
+    let of_login = user(&["password"], &path, &["ada", "--password-file", words], "");
+    refused(&of_login, "--new-password-file");
+    assert_eq!(of_login.status.code(), Some(2));
+    done(&user(&["password"], &path, &["ada", "--new-password-file", words], "ignored\n"));
+    assert_eq!(done(&user(&["list"], &path, &[], "")), "ada root\n");
+    #[cfg(feature = "remote")]
+    logs_in(&path, "ada", "battery staple");
+    let held = Client::open(&path).unwrap();
+    let output = user(&["password"], &path, &["ada"], "secret\n");
+    refused(&output, "give the socket");
+    assert_eq!(output.status.code(), Some(5));
+    held.close().unwrap();
+}
+
+/// The new password counts at once; what the login needs is asked for by itself.
+#[cfg(feature = "remote")]
+#[test]
+fn a_password_is_changed_on_a_running_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    done(&user(&["add"], &path, &["ada"], "correct horse\n"));
+    done(&user(&["add"], &path, &["report", "--read-only"], "battery\n"));
+    let (mut server, place) = served(&path);
+    let uri = |name: &str| std::path::PathBuf::from(format!("mongodb://{name}@{place}/"));
+    let change = |login: (&str, &str), name: &str, password: &str| {
+        let words = folder.path().join("login.txt");
+        std::fs::write(&words, login.1).unwrap();
+        let more = [name, "--password-file", words.to_str().unwrap()];
+        user(&["password"], &uri(login.0), &more, &format!("{password}\n"))
+    };
+    done(&change(("ada", "correct horse"), "report", "staple"));
+    refused(&change(("report", "battery"), "report", "stolen"), "uthentication failed");
+    done(&change(("report", "staple"), "report", "cell"));
+    refused(&change(("report", "cell"), "ada", "stolen"), "not authorized");
+    refused(&change(("ada", "correct horse"), "bob", "secret"), "bob@admin");
+    refused(&change(("ada", "correct horse"), "ada", ""), "the password is empty");
+    done(&change(("ada", "correct horse"), "ada", "mule"));
+    server.kill().expect("it runs");
+    server.wait().expect("ended");
+    logs_in(&path, "ada", "mule");
+    logs_in(&path, "report", "cell");
+}
+
 /// The password that a user got is the one that a server finds right.
 #[cfg(feature = "remote")]
 #[track_caller]
 fn logs_in(path: &Path, name: &str, password: &str) {
+    let (mut server, place) = served(path);
+    let mut stats = Command::new(env!("CARGO_BIN_EXE_cairn"));
+    stats.args(["stats", &format!("mongodb://{name}@{place}/"), "--quiet"]).env("CAIRN_PASSWORD", password);
+    let output = stats.output().expect("ended");
+    server.kill().expect("it runs");
+    server.wait().expect("ended");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A server whose users must log in, and its socket as a URI has it.
+#[cfg(feature = "remote")]
+fn served(path: &Path) -> (std::process::Child, String) {
     let mut server = Command::new(env!("CARGO_BIN_EXE_cairn"));
     let socket = path.with_extension("sock");
     server
         .arg("serve")
         .arg(path)
-        .args(["--port", "0", "--auth", "--log-level", "off", "--unix-socket"])
+        .args(["--port", "0", "--auth", "--log-level", "off", "--exit-with-parent", "--unix-socket"])
         .arg(&socket);
     let mut server = server.stdout(Stdio::piped()).spawn().expect("started");
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().expect("piped")));
@@ -80,12 +147,7 @@ fn logs_in(path: &Path, name: &str, password: &str) {
         .expect("it listens")
         .expect("text");
     let place = socket.to_str().expect("a path").replace('/', "%2F");
-    let mut stats = Command::new(env!("CARGO_BIN_EXE_cairn"));
-    stats.args(["stats", &format!("mongodb://{name}@{place}/"), "--quiet"]).env("CAIRN_PASSWORD", password);
-    let output = stats.output().expect("ended");
-    server.kill().expect("it runs");
-    server.wait().expect("ended");
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    (server, place)
 }
 
 #[cfg(feature = "remote")]

@@ -217,6 +217,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
             "serverStatus",
             "startSession",
             "top",
+            "updateUser",
             "usersInfo",
             "whatsmyuri",
         ],
@@ -341,7 +342,6 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
             "revokeRolesFromRole",
             "revokeRolesFromUser",
             "updateRole",
-            "updateUser",
         ],
     },
     UnsupportedCommands {

@@ -172,10 +172,31 @@ impl Users {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(UserError::Name(name.to_owned()));
         }
-        // A salt of its own for each user: equal passwords must not look equal in the store.
-        let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();
-        let credentials = Credentials::derive(password, &salt, ITERATIONS)?;
-        self.insert(name, role, &credentials)
+        self.insert(name, role, &fresh_credentials(password)?)
+    }
+
+    /// Gives a user another password. Connections that the user has logged in stay logged in.
+    ///
+    /// # Errors
+    /// [`UserError::Unknown`] if no user has this name, a password that is not allowed, a store that cannot be written.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # use cairndb_server::{Role, UserError, Users};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+    /// users.add("ada", "correct horse", Role::Root)?;
+    /// users.set_password("ada", "battery staple")?;
+    /// assert!(matches!(users.set_password("bob", "secret"), Err(UserError::Unknown(name)) if name == "bob"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_password(&self, name: &str, password: &str) -> Result<(), UserError> {
+        let credentials = fresh_credentials(password)?.to_document();
+        let changed = doc! { "$set": { "credentials": { MECHANISM: credentials } } };
+        let updated = self.users.update_one(doc! { "_id": id_of(name) }, changed).run()?;
+        if updated.matched_count == 0 { Err(UserError::Unknown(name.to_owned())) } else { Ok(()) }
     }
 
     /// Adds a user as a dump has it: MongoDB's document, with what the password is checked by. Fields that users do not have
@@ -307,6 +328,13 @@ fn random_key() -> Result<Key, UserError> {
     Ok(key)
 }
 
+/// What is kept of a new password.
+fn fresh_credentials(password: &str) -> Result<Credentials, UserError> {
+    // A salt of its own for each: equal passwords must not look equal in the store.
+    let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();
+    Ok(Credentials::derive(password, &salt, ITERATIONS)?)
+}
+
 fn parse(document: &Document) -> Result<(User, Credentials), UserError> {
     let id = document.get_str("_id").unwrap_or_default();
     let damaged = |fault: &str| UserError::Damaged { name: id.to_owned(), fault: fault.to_owned() };
@@ -365,6 +393,21 @@ mod tests {
             Role::parse("dbOwner").expect_err("refused").to_string().matches("\"dbOwner\"").count(),
             1
         );
+    }
+
+    #[test]
+    fn another_password_has_another_salt_and_the_same_role() {
+        let (users, _folder) = users();
+        users.add("ada", "secret", Role::ReadAnyDatabase).expect("added");
+        let find = || users.find("ada").expect("read").expect("there");
+        let (before, old) = find();
+        assert!(matches!(users.set_password("ada", ""), Err(UserError::Password(_))));
+        assert!(find().1 == old);
+        users.set_password("ada", "secret").expect("changed");
+        let (after, new) = find();
+        assert!(before == after && new.salt != old.salt && new.stored_key != old.stored_key);
+        assert!(matches!(users.set_password("Ada", "secret"), Err(UserError::Unknown(_))));
+        assert_eq!(users.list().expect("listed").len(), 1);
     }
 
     #[test]

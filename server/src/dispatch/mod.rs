@@ -139,6 +139,8 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("top", look(top::top, Access::Root)),
     ("truncate", write(engine::forward)),
     ("update", write(engine::forward)),
+    // Who is not `root` may change the own password: the command itself looks whose it is.
+    ("updateUser", read(users::update)),
     ("usersInfo", read(users::list)),
     ("validate", read(engine::forward)),
     ("whatsmyuri", open(diagnostic::address)),

@@ -1,12 +1,12 @@
-//! `usersInfo` and `connectionStatus`: who may log in, and who is logged in.
+//! `usersInfo`, `updateUser` and `connectionStatus`: who may log in, another password, and who is logged in.
 
 use cairndb::bson::{Bson, Document, RawBsonRef, doc};
 use query::code::Code;
 
 use crate::auth::credentials::MECHANISM;
-use crate::auth::users::{DATABASE, Role, User};
+use crate::auth::users::{DATABASE, Role, User, UserError};
 use crate::dispatch::call::Call;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::fields::{Fields, whole};
 use crate::limits::NAMED_USERS_MAX;
 use crate::reply::Reply;
@@ -53,6 +53,87 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     };
     let shown = users.iter().filter(|user| is_visible(user) && is_asked_for(user));
     Ok(doc! { "users": shown.map(|user| Bson::from(show(user))).collect::<Vec<_>>() }.into())
+}
+
+/// `updateUser`: another password, the only thing of a user that can be changed. `root` may change that of every user,
+/// and others their own. Connections that the user has logged in stay logged in.
+pub(super) fn update(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&[
+        "authenticationRestrictions",
+        "customData",
+        "digestPassword",
+        "mechanisms",
+        "pwd",
+        "roles",
+    ])?;
+    let given = fields.argument()?.ok_or_else(|| fields.missing("updateUser"))?;
+    let name = given.as_str().ok_or_else(|| fields.wrong_type("updateUser", given, "string"))?;
+    // Before anything is told of the user: a reader must not learn which others there are.
+    let changer = call.peer.user().filter(|_| call.shared.settings.requires_user);
+    if changer.is_some_and(|changer| changer.role != Role::Root && changer.name != name) {
+        let message = format!("not authorized on {DATABASE} to execute command 'updateUser' of another user");
+        return Err(Failure::new(Code::UNAUTHORIZED, message));
+    }
+    for field in ["authenticationRestrictions", "customData", "roles"] {
+        if fields.value(field)?.is_some() {
+            let message =
+                format!("the field '{field}' of 'updateUser' is not supported: only 'pwd' can be changed");
+            return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+        }
+    }
+    if fields.boolean("digestPassword")? == Some(false) {
+        let message = format!(
+            "the field 'digestPassword' of 'updateUser' must be true: {MECHANISM} needs the password itself"
+        );
+        return Err(Failure::bad_value(message));
+    }
+    check_mechanisms(fields)?;
+    let password = fields.text("pwd")?;
+    let password = password
+        .ok_or_else(|| Failure::bad_value("Must specify at least one field to update in updateUser"))?;
+    let unknown = || {
+        Failure::new(Code::USER_NOT_FOUND, format!("User {} is not found", quoted(&full_name(call, name))))
+    };
+    if call.command.database() != DATABASE {
+        return Err(unknown());
+    }
+    match call.shared.users.set_password(name, password) {
+        Ok(()) => {}
+        Err(UserError::Unknown(_)) => return Err(unknown()),
+        Err(UserError::Password(fault)) => return Err(Failure::bad_value(fault.to_string())),
+        Err(UserError::Store(error)) => return Err(error.into()),
+        Err(error) => {
+            tracing::error!(%error, "a password cannot be changed");
+            return Err(Failure::internal("the password cannot be changed"));
+        }
+    }
+    tracing::info!(connection = call.peer.id, user = name, "changed a password");
+    Ok(doc! {}.into())
+}
+
+/// Refuses mechanisms of a login that are not supported.
+fn check_mechanisms(fields: Fields<'_>) -> Result<(), Failure> {
+    let Some(mechanisms) = fields.array("mechanisms")? else { return Ok(()) };
+    let mut count = 0;
+    for mechanism in mechanisms {
+        let mechanism = mechanism?.as_str().unwrap_or_default();
+        if mechanism != MECHANISM {
+            let message =
+                format!("the mechanism {} is not supported: only {MECHANISM} is", quoted(mechanism));
+            return Err(Failure::bad_value(message));
+        }
+        count += 1;
+    }
+    if count == 0 {
+        Err(Failure::bad_value("the field 'mechanisms' of 'updateUser' must not be empty"))
+    } else {
+        Ok(())
+    }
+}
+
+fn full_name(call: &Call, name: &str) -> String {
+    format!("{name}@{}", call.command.database())
 }
 
 /// `connectionStatus`: the user of the connection, and what the user may do.

@@ -282,6 +282,65 @@ fn readers_read_and_write_nothing() {
 }
 
 #[test]
+fn a_password_is_changed_by_root_or_its_user() {
+    let fixture = guarded();
+    let change = |peer: &mut Peer, name: &str, password: &str| {
+        code(&peer.run(on_admin(doc! { "updateUser": name, "pwd": password })))
+    };
+    let mut stranger = fixture.peer();
+    assert_eq!(change(&mut stranger, "ada", "stolen"), 13);
+    let (mut ada, mut reader) = (logged_in(&fixture, "ada", "pencil"), logged_in(&fixture, "reader", "IX"));
+    // No other user's, and not whether there is one.
+    for other in ["ada", "nobody"] {
+        assert_eq!(change(&mut reader, other, "stolen"), 13);
+    }
+    assert_eq!(change(&mut reader, "reader", "chalk"), 0);
+    assert_eq!(change(&mut ada, "ada", "crayon"), 0);
+    // Who is logged in stays so, with the same rights.
+    assert_eq!(code(&reader.run(doc! { "count": "orders", "$db": "shop" })), 0);
+    assert_eq!(change(&mut ada, "reader", "brush"), 0);
+    for (name, old, new) in [("ada", "pencil", "crayon"), ("reader", "chalk", "brush")] {
+        let refused = log_in(&mut fixture.peer(), name, old).expect_err("the old password is none");
+        assert_eq!(code(&refused), 18);
+        logged_in(&fixture, name, new);
+    }
+    let mut reader = logged_in(&fixture, "reader", "brush");
+    assert_eq!(code(&reader.run(doc! { "drop": "orders", "$db": "shop" })), 13);
+}
+
+#[test]
+fn a_user_is_updated_as_mongodb_defines_it_or_not_at_all() {
+    let fixture = guarded();
+    let mut ada = logged_in(&fixture, "ada", "pencil");
+    let mut check = |command: Document, expected: i32, words: &str| {
+        let reply = ada.run(on_admin(command.clone()));
+        let message = reply.get_str("errmsg").unwrap_or_default();
+        assert!(code(&reply) == expected && message.contains(words), "{command}: {reply}");
+    };
+    check(doc! { "updateUser": "bob", "pwd": "a" }, 11, "bob@admin");
+    check(doc! { "updateUser": "reader" }, 2, "at least one field");
+    check(doc! { "updateUser": 1, "pwd": "a" }, 14, "updateUser");
+    check(doc! { "updateUser": "reader", "pwd": 1 }, 14, "pwd");
+    check(doc! { "updateUser": "reader", "pwd": "" }, 2, "empty");
+    check(doc! { "updateUser": "reader", "pwd": "a\u{7}" }, 2, "control character");
+    check(doc! { "updateUser": "reader", "pwd": "a", "roles": ["root"] }, 238, "'roles'");
+    check(doc! { "updateUser": "reader", "pwd": "a", "customData": {} }, 238, "'customData'");
+    check(doc! { "updateUser": "reader", "pwd": "a", "digestPassword": false }, 2, "digestPassword");
+    check(doc! { "updateUser": "reader", "pwd": "a", "mechanisms": ["SCRAM-SHA-1"] }, 2, "SCRAM-SHA-1");
+    check(doc! { "updateUser": "reader", "pwd": "a", "mechanisms": [] }, 2, "mechanisms");
+    check(doc! { "updateUser": "reader", "pwd": "a", "password": 1 }, 40415, "password");
+    // None of these has changed it.
+    logged_in(&fixture, "reader", "IX");
+    let scram =
+        doc! { "updateUser": "reader", "pwd": "a", "mechanisms": ["SCRAM-SHA-256"], "digestPassword": true };
+    check(scram, 0, "");
+    logged_in(&fixture, "reader", "a");
+    // Users belong to `admin`.
+    let elsewhere = ada.run(doc! { "updateUser": "reader", "pwd": "b", "$db": "shop" });
+    assert_eq!(code(&elsewhere), 11, "{elsewhere}");
+}
+
+#[test]
 fn a_cursor_is_closed_by_its_user_or_root() {
     let fixture = guarded();
     let mut ada = logged_in(&fixture, "ada", "pencil");

@@ -134,10 +134,11 @@ fn a_command_with_refused_writes_has_failed() {
     assert_eq!(attribute(command, "db.response.status_code"), None);
 }
 
-/// A hello that brings the first step of a login has no span, nor has any step.
+/// A hello that brings the first step of a login has no span, nor has any step, nor a command with a password.
 #[test]
 fn a_login_has_no_span() {
     let spans = spans_of(|peer| {
+        peer.run(doc! { "updateUser": "ada", "pwd": "secret", "$db": "admin" });
         peer.run(doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": "secret", "$db": "admin" });
         let login = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": "secret", "db": "admin" };
         peer.run(doc! { "hello": 1, "speculativeAuthenticate": login, "$db": "admin" });
