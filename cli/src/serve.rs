@@ -69,9 +69,9 @@ pub(crate) struct Arguments {
     /// Log operations that take at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
     #[arg(long, value_name = "MILLISECONDS", default_value = "100")]
     slow_threshold: SlowThreshold,
-    /// How many connections there may be at once.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
-    max_connections: u32,
+    /// How many connections there may be at once: 10000 if nothing is given, and fewer if the process may not open enough files.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: Option<u32>,
     /// How many commands work on the store at the same time. The others wait, those of other clients too.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256))]
     max_commands: u32,
@@ -184,6 +184,8 @@ const PARENT_INTERVAL: Duration = Duration::from_millis(200);
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Less than this is kept for the next operations.
 const GIVEN_BACK_BYTES_MIN: u64 = 32 << 20;
+/// The connections for which files are allowed if no number is given: the server's own limit.
+const CONNECTIONS: u32 = 10_000;
 /// The number of files to allow for each connection: its two file descriptors, and two for the store.
 const FILES_PER_CONNECTION: u64 = 4;
 
@@ -204,14 +206,17 @@ fn allow_files(files: u64) {
 /// Serves until a signal comes.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     log::start(arguments.log_level);
-    allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
+    allow_files(u64::from(arguments.max_connections.unwrap_or(CONNECTIONS)) * FILES_PER_CONNECTION);
     let path = arguments.path.clone().unwrap_or_default();
     refuse_absent_server(&path)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::System)?;
     if !arguments.lifetime.in_memory && !path.exists() {
         // Tried without a folder: options that no server can be started with leave none.
         let client = Client::in_memory().map_err(Error::Open)?;
-        let tried = runtime.block_on(bind(client.clone(), &arguments)).map(drop);
+        // What it would log is logged by the server that follows.
+        let tried = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
+            runtime.block_on(bind(client.clone(), &arguments)).map(drop)
+        });
         tried.and(client.close().map_err(Error::Close))?;
     }
     let opened = Client::builder()
@@ -255,12 +260,14 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
 async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
-        .connections_max(arguments.max_connections)
         .calls_max(arguments.max_commands)
         .request_bytes_max(bytes(arguments.memory.requests))
         .answer_bytes_max(bytes(arguments.memory.answers))
         .cursor_timeout(Duration::from_secs(arguments.cursor_timeout))
         .log_lines_lost(log::lost());
+    if let Some(connections) = arguments.max_connections {
+        builder = builder.connections_max(connections);
+    }
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
     }

@@ -118,6 +118,7 @@ pub(crate) async fn accept(
 ) {
     let mut stopping = shared.stopping.clone();
     let mut running = JoinSet::new();
+    let mut is_full = false;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -135,15 +136,26 @@ pub(crate) async fn accept(
             }
         };
         let seat = match connections.admit(host(&ends.client), &ends.local) {
-            Admitted::Seat(seat, 0) => seat,
+            Admitted::Seat(seat, 0) => {
+                is_full = false;
+                seat
+            }
             Admitted::Seat(seat, closed) => {
                 shared.counters.connections_refused.fetch_add(closed as u64, Ordering::Relaxed);
-                tracing::warn!(closed, "closed connections that have not logged in: there are too many");
+                if !is_full {
+                    is_full = true;
+                    tracing::warn!(closed, "closed connections that have not logged in: there are too many");
+                }
                 seat
             }
             Admitted::Refused => {
                 count(&shared.counters.connections_refused);
-                tracing::warn!(from = %ends.client, "refused a connection: the limit of connections is reached");
+                // Once, until there is room again: clients come back at once, and would fill the log.
+                if !is_full {
+                    is_full = true;
+                    let limit = shared.settings.connections_max;
+                    tracing::warn!(from = %ends.client, limit, "refused a connection: the limit of connections is reached");
+                }
                 continue;
             }
         };

@@ -51,7 +51,7 @@ pub enum Error {
     #[error("there is nothing to listen on: give an address or a Unix socket")]
     NothingToListenOn,
     /// The socket cannot be bound.
-    #[error("{place} cannot be listened on: {source}")]
+    #[error("{place} cannot be listened on")]
     Bind {
         /// The address or the path.
         place: String,
@@ -125,6 +125,8 @@ pub struct ServerBuilder {
     tls: Option<Tls>,
     metrics: Option<SocketAddr>,
     allows_plaintext: bool,
+    /// Whether the limit of connections was asked for, so that a lower one must be told.
+    asks_for_connections: bool,
     pub(crate) settings: Settings,
 }
 
@@ -201,6 +203,7 @@ impl Server {
             tls: None,
             metrics: None,
             allows_plaintext: false,
+            asks_for_connections: false,
             settings,
         }
     }
@@ -480,6 +483,7 @@ impl ServerBuilder {
     /// ```
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.settings.connections_max = connections;
+        self.asks_for_connections = true;
         self
     }
 
@@ -624,7 +628,8 @@ impl ServerBuilder {
         // for its files.
         let (asked, files) = (self.settings.connections_max, getrlimit(Resource::Nofile).current);
         self.settings.connections_max = connections_within(files, asked);
-        if self.settings.connections_max < asked {
+        // Most servers never come near the limit of their own: who reaches it is told then.
+        if self.settings.connections_max < asked && self.asks_for_connections {
             let connections = self.settings.connections_max;
             tracing::warn!(
                 connections,

@@ -122,6 +122,40 @@ fn a_second_signal_ends_the_server_whatever_runs() {
 }
 
 #[test]
+fn an_address_in_use_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let port = address.port().to_string();
+    let output = cairn(&folder.path().join("db"), &["--port", &port]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&format!("{address} cannot be listened on: ")), "{said}");
+    assert_eq!(said.matches("in use").count(), 1, "{said}");
+}
+
+/// What a server says whose process may open few files only. The folder is new, so that the options are tried first.
+fn said_with_few_files(more: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 256; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_cairn"), "serve"]);
+    command.arg(folder.path().join("db")).args(["--port", "0"]).args(more);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn a_lower_limit_of_connections_is_told_once_to_who_asked_for_more() {
+    let told = |said: &str| said.matches("lowered the limit of connections").count();
+    let said = said_with_few_files(&[]);
+    assert_eq!(told(&said), 0, "{said}");
+    let said = said_with_few_files(&["--max-connections", "5000"]);
+    assert_eq!(told(&said), 1, "{said}");
+}
+
+#[test]
 fn a_store_in_memory_is_served_and_gone() {
     for _ in 0..2 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_cairn"))
