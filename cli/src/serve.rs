@@ -20,6 +20,7 @@ use crate::signals::Signals;
 use crate::standard;
 use crate::store::folder::not_opened;
 use crate::store::refuse_absent_server;
+use crate::talk::warn;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
@@ -221,6 +222,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
     }
     let opened = Client::builder()
         .read_only(arguments.read_only)
+        .read_only_if_full(!arguments.lifetime.in_memory)
         .memory_budget(bytes(arguments.memory.store))
         .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
         .scrub(arguments.scrub)
@@ -236,6 +238,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         }
         Err(error) => return Err(Error::Open(error).into()),
     };
+    if client.is_read_only() && !arguments.read_only {
+        // Whatever is logged: clients would only see that each write is refused.
+        warn(&format!(
+            "the disk of {} is full: the folder is served for reading only; make room and start the server again",
+            path.display()
+        ));
+    }
     let served = runtime.block_on(serve(client.clone(), arguments));
     // The runtime's threads may still use the store, so they end before it is closed.
     drop(runtime);

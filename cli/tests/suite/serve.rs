@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{Client, ErrorKind};
 
+use crate::fixture::small_disk::SmallDisk;
+
 fn cairn(path: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cairn"));
     command.arg("serve").arg(path).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -153,6 +155,43 @@ fn a_lower_limit_of_connections_is_told_once_to_who_asked_for_more() {
     assert_eq!(told(&said), 0, "{said}");
     let said = said_with_few_files(&["--max-connections", "5000"]);
     assert_eq!(told(&said), 1, "{said}");
+}
+
+/// It was refused, and nothing could be read before there was room.
+#[test]
+fn a_folder_whose_disk_is_full_is_served_for_reading() {
+    let Some(disk) = SmallDisk::make("8m") else { return };
+    let path = disk.path.join("db");
+    let client = Client::open(&path).unwrap();
+    client.database("shop").collection::<Document>("a").insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.close().unwrap();
+    let mut ballast = std::fs::File::create(disk.path.join("ballast")).unwrap();
+    while ballast.write_all(&[1; 4096]).is_ok() {}
+    drop(ballast);
+    let mut child = cairn(&path, &["--port", "0", "--log-level", "off"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on mongodb://").map(|line| line.trim_end_matches('/'));
+    let replies = address.map(|address| {
+        [
+            run(address, &doc! { "count": "a", "$db": "shop" }),
+            run(address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" }),
+        ]
+    });
+    // One that has not started is gone already.
+    let id = rustix::process::Pid::from_child(&child);
+    let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let [counted, refused] = replies.unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(counted.get_i32("n").ok(), Some(1), "{counted}");
+    assert_eq!(refused.get_i32("ok").ok().or(Some(0)), Some(0), "{refused}");
+    assert!(
+        refused.to_string().contains("read-only") || refused.to_string().contains("reading only"),
+        "{refused}"
+    );
+    assert!(said.contains("is full: the folder is served for reading only"), "{said}");
+    assert!(output.status.success(), "{said}");
 }
 
 #[test]
