@@ -67,6 +67,7 @@ impl CodeMeaning {
         ),
         code(Code::GRAPH_CONTAINS_CYCLE, "a view would lead to itself", "choose another source"),
         code(Code::FAILED_TO_PARSE, "a filter, update or command that cannot be read", "correct it"),
+        code(Code::USER_NOT_FOUND, "`updateUser` of a user who is not there", "correct the name"),
         code(
             Code::UNAUTHORIZED,
             "a client of `cairn serve` has not logged in, or may not do it",

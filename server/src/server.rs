@@ -603,26 +603,18 @@ impl ServerBuilder {
             self.settings.requires_user = true;
             self.check_users(&format!("listening on {address}, which other machines can reach"))?;
         }
+        let refused = |place: String| move |source| Error::Bind { place, source };
         let tcp = match self.tcp {
             None => None,
-            Some(address) => {
-                let refused = |source| Error::Bind { place: address.to_string(), source };
-                Some(listener::bind(address).await.map_err(refused)?)
-            }
+            Some(address) => Some(listener::bind(address).await.map_err(refused(address.to_string()))?),
         };
         let unix = match &self.unix_socket {
             None => None,
-            Some(path) => {
-                let refused = |source| Error::Bind { place: path.display().to_string(), source };
-                Some(UnixSocket::bind(path).map_err(refused)?)
-            }
+            Some(path) => Some(UnixSocket::bind(path).map_err(refused(path.display().to_string()))?),
         };
         let metrics = match self.metrics {
             None => None,
-            Some(address) => {
-                let refused = |source| Error::Bind { place: address.to_string(), source };
-                Some(listener::bind(address).await.map_err(refused)?)
-            }
+            Some(address) => Some(listener::bind(address).await.map_err(refused(address.to_string()))?),
         };
         // Two file descriptors for each connection; without a limit of its own the store would find none left
         // for its files.

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{} cannot be read", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum TlsError {
         reason: String,
     },
     /// The certificate and the key cannot be used together.
-    #[error("the certificate in {} cannot be used with the key in {}: {source}", certificate.display(), key.display())]
+    #[error("the certificate in {} cannot be used with the key in {}", certificate.display(), key.display())]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,

@@ -123,6 +123,7 @@ fn a_second_signal_ends_the_server_whatever_runs() {
     assert_eq!(child.wait().expect("it ended").code(), Some(143));
 }
 
+/// So is a file of a certificate that is not there.
 #[test]
 fn an_address_in_use_is_said_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,6 +134,10 @@ fn an_address_in_use_is_said_once() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(&format!("{address} cannot be listened on: ")), "{said}");
     assert_eq!(said.matches("in use").count(), 1, "{said}");
+    let more = ["--port", "0", "--tls-certificate", "none.pem", "--tls-key", "none.key"];
+    let output = cairn(&folder.path().join("db"), &more).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("o such file").count(), 1, "{said}");
 }
 
 /// What a server says whose process may open few files only. The folder is new, so that the options are tried first.
