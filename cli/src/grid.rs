@@ -1,8 +1,7 @@
 //! Tables for people: columns of text and of numbers, as wide as what they have.
 
-use std::fmt::Write as _;
-
 use indicatif::HumanBytes;
+use unicode_width::UnicodeWidthStr;
 
 /// What a cell shows that has no value.
 const NOTHING: &str = "-";
@@ -36,24 +35,26 @@ impl Grid {
         for row in &self.rows {
             widths.resize(widths.len().max(row.len()), 0);
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(columns(cell));
             }
         }
         for row in &self.rows {
             let mut line = String::new();
             for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 let gap = if at == 0 { "" } else { "  " };
-                // Writing to a string does not fail.
-                let _ = if at < self.texts {
-                    write!(line, "{gap}{cell:<width$}")
-                } else {
-                    write!(line, "{gap}{cell:>width$}")
-                };
+                let margin = " ".repeat(width.saturating_sub(columns(cell)));
+                let (before, after) = if at < self.texts { ("", &*margin) } else { (&*margin, "") };
+                line.extend([gap, before, cell, after]);
             }
             out.push_str(line.trim_end());
             out.push('\n');
         }
     }
+}
+
+/// How many columns of a terminal a text takes: those of Chinese and Japanese and most emoji take two, and accents none.
+pub(crate) fn columns(text: &str) -> usize {
+    text.width()
 }
 
 /// A size for people.
@@ -83,5 +84,16 @@ mod tests {
         assert_eq!(out, "name           size\nü\\n        2.00 KiB\nlong name         -\n");
         grid.write(&mut out);
         assert_eq!(out.lines().count(), 7);
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let mut grid = Grid::new(1, &["name", "n"]);
+        for name in ["注文", "🎉", "e\u{301}e", "plain"] {
+            grid.row(vec![name.to_owned(), "1".to_owned()]);
+        }
+        let mut out = String::new();
+        grid.write(&mut out);
+        assert_eq!(out, "name   n\n注文   1\n🎉     1\ne\u{301}e     1\nplain  1\n");
     }
 }

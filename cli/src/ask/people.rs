@@ -3,16 +3,18 @@
 
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use formats::dates::date_text;
+use unicode_width::UnicodeWidthChar;
 
 use crate::export::form::Form;
 use crate::extended_json::{Mode, write_value};
 use crate::failure::Failure;
+use crate::grid::columns;
 use crate::plain::plain;
 
 /// How many documents, and bytes of them, are looked at before the first line is printed.
 const SAMPLE_DOCUMENTS: usize = 200;
 const SAMPLE_BYTES: usize = 1 << 20;
-/// No cell is wider, in characters.
+/// No cell is wider, in columns of the terminal.
 const CELL_MAX: usize = 40;
 const GAP: &str = "  ";
 
@@ -46,14 +48,14 @@ impl People {
             for (name, value) in document.iter().flatten() {
                 let text = cell(value)?;
                 let is_number = is_number(value);
-                let width = text.chars().count().min(CELL_MAX);
+                let width = columns(&text).min(CELL_MAX);
                 let known = self.columns.iter_mut().find(|column| column.name == name.as_str());
                 if let Some(column) = known {
                     column.width = column.width.max(width);
                     column.is_number &= is_number;
                 } else {
                     let name = name.as_str().to_owned();
-                    let width = width.max(plain(&name).chars().count().min(CELL_MAX));
+                    let width = width.max(columns(&plain(&name)).min(CELL_MAX));
                     self.columns.push(Column { name, width, is_number });
                 }
             }
@@ -95,7 +97,7 @@ impl People {
                 line.push_str(GAP);
             }
             let shown = cut(text, column.width);
-            let margin = " ".repeat(column.width.saturating_sub(shown.chars().count()));
+            let margin = " ".repeat(column.width.saturating_sub(columns(&shown)));
             let (before, after) =
                 if column.is_number { (margin.as_str(), "") } else { ("", margin.as_str()) };
             line.push_str(before);
@@ -128,12 +130,17 @@ impl Form for People {
     }
 }
 
-/// A text of at most `width` characters, with a mark where something is left out.
+/// A text of at most `width` columns, with a mark where something is left out.
 fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if columns(text) <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    let mut used = 0;
+    let fitting = text.chars().take_while(|character| {
+        used += character.width().unwrap_or_default();
+        used < width
+    });
+    fitting.chain(['…']).collect()
 }
 
 fn is_number(value: RawBsonRef<'_>) -> bool {
@@ -186,6 +193,17 @@ mod tests {
             &[doc! { "_id": 1, "name": "Ada\n" }, doc! { "_id": 20, "tags": ["a"], "name": 5 }],
             "_id  name   tags\n  1  Ada\\n\n 20  5      [\"a\"]\n",
         );
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        check(
+            80,
+            &[doc! { "名前": "注文🎉", "n": 1 }, doc! { "名前": "ada", "n": 20 }],
+            "名前     n\n注文🎉   1\nada     20\n",
+        );
+        // A character of two columns that would reach beyond the end is left out as a whole.
+        check(80, &[doc! { "long": "注".repeat(30) }], &format!("long\n{}…\n", "注".repeat(19)));
     }
 
     #[test]
