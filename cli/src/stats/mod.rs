@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use cairndb::bson::Bson;
 
+use crate::aside::is_aside;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::signals::Signals;
@@ -104,6 +105,12 @@ fn stats(
         print(tables::text(looked).as_bytes())?;
         talk.detail(looked.unanswered().1);
     }
+    looked.collections.iter().filter(|facts| is_aside(&facts.listed.name)).for_each(|facts| {
+        talk.warn(&format!(
+            "{}.{} was to replace another collection: if no import or restore is at work on it, it was killed, and you may drop what is left",
+            facts.database, facts.listed.name
+        ));
+    });
     Ok(())
 }
 

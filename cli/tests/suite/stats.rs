@@ -85,6 +85,25 @@ fn everything_in_a_store_is_shown() {
 
 /// The value that is shown as the next one is the one that is given next, for each contract and each direction.
 #[test]
+fn what_a_killed_replacement_has_left_is_named() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let left = "cairn-loading.a5a5a5a5a5a5a5a5a5a5a5a5.orders";
+    for name in [left, "cairn-loading.plans"] {
+        let collection = client.database("shop").collection::<Document>(name);
+        collection.insert_one(doc! {}).run().expect("it works");
+    }
+    client.close().expect("it works");
+    let output = run(&fixture, &[]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(told.matches("was to replace another collection").count(), 1, "{told}");
+    assert!(told.contains(&format!("shop.{left} was")), "{told}");
+    let report = report(&fixture, &[]);
+    assert_eq!(list(&report, "warnings").len(), 1, "{report}");
+}
+
+#[test]
 fn the_next_value_of_a_sequence_is_the_one_that_comes() {
     for is_served in [false, true] {
         let mut fixture = rich(is_served);
