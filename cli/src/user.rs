@@ -29,11 +29,9 @@ Examples:
   cairn user add shop-data backup --password-file password.txt
       the same
   cairn user list shop-data
-  cairn user password shop-data ada
-      asks for the new password
-  cairn user password mongodb://ada@localhost:27017/ report \\
-    --password-file ada.txt --new-password-file report.txt
-      on a server that runs, logged in as ada
+  cairn user password shop-data report --new-password-file password.txt
+      another password, which is asked for without the option; in the place
+      of the folder also a server that runs, mongodb://ada@localhost:27017/
   cairn user remove shop-data report")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
