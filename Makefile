@@ -164,7 +164,6 @@ campaign: ## Run the suites that choose at random in turns, with ever new seeds,
 # our own crates are compiled again for them.
 interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario (SEED replays them), and more.
 	@$(SETUP) && $(if $(SCHEDULES),export CAIRNDB_SCHEDULES=$(SCHEDULES) &&) $(if $(SEED),export CAIRNDB_SEED=$(SEED) &&) \
-	    cargo test --locked -p cairndb-base --features shuttle --lib lock_order && \
 	    cargo test --locked -p cairndb-sequence --features shuttle --lib interleavings && \
 	    cargo test --locked -p cairndb-sequence --features shuttle --test interleavings -- --nocapture && \
 	    cargo test --locked -p cairndb --features shuttle --test interleavings -- --nocapture

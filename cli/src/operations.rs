@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
 ///
 /// The number is that of `cairn ops`. The command's client gets an error; what the command has written stays.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn kill shop.sock 4711")]
 pub(crate) struct KillArguments {
     /// The server: a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     #[arg(value_name = "SERVER")]

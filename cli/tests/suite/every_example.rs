@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::fixture::examples::{command_of, help, names_another_host, root};
 
 /// The suites that run the examples of commands, but those that name another host.
-const SUITES: [(&str, &str); 17] = [
+const SUITES: [(&str, &str); 18] = [
     ("import", "examples"),
     ("export", "examples"),
     ("query", "examples"),
@@ -31,6 +31,7 @@ const SUITES: [(&str, &str); 17] = [
     ("restore-backup", "examples"),
     ("schema", "examples"),
     ("ops", "examples"),
+    ("kill", "examples"),
     ("user", "examples"),
     ("dump", "restore"),
     ("restore", "restore"),

@@ -185,6 +185,17 @@ fn examples_of_schema_and_ops_run_as_they_are_printed() {
     assert_eq!(run(Place::new, "ops", |_, _, _| {}), 4);
 }
 
+/// The number is one of another day.
+#[test]
+fn the_example_of_kill_tells_that_no_operation_has_the_number() {
+    let place = Place::new();
+    for line in printed(SOURCES[0], "kill") {
+        let output = place.types(&line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("no operation 4711"), "{line}: {said}");
+    }
+}
+
 /// The first one asks for the password, which is in the environment here.
 #[test]
 fn examples_of_users_make_and_remove_them() {

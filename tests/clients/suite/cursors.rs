@@ -62,7 +62,10 @@ fn idle_cursors_over_sorted_documents_hold_little() {
     for count in 1.. {
         let document = cursor.deserialize_current().unwrap();
         let next = (document.get_i32("n").unwrap(), document.get_i32("_id").unwrap());
-        assert!(next.0 < last.0 || next.0 == last.0 && next.1 > last.1 || count == 1, "{next:?} after {last:?}");
+        assert!(
+            next.0 < last.0 || next.0 == last.0 && next.1 > last.1 || count == 1,
+            "{next:?} after {last:?}"
+        );
         last = next;
         if !cursor.advance().unwrap() {
             assert_eq!(count, 20_000);

@@ -20,7 +20,8 @@ fn what_is_left_of_a_sort_rests_in_a_file() {
     let documents: Vec<_> = (0..600)
         .map(|number| raw(&doc! { "number": number, "a": (number * 7) % 60, "text": "x".repeat(10_000) }))
         .collect();
-    let expected = sorted(&doc! { "a": 1 }, None, &documents, &OperationContext::default()).expect("in memory");
+    let expected =
+        sorted(&doc! { "a": 1 }, None, &documents, &OperationContext::default()).expect("in memory");
     for (has_files, kept, is_moved) in [(true, 600, true), (true, 300, false), (false, 600, false)] {
         let files = Files::default();
         let allowance = Allowance { shared: Some(budget.clone()), ..Allowance::default() };

@@ -197,7 +197,10 @@ fn readers_who_take_everything_leave_root_its_share() {
     let arguments = ["--max-commands", "8", "--slow-threshold", "0"];
     let cairn = Cairn::start_for_readers(&["rita", "rob"], "pencil", &[&arguments[..], &memory()].concat());
     let uri_of = |name: &str| {
-        format!("{}&authSource=admin", cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@")))
+        format!(
+            "{}&authSource=admin",
+            cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@"))
+        )
     };
     let root = Client::with_uri_str(uri_of("root")).unwrap();
     let shop = root.database("shop");
