@@ -44,12 +44,14 @@ impl<'a> Batch<'a> {
         if family == Family::Records {
             self.changes.note(key);
         }
+        self.database.live_starts().lower(self.database.number(family), key, self.database.fault());
         self.builder.put(self.database.number(family), key, value);
     }
 
     /// Adds a record whose key is latched and known to be absent.
     #[inline]
     pub fn put_new_record(&mut self, key: &[u8], record: &[u8]) {
+        self.database.live_starts().lower(self.database.number(Family::Records), key, self.database.fault());
         self.builder.put(self.database.number(Family::Records), key, record);
     }
 

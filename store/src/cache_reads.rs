@@ -24,6 +24,13 @@ pub fn begin() {
     let _ = READS.try_with(|_| ());
 }
 
+/// How many deleted keys RocksDB has stepped over for this thread, since some moment.
+pub(crate) fn skipped() -> u64 {
+    READS
+        .try_with(|reads| reads.borrow().context.metric(PerfMetric::InternalDeleteSkippedCount))
+        .unwrap_or_default()
+}
+
 /// Returns how many blocks this thread has found in the cache, and how many it has read from files, since the last call.
 pub fn take() -> (u64, u64) {
     let taken = READS.try_with(|reads| {

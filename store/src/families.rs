@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use base::error::Result;
 use base::metrics::timing::SequenceMeters;
-use base::sync::Mutex;
+use base::sync::{AtomicUsize, Mutex};
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 use rocksfile::batch::Batch;
 
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
 use crate::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
-use crate::held_files::Keepers;
+use crate::live_starts::LiveStarts;
 use crate::options::PlantedFault;
 use crate::quota::state::Quota;
 use crate::record_cache::{LookedUp, RecordCache};
@@ -77,7 +77,8 @@ pub struct Database {
     spill_space: Arc<SpillSpace>,
     /// Where temporary files are, if not in a folder of their own within this one.
     spills_into: Option<PathBuf>,
-    keepers: Keepers,
+    keepers: AtomicUsize,
+    live_starts: LiveStarts,
     /// Bytes after which a table file that is made here ends.
     table_bytes: u64,
     lock: Option<FolderLock>,
@@ -105,7 +106,8 @@ impl Database {
             filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
             spills_into: None,
-            keepers: Keepers::default(),
+            keepers: AtomicUsize::new(0),
+            live_starts: LiveStarts::default(),
             table_bytes: TABLE_BYTES,
             lock: None,
         }
@@ -121,9 +123,15 @@ impl Database {
         }
     }
 
-    /// The copies that are being made, which keep the files.
-    pub(super) fn keepers(&self) -> &Keepers {
+    /// How many copies are being made, each of which keeps all files.
+    pub(super) fn keepers(&self) -> &AtomicUsize {
         &self.keepers
+    }
+
+    /// Where live keys begin in ranges whose first keys were deleted.
+    #[inline]
+    pub(super) fn live_starts(&self) -> &LiveStarts {
+        &self.live_starts
     }
 
     /// Plants a fault.

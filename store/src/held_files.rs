@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::error::Result;
-use base::sync::AtomicUsize;
 use rocksfile::names::{CURRENT, FileName};
 
 use crate::families::Database;
@@ -54,10 +53,6 @@ enum Hold<'a> {
 struct KeptFiles<'a> {
     database: &'a Database,
 }
-
-/// How many copies of a database are being made, each of which keeps all files.
-#[derive(Default)]
-pub(super) struct Keepers(AtomicUsize);
 
 impl<'a> HeldFiles<'a> {
     /// Holds the files of a store on disk.
@@ -124,7 +119,7 @@ impl Drop for Hold<'_> {
 impl<'a> KeptFiles<'a> {
     fn of(database: &'a Database) -> Result<Self> {
         database.raw().disable_file_deletions().map_err(translate::read)?;
-        database.keepers().0.fetch_add(1, Ordering::AcqRel);
+        database.keepers().fetch_add(1, Ordering::AcqRel);
         Ok(Self { database })
     }
 }
@@ -134,17 +129,10 @@ impl Drop for KeptFiles<'_> {
         if fork::is_child() {
             return;
         }
-        self.database.keepers().0.fetch_sub(1, Ordering::AcqRel);
+        self.database.keepers().fetch_sub(1, Ordering::AcqRel);
         if let Err(error) = self.database.raw().enable_file_deletions() {
             tracing::warn!(%error, "files that are not needed any more stay until the next open");
         }
-    }
-}
-
-impl Keepers {
-    /// Whether a copy is being made.
-    pub(super) fn are_there(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
     }
 }
 

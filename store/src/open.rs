@@ -229,11 +229,13 @@ impl Store {
             let (file, TornEnd { offset, bytes, reason, .. }) = (torn.file.display(), torn);
             tracing::warn!(%file, offset, bytes, reason, "the end of a file was left out: it had not been synced");
         }
+        let latches = Arc::new(Latches::new());
+        database.live_starts().begin(&latches);
         Self {
             gate: ShardedLock::new(Some(database)),
             closing: AtomicBool::new(false),
             commits,
-            latches: Arc::new(Latches::new()),
+            latches,
             errands: background.as_ref().map(Background::errands),
             background: Mutex::new(background),
             recovery: RecoveryReport { log_bytes: passed.log_bytes, torn: passed.torn },

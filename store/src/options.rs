@@ -258,6 +258,8 @@ pub enum PlantedFault {
     WritesNotHandedOver,
     /// Filters of given keys are made without a look at writes that were admitted before.
     FiltersStartEarly,
+    /// Writes below the first live key that a scan has noted do not lower the note.
+    LiveStartsNotLowered,
     /// Threads that share a write are told of it before it is made.
     GroupsToldEarly,
 }

@@ -10,7 +10,10 @@ use index::key::Direction;
 use index::range::KeyRange;
 use rocksdb::{DBRawIterator, ReadOptions};
 
+use crate::cache_reads;
 use crate::families::Family;
+use crate::first_live;
+use crate::live_starts::SKIPPED_MIN;
 use crate::snapshot::{OwnedIterator, Snapshot};
 use crate::translate;
 
@@ -19,6 +22,15 @@ pub struct Scan {
     iterator: OwnedIterator,
     direction: Direction,
     position: Position,
+    /// Present if its first live key may be noted.
+    range: Option<Range>,
+}
+
+/// The keys from a first one up to an end.
+struct Range {
+    family: Family,
+    start: Vec<u8>,
+    end: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +71,20 @@ impl Scan {
         bounds: (Vec<u8>, Option<Vec<u8>>),
         cache: CacheUse,
     ) -> Self {
-        Self::with_options(snapshot, family, bounds, cache.options())
+        // What reads a whole collection, to verify it for example, goes by no note.
+        if cache == CacheUse::Bypass {
+            return Self::with_options(snapshot, family, bounds, cache.options());
+        }
+        let (start, end) = bounds;
+        let Some(end) = end else {
+            return Self::with_options(snapshot, family, (start, None), cache.options());
+        };
+        let database = snapshot.database();
+        let first = database.live_starts().of(database.number(family), &start, snapshot.sequence());
+        // Where nothing of the range is left, it ends before it begins.
+        let first = first.unwrap_or_else(|| start.clone()).min(end.clone());
+        let scan = Self::with_options(snapshot, family, (first, Some(end.clone())), cache.options());
+        Self { range: Some(Range { family, start, end }), ..scan }
     }
 
     /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row. It does not fill the
@@ -89,7 +114,7 @@ impl Scan {
             reads.set_iterate_upper_bound(end);
         }
         let iterator = OwnedIterator::open(snapshot, family, reads);
-        Self { iterator, direction: Direction::Ascending, position: Position::Before }
+        Self { iterator, direction: Direction::Ascending, position: Position::Before, range: None }
     }
 
     /// Sets the direction of the walk. `advance` must not have been called.
@@ -105,7 +130,7 @@ impl Scan {
             (Position::At, Direction::Descending) => self.iterator.step(DBRawIterator::prev),
             // The bounds are set, so these are the first and the last key between them.
             (Position::Ahead, _) => self.iterator.value().is_some(),
-            (Position::Before, Direction::Ascending) => self.iterator.step(DBRawIterator::seek_to_first),
+            (Position::Before, Direction::Ascending) => self.first()?,
             (Position::Before, Direction::Descending) => self.iterator.step(DBRawIterator::seek_to_last),
             (Position::End, _) => return Ok(false),
         };
@@ -114,6 +139,25 @@ impl Scan {
             return Ok(true);
         }
         self.end()
+    }
+
+    /// Goes to the first key. Where many deleted ones were before it, it is noted for later scans.
+    #[inline]
+    fn first(&mut self) -> Result<bool> {
+        let Some(Range { family, start, end }) = &self.range else {
+            return Ok(self.iterator.step(DBRawIterator::seek_to_first));
+        };
+        let before = cache_reads::skipped();
+        let is_valid = self.iterator.step(DBRawIterator::seek_to_first);
+        // The counters are RocksDB's, and a program may reset them.
+        let skipped = cache_reads::skipped().saturating_sub(before);
+        if skipped >= SKIPPED_MIN && self.iterator.raw().status().is_ok() {
+            // An empty range is one whose first live key is its end: so is a queue with nothing in it.
+            let found = self.iterator.raw().key().unwrap_or(end);
+            let database = self.iterator.snapshot().database();
+            first_live::note(database, *family, start, found)?;
+        }
+        Ok(is_valid)
     }
 
     /// Makes the next `advance` step to the first key that does not start with `prefix`. The current key starts with it.

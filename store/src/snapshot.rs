@@ -24,12 +24,12 @@ pub struct Snapshot {
 
 /// A storage iterator on a snapshot.
 pub(super) struct OwnedIterator {
-    // Dropped before `_snapshot`.
+    // Dropped before `snapshot`.
     raw: ManuallyDrop<DBRawIterator<'static>>,
     /// The current value. It is read once a step, because each read crosses into C++ and through several iterators
     /// there.
     value: Option<&'static [u8]>,
-    _snapshot: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Snapshot {
@@ -54,6 +54,17 @@ impl Snapshot {
     #[inline]
     pub fn fault(&self) -> PlantedFault {
         self.database.fault()
+    }
+
+    /// The database.
+    pub(super) fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// The sequence number of the newest write that the state has.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.raw.sequence_number()
     }
 
     /// The value of a key. Returns `None` if the key does not exist.
@@ -95,14 +106,19 @@ impl OwnedIterator {
         let borrowed: DBRawIterator<'_> =
             snapshot.raw.raw_iterator_cf_opt(snapshot.database.family(family), reads);
         // SAFETY: only the lifetime changes. The iterator refers to the `DB` and the snapshot that the `Arc`
-        // keeps alive until `_snapshot` is dropped; `raw` is dropped before that, because it is declared first,
+        // keeps alive until `snapshot` is dropped; `raw` is dropped before that, because it is declared first,
         // and it is never moved out of the struct.
         let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
-        Self { raw: ManuallyDrop::new(raw), value: None, _snapshot: snapshot }
+        Self { raw: ManuallyDrop::new(raw), value: None, snapshot }
     }
 
     pub(super) fn raw(&self) -> &DBRawIterator<'static> {
         &self.raw
+    }
+
+    /// The snapshot that it reads.
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 
     /// Moves the iterator by `step`. Returns `false` if it has no current key afterwards.

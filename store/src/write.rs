@@ -197,6 +197,7 @@ impl Commits {
             Some(quota) => Some(quota.admit(database, Charge::put(key.len() + document.len()))?),
             None => None,
         };
+        database.live_starts().lower(database.number(Family::Records), key, self.fault);
         let (family, options) = (database.family(Family::Records), &self.write_options);
         let bytes = key.len() + document.len();
         let put = Put { database, family, key, document, options };

@@ -597,3 +597,45 @@ fn what_was_seen_is_never_older_afterwards() {
 fn planted_copies_of_older_records_are_found() {
     finds(PlantedFault::CopiesKeptLate, changes_that_are_looked_up);
 }
+
+/// Takers of the first document, and one who puts documents back in front of what they have seen.
+fn queues(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", 10..16);
+    let first = |world: &World| world.things().find_one_and_delete(doc! {}).sort(doc! { "_id": 1 }).run();
+    let take = move |world: &World| {
+        for _ in 0..3 {
+            first(world).expect("taken");
+        }
+    };
+    let put = |world: &World| {
+        for id in [9, 3] {
+            world.things().insert_one(doc! { "_id": id, "a": 1 }).run().expect("it was not there");
+            // Whoever takes it meanwhile, a scan finds what its key finds.
+            let found = world.things().find(doc! { "a": 1 }).run().expect("found");
+            let found = found.map(|found| found.expect("read").get_i32("_id").expect("a number"));
+            let scanned = found.min();
+            let stored = world.things().count_documents(doc! { "_id": id }).run().expect("counted");
+            world.expect(stored == 0 || scanned.is_some_and(|scanned| scanned <= id), || {
+                format!("a scan begins at {scanned:?} and {id} is stored")
+            });
+        }
+    };
+    beside(vec![world.thread(take), world.thread(put)]);
+    let found = world.things().find(doc! { "a": 1 }).run().expect("found").count();
+    let stored =
+        (0..16).filter(|id| world.things().find_one(doc! { "_id": *id }).run().expect("found").is_some());
+    let stored = stored.count();
+    world.expect(found == stored, || format!("a scan finds {found} of {stored} documents"));
+    world.findings()
+}
+
+#[test]
+fn a_scan_passes_over_no_document_that_was_put_back() {
+    holds(queues);
+}
+
+#[test]
+fn planted_notes_that_writes_do_not_lower_are_found() {
+    finds(PlantedFault::LiveStartsNotLowered, queues);
+}

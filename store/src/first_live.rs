@@ -1,0 +1,108 @@
+//! Where the first live key of a range is, found for later scans. What is known of it is in `live_starts`.
+
+use std::sync::Arc;
+
+use base::error::Result;
+use rocksdb::{DBRawIterator, ReadOptions};
+
+use crate::families::{Database, Family};
+use crate::snapshot::{OwnedIterator, Snapshot};
+use crate::translate;
+
+/// Notes the first live key of a range, which a scan of some moment has found.
+#[cold]
+pub(super) fn note(database: &Arc<Database>, family: Family, start: &[u8], found: &[u8]) -> Result<()> {
+    // Entries and records are written under latches, what describes collections is not.
+    if family == Family::Meta {
+        return Ok(());
+    }
+    let first = || {
+        let snapshot = Snapshot::take(database);
+        let mut reads = ReadOptions::default();
+        reads.set_iterate_lower_bound(start);
+        reads.set_iterate_upper_bound(found);
+        let mut iterator = OwnedIterator::open(&snapshot, family, reads);
+        iterator.step(DBRawIterator::seek_to_first);
+        iterator.raw().status().map_err(translate::read)?;
+        Ok((iterator.raw().key().unwrap_or(found).to_vec(), snapshot.sequence()))
+    };
+    database.live_starts().note(database.number(family), start, found, first)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::open::OpenMode;
+    use crate::scan::{CacheUse, Scan};
+    use crate::store::Store;
+    use crate::write::{Batch, CommitLevel};
+
+    fn key(number: u32) -> Vec<u8> {
+        [&[0, 0, 0, 7][..], &number.to_be_bytes()].concat()
+    }
+
+    fn change(store: &Store, database: &Arc<Database>, put: &[u32], delete: &[u32]) {
+        let mut batch = Batch::new(database);
+        put.iter().for_each(|number| batch.put(Family::Records, &key(*number), b"x"));
+        delete.iter().for_each(|number| batch.delete(Family::Records, &key(*number)));
+        store.commit(batch, CommitLevel::Buffered).expect("written");
+    }
+
+    fn first(snapshot: &Arc<Snapshot>) -> Vec<u8> {
+        let bounds = (vec![0, 0, 0, 7], Some(vec![0, 0, 0, 8]));
+        let mut scan = Scan::open(snapshot, Family::Records, bounds, CacheUse::Fill);
+        scan.advance().expect("read");
+        scan.key().to_vec()
+    }
+
+    fn noted(database: &Database) -> Option<Vec<u8>> {
+        database.live_starts().of(database.number(Family::Records), &[0, 0, 0, 7], u64::MAX)
+    }
+
+    /// Each of these scans stepped over all keys that were deleted before.
+    #[test]
+    fn a_scan_begins_where_the_last_one_found_something() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(&fixture::options(&folder.path().join("db"), OpenMode::CreateIfMissing))
+            .expect("made");
+        let database = store.enter().expect("open");
+        change(&store, &database, &(0..1000).collect::<Vec<_>>(), &[]);
+        let before = Snapshot::take(&database);
+        change(&store, &database, &[], &(0..500).collect::<Vec<_>>());
+        assert_eq!(noted(&database), None);
+        assert_eq!(first(&Snapshot::take(&database)), key(500));
+        assert_eq!(noted(&database), Some(key(500)));
+        // Whoever reads an older state sees it as it was.
+        assert_eq!(first(&before), key(0));
+        assert_eq!(first(&Snapshot::take(&database)), key(500));
+        // What is put below is found, and so is what comes back.
+        change(&store, &database, &[499], &[500]);
+        assert_eq!((noted(&database), first(&Snapshot::take(&database))), (Some(key(499)), key(499)));
+        change(&store, &database, &[3], &[]);
+        assert_eq!(first(&Snapshot::take(&database)), key(3));
+        change(&store, &database, &[], &(0..1000).collect::<Vec<_>>());
+        assert_eq!(first(&Snapshot::take(&database)), Vec::<u8>::new());
+        assert_eq!(noted(&database), Some(vec![0, 0, 0, 8]));
+        assert_eq!(first(&Snapshot::take(&database)), Vec::<u8>::new());
+        change(&store, &database, &[0], &[]);
+        assert_eq!(first(&Snapshot::take(&database)), key(0));
+    }
+
+    /// A write that holds its latch may be about to store a key that no snapshot shows yet.
+    #[test]
+    fn nothing_is_noted_beside_a_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(&fixture::options(&folder.path().join("db"), OpenMode::CreateIfMissing))
+            .expect("made");
+        let database = store.enter().expect("open");
+        change(&store, &database, &(0..1000).collect::<Vec<_>>(), &[]);
+        change(&store, &database, &[], &(0..500).collect::<Vec<_>>());
+        let latched = store.latches.lock_one(b"any", &query::operation::OperationContext::default());
+        assert_eq!(first(&Snapshot::take(&database)), key(500));
+        assert_eq!(noted(&database), None);
+        drop(latched);
+        assert_eq!(first(&Snapshot::take(&database)), key(500));
+        assert_eq!(noted(&database), Some(key(500)));
+    }
+}
