@@ -8,7 +8,7 @@ use crate::auth::users::{DATABASE, Role, User, UserError};
 use crate::dispatch::call::Call;
 use crate::failure::{Failure, quoted};
 use crate::fields::{Fields, whole};
-use crate::limits::NAMED_USERS_MAX;
+use crate::limits::{NAMED_TEXTS_MAX, NAMED_USERS_MAX};
 use crate::reply::Reply;
 
 /// `usersInfo`. The argument is `1` for all users of the database, `{forAllDBs: true}`, a name, `{user, db}`,
@@ -114,7 +114,7 @@ pub(super) fn update(call: &Call) -> Result<Reply, Failure> {
 
 /// Refuses mechanisms of a login that are not supported.
 fn check_mechanisms(fields: Fields<'_>) -> Result<(), Failure> {
-    let Some(mechanisms) = fields.array("mechanisms")? else { return Ok(()) };
+    let Some(mechanisms) = fields.array("mechanisms", NAMED_TEXTS_MAX)? else { return Ok(()) };
     let mut count = 0;
     for mechanism in mechanisms {
         let mechanism = mechanism?.as_str().unwrap_or_default();
