@@ -44,8 +44,12 @@ mod tests {
 
     fn change(store: &Store, database: &Arc<Database>, put: &[u32], delete: &[u32]) {
         let mut batch = Batch::new(database);
-        put.iter().for_each(|number| batch.put(Family::Records, &key(*number), b"x"));
-        delete.iter().for_each(|number| batch.delete(Family::Records, &key(*number)));
+        for number in put {
+            batch.put(Family::Records, &key(*number), b"x");
+        }
+        for number in delete {
+            batch.delete(Family::Records, &key(*number));
+        }
         store.commit(batch, CommitLevel::Buffered).expect("written");
     }
 
@@ -73,7 +77,7 @@ mod tests {
         assert_eq!(noted(&database), None);
         assert_eq!(first(&Snapshot::take(&database)), key(500));
         assert_eq!(noted(&database), Some(key(500)));
-        // Whoever reads an older state sees it as it was.
+        // A reader of an older state sees it as it was.
         assert_eq!(first(&before), key(0));
         assert_eq!(first(&Snapshot::take(&database)), key(500));
         // What is put below is found, and so is what comes back.

@@ -6,7 +6,7 @@
 //!
 //! A note says: in no state from `since` on has the range a live key below `key`. Writers keep that true. Who stages a key lowers
 //! what is above it, under its latch and so before its commit. A note is made in three steps: first it is there to be
-//! lowered, and nobody goes by it; then each latch is seen free once, so that all writes from before are visible; then a
+//! lowered, and no scan goes by it; then each latch is seen free once, so that all writes from before are visible; then a
 //! snapshot tells the first live key, and its moment is `since`.
 
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ pub(crate) struct LiveStarts {
 struct Notes {
     /// The oldest first.
     made: Vec<Note>,
-    /// What is being made. It is lowered as the others are, and nobody goes by it.
+    /// What is being made. It is lowered as the others are, and no scan goes by it.
     pending: Option<Note>,
 }
 

@@ -183,6 +183,9 @@ fn deletes_whose_filter_takes_long_remove_what_matches_and_nothing_else() {
     assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 20);
 }
 
+/// As many documents as take some seconds.
+const LONG: i32 = 2000;
+
 /// A pipeline that takes about a millisecond for a document.
 fn slowly() -> Vec<Document> {
     let numbers = doc! { "$range": [0, 3000] };
@@ -197,7 +200,7 @@ fn slowly() -> Vec<Document> {
 fn nobody_waits_for_a_long_write(write: impl Fn(&Collection<Document>) -> Result<u64, Error> + Sync) {
     let fixture = Fixture::new();
     let things = fixture.client.database("test").collection::<Document>("long");
-    things.insert_many((0..MANY).map(|id| doc! { "_id": id, "n": id % 7 })).run().expect("stored");
+    things.insert_many((0..LONG).map(|id| doc! { "_id": id, "n": id % 7 })).run().expect("stored");
     thread::scope(|scope| {
         let writing = scope.spawn(|| write(&things).expect("written"));
         wait_a_while();
@@ -214,7 +217,7 @@ fn nobody_waits_for_a_long_write(write: impl Fn(&Collection<Document>) -> Result
         }
         building.join().expect("it does not panic").expect("built");
         assert!(!writing.is_finished(), "the write was over before the index was built");
-        assert_eq!(writing.join().expect("it does not panic"), u64::try_from(MANY).expect("a number"));
+        assert_eq!(writing.join().expect("it does not panic"), u64::try_from(LONG).expect("a number"));
         assert!(longest < Duration::from_secs(2), "an insert waited {longest:?}");
     });
     assert!(fixture.client.verify().expect("verified").is_clean());
@@ -237,7 +240,7 @@ fn nobody_waits_for_a_delete_of_many_documents() {
     });
 }
 
-/// A search that finds nothing holds up nobody either.
+/// A search that finds nothing holds up no other either.
 #[test]
 fn nobody_waits_for_a_write_that_searches_long() {
     let slow = slowly().remove(0).remove("$set").expect("set");
@@ -246,7 +249,7 @@ fn nobody_waits_for_a_write_that_searches_long() {
         let filter = doc! { "_id": { "$gte": 0 }, "$expr": { "$lt": [sum.clone(), 1] } };
         let updated = things.update_one(filter, doc! { "$set": { "n": 8 } }).run()?;
         assert_eq!(updated.matched_count, 0);
-        Ok(u64::try_from(MANY).expect("a number"))
+        Ok(u64::try_from(LONG).expect("a number"))
     });
 }
 
@@ -255,7 +258,7 @@ fn nobody_waits_for_a_write_that_searches_long() {
 fn a_write_whose_collection_goes_meanwhile_ends() {
     let fixture = Fixture::new();
     let things = fixture.client.database("test").collection::<Document>("long");
-    things.insert_many((0..MANY).map(|id| doc! { "_id": id })).run().expect("stored");
+    things.insert_many((0..LONG).map(|id| doc! { "_id": id })).run().expect("stored");
     thread::scope(|scope| {
         let writing = scope.spawn(|| things.update_many(doc! {}, slowly()).run());
         wait_a_while();

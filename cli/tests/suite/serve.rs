@@ -142,15 +142,15 @@ fn an_address_in_use_is_said_once() {
 
 /// What a server says whose process may open few files only. The folder is new, so that the options are tried first.
 fn said_with_few_files(more: &[&str]) -> String {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("it works");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 256; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_cairn"), "serve"]);
     command.arg(folder.path().join("db")).args(["--port", "0"]).args(more);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it works");
+    BufReader::new(child.stdout.take().expect("it works")).read_line(&mut String::new()).expect("it works");
     let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap()
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it works");
+    String::from_utf8(child.wait_with_output().expect("it works").stderr).expect("it works")
 }
 
 #[test]

@@ -76,21 +76,25 @@ impl<T> Gate<T> {
         operation: &OperationContext,
     ) -> Result<ShardedLockReadGuard<'_, T>, Interruption> {
         loop {
-            {
-                let mut turns = self.turns.lock();
-                while self.is_wanted_alone() {
-                    if operation.is_unlimited() {
-                        self.left.wait(&mut turns);
-                    } else {
-                        operation.look()?;
-                        self.left.wait_for(&mut turns, LOOK_INTERVAL);
-                    }
-                }
-            }
+            self.wait_for_turn(operation)?;
             if let Some(held) = self.try_enter() {
                 return Ok(held);
             }
         }
+    }
+
+    /// Waits until none is alone, or wants to be.
+    fn wait_for_turn(&self, operation: &OperationContext) -> Result<(), Interruption> {
+        let mut turns = self.turns.lock();
+        while self.is_wanted_alone() {
+            if operation.is_unlimited() {
+                self.left.wait(&mut turns);
+            } else {
+                operation.look()?;
+                self.left.wait_for(&mut turns, LOOK_INTERVAL);
+            }
+        }
+        Ok(())
     }
 
     /// Enters alone. New writers wait from now on, and those that are in the gate are waited for.
@@ -180,7 +184,7 @@ mod tests {
         let unlimited = OperationContext::default();
         let inside = gate.enter(&unlimited).expect("free");
         assert!(gate.enter_alone(&short).is_err());
-        // Who has given up keeps nobody out.
+        // Who has given up keeps no writer out.
         assert!(!gate.is_wanted_alone());
         drop((inside, gate.enter(&short).expect("free")));
         let alone = gate.enter_alone(&unlimited).expect("free");
@@ -200,7 +204,9 @@ mod tests {
             for _ in 0..100 {
                 *gate.enter_alone(&unlimited).expect("entered") += 1;
             }
-            writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+            for writer in writers {
+                writer.join().expect("no panic");
+            }
         });
     }
 }

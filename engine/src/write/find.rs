@@ -97,7 +97,7 @@ impl Walk {
     }
 
     /// Steps to the next document that matches. If somebody wants to be alone in the collection it fails, and is paused: the error
-    /// is for nobody, and [`resume`](Self::resume) tells so.
+    /// is for no caller, and [`resume`](Self::resume) tells so.
     pub(super) fn advance(
         &mut self,
         target: Target<'_>,

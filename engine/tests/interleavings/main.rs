@@ -611,7 +611,7 @@ fn queues(fault: PlantedFault) -> Findings {
     let put = |world: &World| {
         for id in [9, 3] {
             world.things().insert_one(doc! { "_id": id, "a": 1 }).run().expect("it was not there");
-            // Whoever takes it meanwhile, a scan finds what its key finds.
+            // Whether it is taken meanwhile or not, a scan finds what its key finds.
             let found = world.things().find(doc! { "a": 1 }).run().expect("found");
             let found = found.map(|found| found.expect("read").get_i32("_id").expect("a number"));
             let scanned = found.min();

@@ -32,7 +32,7 @@ pub(super) struct SequenceHold<'a> {
     pub(super) position: usize,
     field: &'a AutoField,
     contract: ByContract<'a>,
-    /// Of the turn. Absent for a fast sequence, which nobody waits for.
+    /// Of the turn. Absent for a fast sequence, which no writer waits for.
     _place: Option<Held>,
 }
 
