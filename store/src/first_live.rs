@@ -18,8 +18,11 @@ pub(super) fn note(database: &Arc<Database>, family: Family, start: &[u8], found
     }
     let first = || {
         let snapshot = Snapshot::take(database);
+        // From where an earlier note says that the range begins, or all deleted keys would be stepped over once more.
+        let first = database.live_starts().of(database.number(family), start, snapshot.sequence());
+        let first = first.filter(|first| first.as_slice() <= found);
         let mut reads = ReadOptions::default();
-        reads.set_iterate_lower_bound(start);
+        reads.set_iterate_lower_bound(first.unwrap_or_else(|| start.to_vec()));
         reads.set_iterate_upper_bound(found);
         let mut iterator = OwnedIterator::open(&snapshot, family, reads);
         iterator.step(DBRawIterator::seek_to_first);
