@@ -57,7 +57,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 67] = [
+const FIGURES: [Figure; 68] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -88,6 +88,7 @@ const FIGURES: [Figure; 67] = [
     ("insert_ordered_threads_4", numbering::insert_ordered_threads_4),
     ("scan_filter", queries::scan_filter),
     ("sort_top_k", queries::sort_top_k),
+    ("queue", queries::queue),
     ("update_inc", || queries::update_inc(Opponent::Alike)),
     ("update_best", || queries::update_inc(Opponent::Best)),
     ("update_3_indexes", queries::update_3_indexes),

@@ -5,7 +5,7 @@ use cairndb::IndexModel;
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use cairndb_benches::documents::mix;
-use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::measure::{median_of, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_benches::raw::{Opponent, Raw, Record, record_with_id};
 
@@ -112,6 +112,32 @@ pub(crate) fn sort_top_k() -> f64 {
             })
         },
     )
+}
+
+/// Documents in a queue, and how many of them are taken at its beginning and at its end.
+const QUEUED: u64 = 100_000;
+const TAKEN: u64 = 1000;
+
+/// How fast the last documents of a queue are taken against the first ones.
+pub(crate) fn queue() -> f64 {
+    median_of(5, || {
+        let ours = Ours::create();
+        let orders = ours.orders();
+        let documents: Vec<RawDocumentBuf> = (0..QUEUED).map(measured).collect();
+        orders.insert_many(&documents).run().expect("inserted");
+        let take = |count| {
+            time(|| {
+                for _ in 0..count {
+                    let taken =
+                        orders.find_one_and_delete(doc! {}).sort(doc! { "_id": 1 }).run().expect("taken");
+                    assert!(taken.is_some());
+                }
+            })
+        };
+        let first = take(TAKEN);
+        take(QUEUED - 2 * TAKEN);
+        first.as_secs_f64() / take(TAKEN).as_secs_f64()
+    })
 }
 
 pub(crate) fn update_inc(opponent: Opponent) -> f64 {
