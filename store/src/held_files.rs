@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use base::error::Result;
+use base::error::{Error, ErrorKind, Result};
 use rocksfile::names::{CURRENT, FileName};
 
 use crate::families::Database;
 use crate::folder::{self, failed};
 use crate::format::BACKUP_PREFIX;
 use crate::open::StoreOptions;
-use crate::preflight::{self, SyncedState};
+use crate::preflight::{self, Length, SyncedState};
 use crate::removable::Removable;
 use crate::{fork, translate};
 
 /// For how long files that another process deletes meanwhile are listed and linked again.
 const LINKING_MAX: Duration = Duration::from_secs(30);
+/// For how long logs are listed that others follow meanwhile.
+const LISTING_MAX: Duration = Duration::from_secs(30);
 
 /// The files of a database, and what keeps them as they are.
 pub(super) struct HeldFiles<'a> {
@@ -139,7 +141,19 @@ impl Drop for KeptFiles<'_> {
 /// The files that a folder needs now, and how much of each. The MANIFEST is read first: what is written or flushed after that is in
 /// logs, which are listed later. It is a state that a process leaves that is killed.
 fn files_now(folder: &Path) -> Result<Vec<HeldFile>> {
-    let listed = preflight::list(folder, &SyncedState::default())?;
+    let began = Instant::now();
+    let (listed, logs) = loop {
+        let listed = preflight::list(folder, &SyncedState::default())?;
+        let needed = listed.manifest.first_log_needed();
+        let again = preflight::all_logs(folder)?.into_iter().filter(|log| log.number >= needed).collect();
+        if let Some(logs) = whole_logs(&listed.logs, again) {
+            break (listed, logs);
+        }
+        if began.elapsed() > LISTING_MAX {
+            let message = format!("new logs come faster than those of {} can be listed", folder.display());
+            return Err(Error::new(ErrorKind::Storage { message }));
+        }
+    };
     let file = |name: FileName, bytes| HeldFile {
         name: name.to_string(),
         bytes,
@@ -157,7 +171,52 @@ fn files_now(folder: &Path) -> Result<Vec<HeldFile>> {
     };
     let mut files = vec![current, file(manifest, listed.whole_manifest())];
     files.extend(listed.manifest.tables().map(|table| file(FileName::Table(table.number), table.bytes)));
-    files.extend(listed.logs.iter().map(|log| file(FileName::Log(log.number), log.bytes)));
+    files.extend(logs.iter().map(|log| file(FileName::Log(log.number), log.bytes)));
     files.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(files)
+}
+
+/// How much of each log belongs to one state, of two listings one after the other. Returns `None` if a log came or went between them.
+///
+/// A log that was listed while it grew may have been followed by another one that the same listing has: then the end of the one
+/// would be missing, and what the other holds would be there. So the newest log has the length of the first listing, and those
+/// before it have that of the second, when nothing is added to them any more.
+fn whole_logs(first: &[Length], mut again: Vec<Length>) -> Option<Vec<Length>> {
+    let numbers = |logs: &[Length]| logs.iter().map(|log| log.number).collect::<Vec<_>>();
+    if numbers(first) != numbers(&again) {
+        return None;
+    }
+    if let (Some(last), Some(first)) = (again.last_mut(), first.last()) {
+        last.bytes = first.bytes;
+    }
+    Some(again)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(all: &[(u64, u64)]) -> Vec<Length> {
+        all.iter().map(|&(number, bytes)| Length { number, bytes }).collect()
+    }
+
+    #[track_caller]
+    fn check(first: &[(u64, u64)], again: &[(u64, u64)], expected: Option<&[(u64, u64)]>) {
+        let whole = whole_logs(&lengths(first), lengths(again));
+        let told = |log: &Length| (log.number, log.bytes);
+        let whole = whole.map(|logs| logs.iter().map(told).collect::<Vec<_>>());
+        assert_eq!(whole.as_deref(), expected);
+    }
+
+    /// The end of a log was left out, and the log after it was copied.
+    #[test]
+    fn a_log_that_is_followed_by_another_one_is_whole() {
+        // Listed before its last writes, and the next log after them.
+        check(&[(4, 70), (6, 20)], &[(4, 90), (6, 50)], Some(&[(4, 90), (6, 20)]));
+        check(&[(6, 20)], &[(6, 50)], Some(&[(6, 20)]));
+        // The next one was seen by the second listing alone, or another process has deleted one.
+        check(&[(4, 70)], &[(4, 90), (6, 50)], None);
+        check(&[(4, 70), (6, 20)], &[(6, 50)], None);
+        check(&[], &[], Some(&[]));
+    }
 }
