@@ -1,7 +1,7 @@
 //! `cairn backup`: a verified copy of a store, or the next of several generations of copies.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cairndb::BackupPhase;
 use cairndb::bson::Bson;
@@ -50,31 +50,33 @@ pub(crate) struct Arguments {
 
 /// Runs the command and reports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.talk.start_log();
-    let started = Instant::now();
-    let done = Signals::watch().and_then(|signals| {
-        // A signal that came after the end has ended nothing: the copy is there.
-        back_up(arguments, &signals).or_else(|failure| {
-            signals
-                .judge(Err(failure), "interrupted before the backup was done; a server may have finished it")
-        })
-    });
-    told(&Words { command: "backup", verb: "backed up" }, &arguments.talk, started.elapsed(), done)
+    let words = Words {
+        command: "backup",
+        verb: "backed up",
+        interrupted: "interrupted before the backup was done; a server may have finished it",
+    };
+    report(&words, &arguments.talk, |signals| back_up(arguments, signals))
 }
 
 /// What a command that makes a copy calls itself and its work.
 pub(crate) struct Words {
     pub(crate) command: &'static str,
     pub(crate) verb: &'static str,
+    pub(crate) interrupted: &'static str,
 }
 
-/// Reports on a copy.
-pub(crate) fn told(
+/// Makes a copy by `copy`, and reports.
+pub(crate) fn report(
     words: &Words,
     talk: &Talk,
-    elapsed: Duration,
-    done: Result<BackedUp, Failure>,
+    copy: impl FnOnce(&Signals) -> Result<BackedUp, Failure>,
 ) -> Result<(), Failure> {
+    talk.start_log();
+    let started = Instant::now();
+    let done = Signals::watch().and_then(|signals| {
+        // A signal that came after the end has ended nothing: the copy is there.
+        copy(&signals).or_else(|failure| signals.judge(Err(failure), words.interrupted))
+    });
     let (made, failure) = match done {
         Ok(made) => (made, None),
         Err(failure) => (BackedUp::default(), Some(failure)),
@@ -82,7 +84,7 @@ pub(crate) fn told(
     let list = |names: &[String]| names.iter().map(|name| Bson::String(name.clone())).collect();
     let mut report = Report {
         command: words.command,
-        elapsed,
+        elapsed: started.elapsed(),
         counts: vec![
             ("collections", made.collections),
             ("documents", made.documents),

@@ -1,7 +1,6 @@
 //! `cairn restore-backup`: a backup made into a store again, without a change of the backup.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use crate::backup;
 use crate::failure::Failure;
@@ -35,18 +34,12 @@ pub(crate) struct Arguments {
 
 /// Runs the command and reports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.talk.start_log();
-    let started = Instant::now();
-    let done = Signals::watch().and_then(|signals| {
-        restore(arguments, &signals)
-            .or_else(|failure| signals.judge(Err(failure), "interrupted before the store was made"))
-    });
-    backup::told(
-        &backup::Words { command: "restore-backup", verb: "restored" },
-        &arguments.talk,
-        started.elapsed(),
-        done,
-    )
+    let words = backup::Words {
+        command: "restore-backup",
+        verb: "restored",
+        interrupted: "interrupted before the store was made",
+    };
+    backup::report(&words, &arguments.talk, |signals| restore(arguments, signals))
 }
 
 fn restore(arguments: &Arguments, signals: &Signals) -> Result<BackedUp, Failure> {

@@ -203,14 +203,9 @@ pub(crate) fn open_for_reading(
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    match Place::of(name) {
-        Place::Folder(path) => {
-            refuse_absent_server(&path)?;
-            access.check(signals)?;
-            Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, &signals.token)?))
-        }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
-    }
+    open(name, access, signals, warn, |path| {
+        folder::Folder::open_for_reading(path, access.memory, &signals.token)
+    })
 }
 
 /// The folder of a store, for a command that reads its files.
@@ -285,7 +280,9 @@ pub(crate) fn open_for_writing(
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    open(name, access, folder::Absent::IsMade, signals, warn)
+    open(name, access, signals, warn, |path| {
+        folder::Folder::open_for_writing(path, access.memory, folder::Absent::IsMade)
+    })
 }
 
 /// Opens a store to copy it. A folder is taken for this process alone, and opened for reading where it cannot be written to.
@@ -295,14 +292,9 @@ pub(crate) fn open_to_copy(
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    match Place::of(name) {
-        Place::Folder(path) => {
-            refuse_absent_server(&path)?;
-            access.check(signals)?;
-            Ok(Box::new(folder::Folder::open_to_copy(&path, access.memory, &signals.token)?))
-        }
-        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
-    }
+    open(name, access, signals, warn, |path| {
+        folder::Folder::open_to_copy(path, access.memory, &signals.token)
+    })
 }
 
 /// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
@@ -312,22 +304,25 @@ pub(crate) fn open_existing(
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
-    open(name, access, folder::Absent::IsRefused, signals, warn)
+    open(name, access, signals, warn, |path| {
+        folder::Folder::open_for_writing(path, access.memory, folder::Absent::IsRefused)
+    })
 }
 
+/// Opens a store: a folder by `folder`.
 fn open(
     name: &Path,
     access: &Access,
-    absent: folder::Absent,
     signals: &Signals,
     warn: &mut dyn FnMut(&str),
+    folder: impl FnOnce(&Path) -> Result<folder::Folder, Failure>,
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => {
             refuse_absent_server(&path)?;
             // Before a folder is made: a wrong option leaves none.
             access.check(signals)?;
-            Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory, absent)?))
+            Ok(Box::new(folder(&path)?))
         }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }

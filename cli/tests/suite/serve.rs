@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{Client, ErrorKind};
@@ -17,13 +17,27 @@ fn cairn(path: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Sends a command over a connection of its own, and returns the reply.
-fn run(address: &str, command: &Document) -> Document {
+/// The address that a server prints when it listens.
+fn address_of(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("listening on mongodb://").expect("an address");
+    address.trim_end_matches('/').to_owned()
+}
+
+/// Sends a command over a connection of its own.
+fn send(address: &str, command: &Document) -> TcpStream {
     let body = RawDocumentBuf::try_from(command).expect("encoded").into_bytes();
     let length = i32::try_from(21 + body.len()).expect("a short command");
     let header: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.write_all(&[&header[..], &[0], &body[..]].concat()).expect("sent");
+    stream
+}
+
+/// Sends a command over a connection of its own, and returns the reply.
+fn run(address: &str, command: &Document) -> Document {
+    let mut stream = send(address, command);
     let (mut length, mut front) = ([0; 4], [0; 17]);
     stream.read_exact(&mut length).expect("an answer");
     stream.read_exact(&mut front).expect("an answer");
@@ -39,10 +53,8 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     let path = folder.path().join("db");
     for (signal, count) in [(rustix::process::Signal::TERM, 1), (rustix::process::Signal::INT, 2)] {
         let mut child = cairn(&path, &["--port", "0", "--log-level", "warn"]).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
-        let reply = run(address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" });
+        let address = address_of(&mut child);
+        let reply = run(&address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" });
         assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
         let taken = Client::open(&path).expect_err("it is open");
         assert!(matches!(taken.kind(), ErrorKind::AlreadyOpen { .. }));
@@ -70,15 +82,12 @@ fn a_log_that_takes_no_lines_hurts_nobody() {
             .stderr(log)
             .spawn()
             .expect("it starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let address =
-            line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
+        let address = address_of(&mut child);
         for id in 0..3 {
-            let reply = run(address, &doc! { "insert": "a", "documents": [{ "_id": id }], "$db": "shop" });
+            let reply = run(&address, &doc! { "insert": "a", "documents": [{ "_id": id }], "$db": "shop" });
             assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
         }
-        let status = run(address, &doc! { "serverStatus": 1, "$db": "admin" });
+        let status = run(&address, &doc! { "serverStatus": 1, "$db": "admin" });
         assert!(status.get_i64("logLinesLost").is_ok_and(|lost| lost > 3), "{status}");
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -95,20 +104,13 @@ fn a_second_signal_ends_the_server_whatever_runs() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-    let address =
-        line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
+    let address = address_of(&mut child);
     let data = doc! { "failCommands": ["count"], "blockConnection": true, "blockTimeMS": 9_000 };
     run(
-        address,
+        &address,
         &doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data, "$db": "admin" },
     );
-    let body = RawDocumentBuf::try_from(&doc! { "count": "a", "$db": "shop" }).expect("encoded").into_bytes();
-    let length = i32::try_from(21 + body.len()).expect("a short command");
-    let header: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();
-    let mut stream = TcpStream::connect(address).expect("connected");
-    stream.write_all(&[&header[..], &[0], &body[..]].concat()).expect("sent");
+    let _waiting = send(&address, &doc! { "count": "a", "$db": "shop" });
     let pid = rustix::process::Pid::from_child(&child);
     let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     signal();
@@ -207,10 +209,8 @@ fn a_store_in_memory_is_served_and_gone() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
-        let reply = run(address, &doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
+        let address = address_of(&mut child);
+        let reply = run(&address, &doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
         assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
         rustix::process::kill_process(
             rustix::process::Pid::from_child(&child),
@@ -264,10 +264,8 @@ fn files_of_a_served_store_can_be_read_by_their_owner_only() {
     let mut made = 0;
     for _ in 0..2 {
         let mut child = cairn(&path, &["--port", "0", "--log-level", "warn"]).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
-        let reply = run(address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" });
+        let address = address_of(&mut child);
+        let reply = run(&address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" });
         assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
         assert!(modes().all(|(_, mode)| mode == 0o600), "{:?}", modes().collect::<Vec<_>>());
         made = modes().count().max(made);
@@ -288,13 +286,10 @@ fn logged(more: &[&str]) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-    let address =
-        line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
-    run(address, &doc! { "insert": "a", "documents": [{ "_id": 1, "name": "secret" }], "$db": "shop" });
+    let address = address_of(&mut child);
+    run(&address, &doc! { "insert": "a", "documents": [{ "_id": 1, "name": "secret" }], "$db": "shop" });
     let update = doc! { "q": { "name": "secret" }, "u": { "$set": { "n": 1 } } };
-    run(address, &doc! { "update": "a", "updates": [update], "$db": "shop" });
+    run(&address, &doc! { "update": "a", "updates": [update], "$db": "shop" });
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     let Output { status, stderr, .. } = child.wait_with_output().expect("it ended");
