@@ -19,7 +19,7 @@ pub(super) fn note(database: &Arc<Database>, family: Family, start: &[u8], found
     let first = || {
         let snapshot = Snapshot::take(database);
         // From where an earlier note says that the range begins, or all deleted keys would be stepped over once more.
-        let first = database.live_starts().of(database.number(family), start, snapshot.sequence());
+        let first = database.live_starts().of(database.number(family), start, || snapshot.sequence());
         let first = first.filter(|first| first.as_slice() <= found);
         let mut reads = ReadOptions::default();
         reads.set_iterate_lower_bound(first.unwrap_or_else(|| start.to_vec()));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     fn noted(database: &Database) -> Option<Vec<u8>> {
-        database.live_starts().of(database.number(Family::Records), &[0, 0, 0, 7], u64::MAX)
+        database.live_starts().of(database.number(Family::Records), &[0, 0, 0, 7], || u64::MAX)
     }
 
     /// Each of these scans stepped over all keys that were deleted before.

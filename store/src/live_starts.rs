@@ -25,7 +25,7 @@ pub(crate) const SKIPPED_MIN: u64 = if cfg!(feature = "shuttle") { 1 } else { 12
 const NOTES_MAX: usize = 16;
 /// How many bytes the keys of a note may have.
 const KEY_BYTES_MAX: usize = 1024;
-/// How often a busy latch is looked at. A write that waits for a sync holds its latch for longer, and the note is not made then.
+/// How often busy latches are looked at. A write that waits for a sync holds its latch for longer, and the note is not made then.
 const LOOKS_MAX: u32 = 100;
 
 /// The notes of a database.
@@ -76,13 +76,13 @@ impl LiveStarts {
 
     /// Where a scan that begins at `start` may begin, if it reads a state with this sequence number.
     #[inline]
-    pub(crate) fn of(&self, family: u32, start: &[u8], sequence: u64) -> Option<Vec<u8>> {
+    pub(crate) fn of(&self, family: u32, start: &[u8], sequence: impl FnOnce() -> u64) -> Option<Vec<u8>> {
         if !self.are_there.load(Ordering::Acquire) {
             return None;
         }
         let notes = self.notes.read();
         let note = notes.made.iter().find(|note| note.family == family && note.start == start)?;
-        (note.since <= sequence).then(|| note.key.clone())
+        (note.since <= sequence()).then(|| note.key.clone())
     }
 
     /// Lowers what is above a key that is about to be stored. The caller holds a latch until that is done.
@@ -148,13 +148,13 @@ impl LiveStarts {
 
 /// Whether each latch was free at some moment of the call, so that all writes from before are visible.
 fn all_were_free(latches: &Latches) -> bool {
-    let (mut from, mut looks) = (0, 0);
-    while let Some(busy) = latches.first_busy(from) {
-        (from, looks) = (busy, if busy > from { 1 } else { looks + 1 });
-        if looks > LOOKS_MAX {
-            return false;
+    let mut from = 0;
+    for _ in 0..LOOKS_MAX {
+        match latches.first_busy(from) {
+            None => return true,
+            Some(busy) => from = busy,
         }
         sync::yield_now();
     }
-    true
+    false
 }

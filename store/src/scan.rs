@@ -80,11 +80,19 @@ impl Scan {
             return Self::with_options(snapshot, family, (start, None), cache.options());
         };
         let database = snapshot.database();
-        let first = database.live_starts().of(database.number(family), &start, snapshot.sequence());
-        // Where nothing of the range is left, it ends before it begins.
-        let first = first.unwrap_or_else(|| start.clone()).min(end.clone());
+        let first = database.live_starts().of(database.number(family), &start, || snapshot.sequence());
+        let first = match first {
+            // Where nothing of the range is left, it ends before it begins.
+            Some(first) => first.min(end.clone()),
+            None => start.clone(),
+        };
         let scan = Self::with_options(snapshot, family, (first, Some(end.clone())), cache.options());
         Self { range: Some(Range { family, start, end }), ..scan }
+    }
+
+    /// The bounds that the walk was opened with, both of them, to fill the cache. For who goes on with another walk.
+    pub fn take_bounds(&mut self) -> (Vec<u8>, Vec<u8>) {
+        self.range.take().map(|range| (range.start, range.end)).unwrap_or_default()
     }
 
     /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row. It does not fill the

@@ -38,8 +38,8 @@ pub(super) enum KeyStep {
 enum Current {
     /// Between two spans.
     Nothing,
-    /// In a span of keys, from the first bound up to but without the second.
-    Scan { scan: Scan, bounds: (Vec<u8>, Vec<u8>) },
+    /// In a span of keys.
+    Scan(Scan),
     /// At a copy of a key and its value. If they were found by a scan that has been released, `rest` is what is left of its
     /// span.
     Key { key: Vec<u8>, value: Vec<u8>, rest: Option<(Vec<u8>, Vec<u8>)> },
@@ -60,7 +60,7 @@ impl KeyWalk {
     #[inline]
     pub(super) fn advance(&mut self) -> Result<KeyStep> {
         loop {
-            let Current::Scan { scan, .. } = &mut self.current else {
+            let Current::Scan(scan) = &mut self.current else {
                 match self.open_next()? {
                     Some(step) => return Ok(step),
                     None => continue,
@@ -102,16 +102,15 @@ impl KeyWalk {
 
     /// Opens a scan of a span.
     fn scan(&mut self, bounds: (Vec<u8>, Vec<u8>)) {
-        // The bounds are kept for `rest`, which has to know what is left of the span.
-        let (start, end) = bounds.clone();
+        let (start, end) = bounds;
         let scan = Scan::open(&self.snapshot, self.family, (start, Some(end)), CacheUse::Fill);
-        self.current = Current::Scan { scan: scan.towards(self.direction), bounds };
+        self.current = Current::Scan(scan.towards(self.direction));
     }
 
     /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
     pub(super) fn skip_prefix(&mut self, bytes: usize) {
         // A key by itself is alone in its span.
-        if let Current::Scan { scan, .. } = &mut self.current {
+        if let Current::Scan(scan) = &mut self.current {
             let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
             scan.skip_prefix(&prefix);
         }
@@ -141,12 +140,12 @@ impl KeyWalk {
     /// Replaces the scan by a copy of its key and value, and the bounds of what follows.
     fn release(&mut self) {
         // A key by itself holds nothing of the store.
-        let Current::Scan { scan, bounds } = &mut self.current else { return };
+        let Current::Scan(scan) = &mut self.current else { return };
         // After a skip the current key is the next one already.
         if scan.is_ahead() {
             return;
         }
-        let (start, end) = std::mem::take(bounds);
+        let (start, end) = scan.take_bounds();
         let (key, value) = (scan.key().to_vec(), scan.value().to_vec());
         let rest = match self.direction {
             // The scan has not been advanced yet.
@@ -162,7 +161,7 @@ impl KeyWalk {
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
         match &self.current {
-            Current::Scan { scan, .. } => scan.key(),
+            Current::Scan(scan) => scan.key(),
             Current::Key { key, .. } => key,
             Current::Nothing => &[],
         }
@@ -172,7 +171,7 @@ impl KeyWalk {
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         match &self.current {
-            Current::Scan { scan, .. } => scan.value(),
+            Current::Scan(scan) => scan.value(),
             Current::Key { value, .. } => value,
             Current::Nothing => &[],
         }
