@@ -268,3 +268,28 @@ fn a_write_whose_collection_goes_meanwhile_ends() {
     });
     assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 0);
 }
+
+/// Changes of a collection waited for the end of a write in it, whatever ended them.
+#[test]
+fn a_change_that_waits_for_a_write_can_be_ended() {
+    let fixture = Fixture::new();
+    let things = &fixture.things;
+    things.insert_one(wide()).run().expect("stored");
+    things.create_index(IndexModel::builder().keys(doc! { "b": 1 }).build()).run().expect("made");
+    beside(things, slow_update, || {
+        wait_a_while();
+        let late = things.drop_indexes().max_time(WHILE).run().expect_err("the write goes on");
+        assert_eq!(late.code(), Some(50), "{late}");
+        let token = CancellationToken::new();
+        token.cancel();
+        let ended = things.with_cancellation(&token);
+        for error in [
+            ended.modify_index("b_1").hidden(true).run().expect_err("it is ended"),
+            ended.convert_to_capped(1 << 20).run().expect_err("it is ended"),
+            ended.drop_auto_increment("n").run().expect_err("it is ended"),
+        ] {
+            assert_eq!(error.code(), Some(INTERRUPTED), "{error}");
+        }
+    });
+    assert_eq!(things.list_index_names().run().expect("listed"), ["_id_", "b_1"]);
+}

@@ -380,11 +380,11 @@ pub(crate) fn abandon_index(storage: Storage<'_>, ids: BuildIds) -> Result<()> {
 pub(crate) fn modify_index(
     storage: Storage<'_>,
     collection: &CollectionState,
+    operation: &OperationContext,
     find: impl Fn(&[Index]) -> Result<usize>,
     modify: impl FnOnce(&mut Index) -> Result<bool>,
 ) -> Result<Option<()>> {
-    // Writes to many documents leave the gate when it is asked for, so this takes no long.
-    let mut definition = collection.enter_alone(&OperationContext::default())?;
+    let mut definition = collection.enter_alone(operation)?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -416,10 +416,10 @@ pub(super) fn stage_order(batch: &mut Batch<'_>, next: &mut NextIds, limits: Cap
 pub(crate) fn modify_limits(
     storage: Storage<'_>,
     collection: &CollectionState,
+    operation: &OperationContext,
     change: impl FnOnce(Option<CappedLimits>) -> Result<CappedLimits>,
 ) -> Result<Option<()>> {
-    // Writes to many documents leave the gate when it is asked for, so this takes no long.
-    let mut definition = collection.enter_alone(&OperationContext::default())?;
+    let mut definition = collection.enter_alone(operation)?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -451,11 +451,11 @@ pub(crate) fn refuse_expiry(collection: &CollectionState, expire_after_seconds: 
 pub(crate) fn modify_validation(
     storage: Storage<'_>,
     collection: &CollectionState,
+    operation: &OperationContext,
     change: &ValidationChange,
 ) -> Result<Option<()>> {
     // Alone: no write that began by the old rules commits after this has returned.
-    // Writes to many documents leave the gate when it is asked for, so this takes no long.
-    let mut definition = collection.enter_alone(&OperationContext::default())?;
+    let mut definition = collection.enter_alone(operation)?;
     if collection.is_retired() {
         return Ok(None);
     }
@@ -475,10 +475,10 @@ pub(crate) fn modify_validation(
 pub(crate) fn drop_indexes(
     storage: Storage<'_>,
     collection: &CollectionState,
+    operation: &OperationContext,
     keep: impl Fn(&Index) -> bool,
 ) -> Result<Option<usize>> {
-    // Writes to many documents leave the gate when it is asked for, so this takes no long.
-    let mut definition = collection.enter_alone(&OperationContext::default())?;
+    let mut definition = collection.enter_alone(operation)?;
     if collection.is_retired() {
         return Ok(None);
     }

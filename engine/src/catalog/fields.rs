@@ -16,6 +16,13 @@ use crate::document::field_tree::check_depth;
 /// Finds the value in the collection's documents that is furthest along a new field's sequence.
 pub(crate) type Furthest<'a> = dyn Fn(&CollectionState, &str, &Attributes) -> Result<Option<i64>> + 'a;
 
+/// Fields to be added to a collection.
+#[derive(Clone, Copy)]
+pub(crate) struct NewFields<'a> {
+    pub(crate) options: &'a [FieldOptions],
+    pub(crate) furthest: &'a Furthest<'a>,
+}
+
 /// A field that a collection is to get. Its options were checked.
 pub(crate) struct NewField<'a> {
     options: &'a FieldOptions,

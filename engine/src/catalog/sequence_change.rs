@@ -22,7 +22,7 @@ use store::write::Batch;
 use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
-use crate::catalog::fields::{Furthest, as_conflict, find_existing, parse_fields, stage_fields};
+use crate::catalog::fields::{NewFields, as_conflict, find_existing, parse_fields, stage_fields};
 use crate::catalog::gate::Alone;
 use crate::catalog::names::Catalog;
 use crate::catalog::record_removal::RecordRange;
@@ -112,11 +112,12 @@ impl Catalog {
         &self,
         storage: Storage<'_>,
         collection: &CollectionState,
-        options: &[FieldOptions],
-        furthest: &Furthest<'_>,
+        operation: &OperationContext,
+        new: NewFields<'_>,
     ) -> Result<()> {
+        let NewFields { options, furthest } = new;
         // The gate first and the lock of all changes after it, as everywhere.
-        let mut definition = enter_present(collection)?;
+        let mut definition = enter_present(collection, operation)?;
         let mut new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
         find_existing(collection, &mut new, furthest)?;
         let mut ids = self.lock_ids();
@@ -141,12 +142,13 @@ impl Catalog {
         &self,
         storage: Storage<'_>,
         collection: &CollectionState,
+        operation: &OperationContext,
         paths: &[String],
     ) -> Result<()> {
         if paths.is_empty() {
             return Err(SequenceError::MissingOption { option: "Field" }.into());
         }
-        let mut definition = enter_present(collection)?;
+        let mut definition = enter_present(collection, operation)?;
         let _changes = self.lock_ids();
         // All names are checked before anything is staged, so a wrong one leaves no trace.
         for path in paths {
@@ -185,9 +187,10 @@ impl Catalog {
 pub(crate) fn alter_fields(
     storage: Storage<'_>,
     collection: &CollectionState,
+    operation: &OperationContext,
     options: &[FieldOptions],
 ) -> Result<()> {
-    let mut definition = enter_present(collection)?;
+    let mut definition = enter_present(collection, operation)?;
     let mut fields: Vec<AutoField> = definition.fields.iter().cloned().collect();
     let mut wanted: Vec<(Arc<SequenceState>, &Options)> = Vec::new();
     for options in options {
@@ -223,8 +226,12 @@ pub(crate) fn alter_fields(
 
 /// Removes a collection's documents and restarts its sequences. Returns how many documents there were, or
 /// `None` without doing anything if that number is not known: the caller counts them and tries again.
-pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Result<Option<u64>> {
-    let definition = enter_present(collection)?;
+pub(crate) fn truncate(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    operation: &OperationContext,
+) -> Result<Option<u64>> {
+    let definition = enter_present(collection, operation)?;
     let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
     // Ranges and not single keys: the cost does not depend on the number of documents.
@@ -245,10 +252,7 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
         }
     }
     // After the turns of sequences, as in an insert. What follows removes the state of the order too, so it is written again.
-    let mut turn = collection
-        .order()
-        .map(|order| order.turn(storage.database, &OperationContext::default()))
-        .transpose()?;
+    let mut turn = collection.order().map(|order| order.turn(storage.database, operation)).transpose()?;
     if let Some(turn) = &mut turn {
         batch.delete_range(Family::Entries, &turn.id().prefix(), &turn.id().end());
         let next = turn.state.next;
@@ -271,8 +275,11 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
 
 /// Enters a collection alone, which may have been dropped or renamed since it was looked up. To write its
 /// entry then would bring it back, or its old name.
-fn enter_present(collection: &CollectionState) -> Result<Alone<'_, Definition>> {
-    let definition = collection.enter_alone(&OperationContext::default())?;
+fn enter_present<'a>(
+    collection: &'a CollectionState,
+    operation: &OperationContext,
+) -> Result<Alone<'a, Definition>> {
+    let definition = collection.enter_alone(operation)?;
     if collection.is_retired() {
         return Err(namespace_not_found(&collection.namespace));
     }

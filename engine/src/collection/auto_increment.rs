@@ -11,7 +11,7 @@ use store::Database as StorageDatabase;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::collection::CollectionState;
-use crate::catalog::fields::check_fields;
+use crate::catalog::fields::{NewFields, check_fields};
 use crate::catalog::sequence_change::alter_fields;
 use crate::catalog::sequences::AutoField;
 use crate::collection::handle::{Collection, Handle};
@@ -282,7 +282,8 @@ impl CreateAutoIncrement<'_> {
         };
         loop {
             let state = shared.find_or_create(&database, namespace)?;
-            let add = |storage| shared.catalog.add_fields(storage, &state, &self.fields, &furthest);
+            let new = NewFields { options: &self.fields, furthest: &furthest };
+            let add = |storage| shared.catalog.add_fields(storage, &state, &operation, new);
             match shared.define(&database, add) {
                 // Dropped or renamed since it was resolved: another collection may have the name now. A change that was made
                 // and could not be synced is not made again.
@@ -296,7 +297,9 @@ impl CreateAutoIncrement<'_> {
 impl AlterAutoIncrement<'_> {
     /// Changes the fields.
     pub fn run(self) -> Result<()> {
-        self.collection.change_existing(|state, storage| alter_fields(storage, state, &self.fields))
+        self.collection.change_existing(|state, storage, operation| {
+            alter_fields(storage, state, operation, &self.fields)
+        })
     }
 }
 
@@ -304,7 +307,9 @@ impl DropAutoIncrement<'_> {
     /// Drops the fields.
     pub fn run(self) -> Result<()> {
         let catalog = &self.collection.shared().catalog;
-        self.collection.change_existing(|state, storage| catalog.drop_fields(storage, state, &self.fields))
+        self.collection.change_existing(|state, storage, operation| {
+            catalog.drop_fields(storage, state, operation, &self.fields)
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::FindOptions;
 use crate::write::capped::trim;
-use crate::write::convert::{Converted, convert};
+use crate::write::convert::{Conversion, Converted, convert};
 
 impl<T> Collection<T> {
     /// Makes the collection a capped one of at most `size` bytes, which are rounded up to a multiple of 256. The insertion order
@@ -112,8 +112,10 @@ impl ConvertToCapped<'_> {
         // As in MongoDB a conversion names no number of documents.
         let limits = CappedLimits { size, documents_max: None };
         loop {
-            let converted = collection
-                .change_existing(|state, storage| convert(storage, &shared.catalog, state, limits, &look))?;
+            let converted = collection.change_existing(|state, storage, operation| {
+                let conversion = Conversion { limits, operation, look: &look };
+                convert(storage, &shared.catalog, state, conversion)
+            })?;
             match converted {
                 Converted::Done => return Ok(()),
                 // Another thread may have dropped it, and made it again.
@@ -126,7 +128,8 @@ impl ConvertToCapped<'_> {
             let refuse = || refused(Code::INVALID_OPTIONS, "Collection must be capped.");
             Ok(CappedLimits { size, ..before.ok_or_else(refuse)? })
         };
-        collection.change_existing(|state, storage| modify_limits(storage, state, resize))?;
+        collection
+            .change_existing(|state, storage, operation| modify_limits(storage, state, operation, resize))?;
         DropIndex::all(collection).run()?;
         collection.write_existing(Terms { concern: None, operation: &operation }, trim)?;
         Ok(())

@@ -8,6 +8,7 @@ use base::error::{Error, Result};
 use base::namespace::Namespace;
 use bson::Document;
 use query::code::Code;
+use query::operation::OperationContext;
 
 use crate::catalog::capped::{CappedLimits, CappedRequest, checked_max, checked_size};
 use crate::catalog::change::{self, Created, NewCollection};
@@ -139,8 +140,16 @@ fn is_taken(namespace: &Namespace) -> Error {
     refused(Code::NAMESPACE_EXISTS, message).in_namespace(namespace)
 }
 
+/// What is changed, and the operation that the change is a part of: it may have to wait for writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Changing<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) operation: &'a OperationContext,
+}
+
 /// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.
-pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &DeclarationChange) -> Result<()> {
+pub(crate) fn modify(shared: &Shared, changing: Changing<'_>, change: &DeclarationChange) -> Result<()> {
+    let Changing { namespace, operation } = changing;
     let DeclarationChange { validation: change, view, capped } = change;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
@@ -170,11 +179,14 @@ pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &Declaratio
         let modify = |storage| {
             // First, because it may be refused: then nothing else is changed.
             if !capped.is_empty()
-                && change::modify_limits(storage, &state, |before| capped.apply(before))?.is_none()
+                && change::modify_limits(storage, &state, operation, |before| capped.apply(before))?.is_none()
             {
                 return Ok(None);
             }
-            if change.is_empty() { Ok(Some(())) } else { change::modify_validation(storage, &state, change) }
+            if change.is_empty() {
+                return Ok(Some(()));
+            }
+            change::modify_validation(storage, &state, operation, change)
         };
         let changed = shared.define(&storage, modify);
         // `None`: the collection was dropped since it was found, and may have been created again.

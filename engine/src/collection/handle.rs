@@ -411,6 +411,8 @@ impl Handle {
         let entered = self.enter_to_write(terms)?;
         let mut walk = Walk::default();
         loop {
+            // One that was dropped since the walk began is not made again.
+            let missing = if walk.has_begun() { Missing::Skip } else { missing };
             match self.in_gate(&entered, missing, terms, |target| operation(target, &mut walk)) {
                 Err(_) if walk.resume() => {}
                 Ok(None) if walk.has_begun() => return Err(Walk::is_gone().in_namespace(&self.given)),
@@ -494,8 +496,9 @@ impl Handle {
     /// Runs a change of the collection's definition. Fails with code 26 if the collection does not exist.
     pub(super) fn change_existing<R>(
         &self,
-        change: impl Fn(&CollectionState, Storage<'_>) -> Result<R>,
+        change: impl Fn(&CollectionState, Storage<'_>, &OperationContext) -> Result<R>,
     ) -> Result<R> {
+        let operation = self.begin_plain(None);
         let shared = &self.shared;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -503,7 +506,7 @@ impl Handle {
         loop {
             // Asked in every round: after a drop or a rename the state that failed stays retired.
             let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
-            match shared.define(&database, |storage| change(&state, storage)) {
+            match shared.define(&database, |storage| change(&state, storage, &operation)) {
                 // Dropped or renamed since it was resolved: another collection may have the name now. A change that was made
                 // and could not be synced is not made again.
                 Err(error) if state.is_retired() && !error.is_commit_unknown() => {}

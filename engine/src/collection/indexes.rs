@@ -451,7 +451,8 @@ impl<'a> DropIndex<'a> {
         let dropped = loop {
             let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
             // `None`: the collection was dropped since it was resolved, and may have been created again.
-            let dropped = shared.define(&database, |storage| change::drop_indexes(storage, &state, keeps));
+            let dropped =
+                shared.define(&database, |storage| change::drop_indexes(storage, &state, &operation, keeps));
             if let Some(dropped) = dropped? {
                 break dropped;
             }

@@ -11,6 +11,7 @@ use query::code::Code;
 use crate::catalog::change;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index, are_same_keys};
 use crate::catalog::settings::IndexSettings;
+use crate::collection::definition::Changing;
 use crate::collection::handle::{Collection, Handle};
 use crate::expiry;
 use crate::plan::bounds::ID_FIELD;
@@ -134,17 +135,19 @@ impl ModifyIndex<'_> {
     pub fn run(self) -> Result<()> {
         let namespace = self.collection.valid_namespace()?;
         let index = IndexSelector::Name(&self.name);
-        apply(self.collection.shared(), namespace, index, self.change).map(|_: ChangedSettings| ())
+        let changing = Changing { namespace, operation: &self.collection.begin_plain(None) };
+        apply(self.collection.shared(), changing, index, self.change).map(|_: ChangedSettings| ())
     }
 }
 
 /// Changes an index of a collection.
 pub(crate) fn apply(
     shared: &Shared,
-    namespace: &Namespace,
+    changing: Changing<'_>,
     selector: IndexSelector<'_>,
     change: IndexChange,
 ) -> Result<ChangedSettings> {
+    let Changing { namespace, operation } = changing;
     let database = shared.store.enter()?;
     shared.store.admit_write()?;
     loop {
@@ -160,8 +163,8 @@ pub(crate) fn apply(
             let ChangedSettings { before, after } = &modified;
             Ok((before.hidden, before.expire_after_seconds) != (after.hidden, after.expire_after_seconds))
         };
-        let changed =
-            shared.define(&database, |storage| change::modify_index(storage, &state, find, modify))?;
+        let changed = shared
+            .define(&database, |storage| change::modify_index(storage, &state, operation, find, modify))?;
         // `None`: the collection was dropped since it was found, and may have been created again.
         if changed.is_some() {
             expiry::start_if_needed(shared)?;

@@ -54,7 +54,9 @@ impl TruncateCollection<'_> {
             // The result needs the number of documents. They are counted before `truncate` excludes writers, because a
             // count can take long.
             self.collection.known_count(&self.collection.begin_plain(None))?;
-            let truncated = self.collection.change_existing(|state, storage| truncate(storage, state))?;
+            let truncated = self
+                .collection
+                .change_existing(|state, storage, operation| truncate(storage, state, operation))?;
             // `None` if another collection has the name by now, whose documents are not counted yet.
             if let Some(deleted_count) = truncated {
                 return Ok(TruncateResult { deleted_count });

@@ -15,7 +15,7 @@ use query::code::Code;
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, ValidationChange};
 use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::{PIPELINE, VIEW_ON};
-use crate::collection::definition::{self, DeclarationChange, LimitsChange};
+use crate::collection::definition::{self, Changing, DeclarationChange, LimitsChange};
 use crate::collection::modify_index::{self, ChangedSettings, IndexChange, IndexSelector};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -46,13 +46,15 @@ pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     // The index first: what is wrong with it is found only by a change of it, and then nothing else is changed.
+    let operation = context.operation();
+    let changing = Changing { namespace: &namespace, operation: &operation };
     let reply = match of_index {
         Some((selector, change)) => {
-            told(&modify_index::apply(context.shared, &namespace, selector, change)?, change)
+            told(&modify_index::apply(context.shared, changing, selector, change)?, change)
         }
         None => doc! {},
     };
-    definition::modify(context.shared, &namespace, &change)?;
+    definition::modify(context.shared, changing, &change)?;
     Ok(reply)
 }
 

@@ -4,7 +4,7 @@ use base::error::Result;
 use base::namespace::Namespace;
 use bson::Document;
 
-use crate::collection::definition::{self, DeclarationChange};
+use crate::collection::definition::{self, Changing, DeclarationChange};
 use crate::database::handle::Database;
 use crate::options::{ValidationAction, ValidationLevel};
 
@@ -190,6 +190,8 @@ impl ModifyCollection<'_> {
     /// Changes the collection, in one synced commit. It waits for writes that run, and writes that come meanwhile wait for it.
     pub fn run(self) -> Result<()> {
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
-        definition::modify(&self.database.shared, &namespace, &self.change)
+        let operation = self.database.shared.plain_operation(&self.database.caller, None);
+        let changing = Changing { namespace: &namespace, operation: &operation };
+        definition::modify(&self.database.shared, changing, &self.change)
     }
 }

@@ -90,7 +90,10 @@ impl Fixture {
 
     fn drop_indexes(&self, name: &str) {
         let found = self.collection(name).expect("the collection");
-        let dropped = drop_indexes(self.shared.storage(&self.database), &found, |_| false);
+        let dropped =
+            drop_indexes(self.shared.storage(&self.database), &found, &OperationContext::default(), |_| {
+                false
+            });
         assert_eq!(dropped.expect("removed"), Some(1));
     }
 }

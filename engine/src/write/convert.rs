@@ -8,6 +8,7 @@ use base::error::Result;
 use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
+use store::keys::OrderId;
 use store::write::Batch;
 
 use crate::catalog::capped::{Capped, CappedLimits, discard};
@@ -29,20 +30,29 @@ pub(crate) enum Converted {
     Gone,
 }
 
+/// A conversion as it was asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Conversion<'a> {
+    pub(crate) limits: CappedLimits,
+    /// What the wait for the gate is a part of.
+    pub(crate) operation: &'a OperationContext,
+    /// Says whether to go on.
+    pub(crate) look: &'a dyn Fn() -> Result<()>,
+}
+
 /// Makes the collection a capped one.
 pub(crate) fn convert(
     storage: Storage<'_>,
     catalog: &Catalog,
     state: &CollectionState,
-    limits: CappedLimits,
-    look: &dyn Fn() -> Result<()>,
+    conversion: Conversion<'_>,
 ) -> Result<Converted> {
     if state.order().is_some() {
         return Ok(Converted::Capped);
     }
     // Before the gate: the ids have a lock that is taken before it.
     let order = catalog.begin_order(storage)?;
-    let converted = convert_alone(storage, state, Capped { limits, order }, look);
+    let converted = convert_alone(storage, state, order, conversion);
     if !matches!(converted, Ok(Converted::Done)) {
         // What is left stays marked, and the next open removes it.
         if let Err(error) = discard(storage, order) {
@@ -55,11 +65,13 @@ pub(crate) fn convert(
 fn convert_alone(
     storage: Storage<'_>,
     state: &CollectionState,
-    capped: Capped,
-    look: &dyn Fn() -> Result<()>,
+    order: OrderId,
+    conversion: Conversion<'_>,
 ) -> Result<Converted> {
+    let Conversion { limits, operation, look } = conversion;
+    let capped = Capped { limits, order };
     // Held to the end: a document that came meanwhile would have no position.
-    let mut definition = state.enter_alone(&OperationContext::default())?;
+    let mut definition = state.enter_alone(operation)?;
     if state.is_retired() {
         return Ok(Converted::Gone);
     }
@@ -140,7 +152,9 @@ mod tests {
                 });
                 Ok(())
             };
-            let converted = convert(storage, &shared.catalog, &state, limits, &look).expect("converted");
+            let operation = OperationContext::default();
+            let conversion = Conversion { limits, operation: &operation, look: &look };
+            let converted = convert(storage, &shared.catalog, &state, conversion).expect("converted");
             assert_eq!(converted, Converted::Done);
             let build = build.take().expect("a conversion looks whether to stop");
             build.join().expect("no panic")

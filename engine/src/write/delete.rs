@@ -14,7 +14,7 @@ use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
 use crate::write::capped;
 use crate::write::entries::stored_entries_of;
-use crate::write::find::{Check, DocumentSearch, Walk, on_first};
+use crate::write::find::{Check, DocumentSearch, Next, Walk, on_first};
 use crate::write::prepare::encoded_id;
 use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target};
 
@@ -66,13 +66,13 @@ fn delete_walked(
     let mut found = Vec::new();
     loop {
         // The walk is on a snapshot, so what this call removes does not disturb it.
-        let more = walk.advance(target, search, true);
-        if let Ok(true) = more {
+        let next = walk.advance(target, search, true)?;
+        if next == Next::Match {
             found.push(walk.record_key().to_vec());
         }
         // Latched in groups: one sync for many documents, and no other writer waits for the whole walk. What was found goes before
-        // the walk pauses or fails.
-        if !matches!(more, Ok(true)) || found.len() == LATCHED_DOCUMENTS_MAX {
+        // a pause.
+        if next != Next::Match || found.len() == LATCHED_DOCUMENTS_MAX {
             let mut rest = found.as_slice();
             while !rest.is_empty() {
                 search.operation().look()?;
@@ -91,8 +91,10 @@ fn delete_walked(
             }
             found.clear();
         }
-        if !more? {
-            return Ok(true);
+        match next {
+            Next::Match => {}
+            Next::End => return Ok(true),
+            Next::Pause => return Err(walk.pause()),
         }
     }
 }

@@ -70,9 +70,21 @@ type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
 #[derive(Default)]
 pub(crate) struct Walk {
     matches: Option<(CollectionId, Matches)>,
+    /// What a sort in memory has seen before a pause.
+    sorter: Option<Sorter<Leading>>,
     is_paused: bool,
     /// Whether a document was found that another writer had changed or removed.
     has_lost: bool,
+}
+
+/// Where a step of a walk has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// To a document that matches.
+    Match,
+    End,
+    /// To none of them: somebody wants to be alone in the collection, and the write is to [`pause`](Walk::pause).
+    Pause,
 }
 
 /// How many keys or documents are looked at between two looks at the gate: well below a millisecond.
@@ -96,25 +108,44 @@ impl Walk {
         Ok(&mut self.matches.as_mut().expect("it was opened above").1)
     }
 
-    /// Steps to the next document that matches. If somebody wants to be alone in the collection it fails, and is paused: the error
-    /// is for no caller, and [`resume`](Self::resume) tells so.
+    /// Steps to the next document that matches.
     pub(super) fn advance(
         &mut self,
         target: Target<'_>,
         search: DocumentSearch<'_>,
         reads_all: bool,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         loop {
             if target.collection.is_wanted_alone() && self.matches.is_some() {
-                self.is_paused = true;
-                return Err(Self::is_gone());
+                return Ok(Next::Pause);
             }
             match self.matches(target, search, reads_all)?.advance_within(LOOKED_AT)? {
-                Advanced::Match => return Ok(true),
-                Advanced::End => return Ok(false),
+                Advanced::Match => return Ok(Next::Match),
+                Advanced::End => return Ok(Next::End),
                 Advanced::NotYet => {}
             }
         }
+    }
+
+    /// Steps to the next document that matches, and pauses if that is asked for. Returns `false` at the end.
+    fn advance_or_pause(
+        &mut self,
+        target: Target<'_>,
+        search: DocumentSearch<'_>,
+        reads_all: bool,
+    ) -> Result<bool> {
+        match self.advance(target, search, reads_all)? {
+            Next::Match => Ok(true),
+            Next::End => Ok(false),
+            Next::Pause => Err(self.pause()),
+        }
+    }
+
+    /// Pauses the walk. The error that the write returns now is for no caller, and [`resume`](Self::resume) tells so.
+    #[cold]
+    pub(super) fn pause(&mut self) -> Error {
+        self.is_paused = true;
+        Self::is_gone()
     }
 
     /// The record key of the current document.
@@ -181,7 +212,7 @@ pub(super) fn on_each(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
     let check = Check::of(search.selector);
-    while walk.advance(target, search, true)? {
+    while walk.advance_or_pause(target, search, true)? {
         // A write costs more than a step, and what it computes may have taken long.
         search.operation().look()?;
         attempt(walk.record_key(), &check)?;
@@ -197,7 +228,7 @@ fn on_walk<R>(
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
     let check = Check::of(search.selector);
-    while walk.advance(target, search, false)? {
+    while walk.advance_or_pause(target, search, false)? {
         search.operation().look()?;
         if let Some(done) = attempt(walk.record_key(), &check)? {
             return Ok(Some(done));
@@ -216,10 +247,17 @@ fn on_least<R>(
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
     // One document is kept, so this needs no bound of memory of its own.
-    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(search.operation());
-    // Opened anew after a pause, which loses what was sorted.
-    walk.end();
-    while walk.advance(target, search, false)? {
+    let begin = || Sorter::new(sort.clone(), Some(1), usize::MAX).within(search.operation());
+    let mut sorter = walk.sorter.take().unwrap_or_else(begin);
+    loop {
+        match walk.advance(target, search, false)? {
+            Next::Match => {}
+            Next::End => break,
+            Next::Pause => {
+                walk.sorter = Some(sorter);
+                return Err(walk.pause());
+            }
+        }
         let matches = walk.matches(target, search, false)?;
         let document = matches.document()?;
         let candidate =

@@ -1,13 +1,14 @@
 //! What commits hold: counted here, because the public API shows only that they were done.
 
 use base::error::Result;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+use query::code::Code;
 use query::operation::OperationContext;
 use store::Family;
 use store::keys::{META_GAP, META_MARK};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
-use store::write::CommitLevel;
+use store::write::{Batch, CommitLevel};
 
 use crate::auto_increment::AutoIncrement;
 use crate::client::Client;
@@ -18,7 +19,9 @@ use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::Target;
-use crate::write::delete::{Done, delete_batch};
+use crate::write::delete::{Done, delete_batch, delete_many};
+use crate::write::find::{DocumentSearch, Walk};
+use crate::write::prepare::record_key;
 
 const DOCUMENTS: i32 = 6;
 
@@ -145,4 +148,38 @@ fn refused_writes_leave_every_key_as_it_was() {
     // What is stored is seen.
     things.insert_one(doc! { "_id": 3, "k": 9 }).run().expect("stored");
     assert!(key_space(&client) != before);
+}
+
+/// A delete that failed when it was to pause was taken for one that pauses, and went on behind the documents that it had found.
+#[test]
+fn a_delete_that_fails_before_a_pause_fails() {
+    let fixture = Fixture::filled(|client| {
+        let things = client.database("test").collection("things");
+        things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+        let keys = doc! { "k": 1, "m": 1 };
+        things.create_index(IndexModel::builder().keys(keys).build()).run().expect("made");
+    });
+    let Fixture { shared, database, .. } = &fixture;
+    let state = fixture.collection("things").expect("the collection");
+    // No write stores a document of which no entries can be made.
+    let refused = RawDocumentBuf::try_from(&doc! { "_id": 0, "k": [1], "m": [1] }).expect("encoded");
+    let mut batch = Batch::new(database);
+    batch.put(Family::Records, &record_key(state.id, RawBsonRef::Int32(0)), refused.as_bytes());
+    shared.store.commit(batch, CommitLevel::Buffered).expect("written");
+    let operation = OperationContext::default();
+    let everything = Selector::everything().expect("a filter");
+    let search = DocumentSearch { selector: &everything, order: &Order::default() };
+    std::thread::scope(|scope| {
+        let definition = state.enter(&operation).expect("unlimited").expect("not dropped");
+        let terms = (CommitLevel::Buffered, &operation);
+        let target = Target::within(shared.storage(database), &state, &definition, &shared.generator, terms);
+        scope.spawn(|| drop(state.enter_alone(&operation)));
+        while !state.is_wanted_alone() {
+            std::thread::yield_now();
+        }
+        let (mut walk, mut deleted) = (Walk::default(), 0);
+        let error = delete_many(target, search, &mut walk, &mut deleted).expect_err("it cannot be removed");
+        assert!(!walk.resume() && deleted == 0, "{error}");
+        assert_eq!(error.code(), Some(Code::CANNOT_INDEX_PARALLEL_ARRAYS.number()), "{error}");
+    });
 }
