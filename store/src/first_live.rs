@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use base::error::Result;
-use rocksdb::{DBRawIterator, ReadOptions};
+use rocksdb::ReadOptions;
 
 use crate::families::{Database, Family};
-use crate::snapshot::{OwnedIterator, Snapshot};
+use crate::snapshot::{OwnedIterator, Snapshot, Step};
 use crate::translate;
 
 /// Notes the first live key of a range, which a scan of some moment has found.
@@ -25,7 +25,7 @@ pub(super) fn note(database: &Arc<Database>, family: Family, start: &[u8], found
         reads.set_iterate_lower_bound(first.unwrap_or_else(|| start.to_vec()));
         reads.set_iterate_upper_bound(found);
         let mut iterator = OwnedIterator::open(&snapshot, family, reads);
-        iterator.step(DBRawIterator::seek_to_first);
+        iterator.step(Step::First);
         iterator.raw().status().map_err(translate::read)?;
         Ok((iterator.raw().key().unwrap_or(found).to_vec(), snapshot.sequence()))
     };

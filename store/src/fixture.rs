@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::error::Result;
+use query::operation::OperationContext;
 use tempfile::TempDir;
 
 use crate::families::Database;
@@ -11,7 +12,7 @@ use crate::handles::Storage;
 use crate::open::{OpenMode, SpillOptions, StoreOptions};
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::store::Store;
-use crate::write::CommitLevel;
+use crate::write::{CommitLevel, RecordBytes};
 
 /// An open store.
 pub(crate) struct Fixture {
@@ -44,8 +45,14 @@ pub(crate) fn open(path: &Path) -> Result<Store> {
 
 /// Stores one record.
 pub(crate) fn insert(store: &Store, key: &[u8]) -> Result<()> {
-    let database = store.enter()?;
-    store.commit_new_record(&database, key, b"a record", CommitLevel::Buffered)
+    insert_into(store, &*store.enter()?, key)
+}
+
+/// Stores one record in the database of a store that was entered.
+pub(crate) fn insert_into(store: &Store, database: &Database, key: &[u8]) -> Result<()> {
+    let mut latched = store.latches.lock_one(key, &OperationContext::default())?;
+    let record = RecordBytes { key, document: b"a record" };
+    store.commit_new_record(database, record, CommitLevel::Buffered, &mut latched)
 }
 
 impl Fixture {

@@ -8,22 +8,30 @@ use std::sync::Arc;
 use base::error::Result;
 use index::key::Direction;
 use index::range::KeyRange;
-use rocksdb::{DBRawIterator, ReadOptions};
+use rocksdb::ReadOptions;
 
 use crate::cache_reads;
 use crate::families::Family;
 use crate::first_live;
 use crate::live_starts::SKIPPED_MIN;
-use crate::snapshot::{OwnedIterator, Snapshot};
+use crate::merged::Merged;
+use crate::snapshot::{OwnedIterator, Snapshot, Step};
 use crate::translate;
 
 /// A walk over keys. Its position is before the first key until `advance` is called.
 pub struct Scan {
-    iterator: OwnedIterator,
+    iterator: Keys,
     direction: Direction,
     position: Position,
     /// Present if its first live key may be noted.
     range: Option<Range>,
+}
+
+/// What a walk goes over.
+enum Keys {
+    Stored(OwnedIterator),
+    /// With a transaction's staged changes over what is stored.
+    Merged(Box<Merged>),
 }
 
 /// The keys from a first one up to an end.
@@ -62,6 +70,40 @@ impl CacheUse {
     }
 }
 
+impl Keys {
+    /// Moves to another key. Returns `false` if there is no current key afterwards.
+    #[inline]
+    fn step(&mut self, step: Step<'_>) -> bool {
+        match self {
+            Self::Stored(stored) => stored.step(step),
+            Self::Merged(merged) => merged.step(step),
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        match self {
+            Self::Stored(stored) => stored.key(),
+            Self::Merged(merged) => merged.key(),
+        }
+    }
+
+    #[inline]
+    fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Stored(stored) => stored.value(),
+            Self::Merged(merged) => merged.value(),
+        }
+    }
+
+    fn stored(&self) -> &OwnedIterator {
+        match self {
+            Self::Stored(stored) => stored,
+            Self::Merged(merged) => merged.stored(),
+        }
+    }
+}
+
 impl Scan {
     /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None`
     /// as the end it goes to the end of the family.
@@ -73,20 +115,18 @@ impl Scan {
     ) -> Self {
         // What reads a whole collection, to verify it for example, goes by no note.
         if cache == CacheUse::Bypass {
-            return Self::with_options(snapshot, family, bounds, cache.options());
+            return Self::with_options(snapshot, family, None, bounds, cache.options());
         }
         let (start, end) = bounds;
         let Some(end) = end else {
-            return Self::with_options(snapshot, family, (start, None), cache.options());
+            return Self::with_options(snapshot, family, None, (start, None), cache.options());
         };
         let database = snapshot.database();
         let first = database.live_starts().of(database.number(family), &start, || snapshot.sequence());
-        let first = match first {
-            // Where nothing of the range is left, it ends before it begins.
-            Some(first) => first.min(end.clone()),
-            None => start.clone(),
-        };
-        let scan = Self::with_options(snapshot, family, (first, Some(end.clone())), cache.options());
+        // Where nothing of the range is left, it ends before it begins.
+        let first = first.map(|first| first.min(end.clone()));
+        let bounds = (start.clone(), Some(end.clone()));
+        let scan = Self::with_options(snapshot, family, first, bounds, cache.options());
         Self { range: Some(Range { family, start, end }), ..scan }
     }
 
@@ -105,23 +145,30 @@ impl Scan {
     ) -> Self {
         let mut reads = CacheUse::Bypass.options();
         reads.set_max_skippable_internal_keys(deleted);
-        Self::with_options(snapshot, family, bounds, reads)
+        Self::with_options(snapshot, family, None, bounds, reads)
     }
 
+    /// Opens a walk between two bounds. If `first` is given, no stored key of them is before it.
     fn with_options(
         snapshot: &Arc<Snapshot>,
         family: Family,
+        first: Option<Vec<u8>>,
         bounds: (Vec<u8>, Option<Vec<u8>>),
         mut reads: ReadOptions,
     ) -> Self {
+        let staged = snapshot.staged(family).map(|overlay| (Arc::clone(overlay), bounds.clone()));
         let (start, end) = bounds;
         // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison
         // here.
-        reads.set_iterate_lower_bound(start);
+        reads.set_iterate_lower_bound(first.unwrap_or(start));
         if let Some(end) = end {
             reads.set_iterate_upper_bound(end);
         }
-        let iterator = OwnedIterator::open(snapshot, family, reads);
+        let stored = OwnedIterator::open(snapshot, family, reads);
+        let iterator = match staged {
+            None => Keys::Stored(stored),
+            Some((overlay, bounds)) => Keys::Merged(Box::new(Merged::new(stored, overlay, family, bounds))),
+        };
         Self { iterator, direction: Direction::Ascending, position: Position::Before, range: None }
     }
 
@@ -134,12 +181,12 @@ impl Scan {
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let is_valid = match (self.position, self.direction) {
-            (Position::At, Direction::Ascending) => self.iterator.step(DBRawIterator::next),
-            (Position::At, Direction::Descending) => self.iterator.step(DBRawIterator::prev),
+            (Position::At, Direction::Ascending) => self.iterator.step(Step::Next),
+            (Position::At, Direction::Descending) => self.iterator.step(Step::Prev),
             // The bounds are set, so these are the first and the last key between them.
             (Position::Ahead, _) => self.iterator.value().is_some(),
             (Position::Before, Direction::Ascending) => self.first()?,
-            (Position::Before, Direction::Descending) => self.iterator.step(DBRawIterator::seek_to_last),
+            (Position::Before, Direction::Descending) => self.iterator.step(Step::Last),
             (Position::End, _) => return Ok(false),
         };
         if is_valid {
@@ -153,16 +200,16 @@ impl Scan {
     #[inline]
     fn first(&mut self) -> Result<bool> {
         let Some(Range { family, start, end }) = &self.range else {
-            return Ok(self.iterator.step(DBRawIterator::seek_to_first));
+            return Ok(self.iterator.step(Step::First));
         };
         let before = cache_reads::skipped();
-        let is_valid = self.iterator.step(DBRawIterator::seek_to_first);
+        let is_valid = self.iterator.step(Step::First);
         // The counters are RocksDB's, and a program may reset them.
         let skipped = cache_reads::skipped().saturating_sub(before);
-        if skipped >= SKIPPED_MIN && self.iterator.raw().status().is_ok() {
+        if skipped >= SKIPPED_MIN && self.iterator.stored().raw().status().is_ok() {
             // An empty range is one whose first live key is its end: so is a queue with nothing in it.
-            let found = self.iterator.raw().key().unwrap_or(end);
-            let database = self.iterator.snapshot().database();
+            let found = self.iterator.stored().raw().key().unwrap_or(end);
+            let database = self.iterator.stored().snapshot().database();
             first_live::note(database, *family, start, found)?;
         }
         Ok(is_valid)
@@ -184,12 +231,12 @@ impl Scan {
         }
         match self.direction {
             Direction::Ascending => match KeyRange::prefix(prefix.to_vec()).end {
-                Some(end) => drop(self.iterator.step(|iterator| iterator.seek(end))),
+                Some(end) => drop(self.iterator.step(Step::Seek(&end))),
                 // No key is after the last prefix.
                 None => while self.key().starts_with(prefix) && self.step() {},
             },
             Direction::Descending => {
-                self.iterator.step(|iterator| iterator.seek_for_prev(prefix));
+                self.iterator.step(Step::SeekForPrev(prefix));
                 // The prefix itself may be a key.
                 if self.key() == prefix {
                     self.step();
@@ -207,9 +254,9 @@ impl Scan {
             // Most keys that are asked for one after the other are close, and then a step is cheaper than a seek.
             let is_valid = if self.position == Position::At && steps < SKIPPED_STEPS {
                 steps += 1;
-                self.iterator.step(DBRawIterator::next)
+                self.iterator.step(Step::Next)
             } else {
-                self.iterator.step(|iterator| iterator.seek(key))
+                self.iterator.step(Step::Seek(key))
             };
             if !is_valid {
                 return self.end();
@@ -222,7 +269,7 @@ impl Scan {
     /// Goes to the first key that is not before `key`, from wherever the walk is. Returns whether it is `key` itself.
     #[inline]
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        if !self.iterator.step(|iterator| iterator.seek(key)) {
+        if !self.iterator.step(Step::Seek(key)) {
             return self.end();
         }
         self.position = Position::At;
@@ -239,8 +286,8 @@ impl Scan {
         let way = self.key().cmp(key);
         for _ in 0..steps {
             let is_valid = match way {
-                Ordering::Less => self.iterator.step(DBRawIterator::next),
-                Ordering::Greater => self.iterator.step(DBRawIterator::prev),
+                Ordering::Less => self.iterator.step(Step::Next),
+                Ordering::Greater => self.iterator.step(Step::Prev),
                 Ordering::Equal => return Ok(true),
             };
             if !is_valid {
@@ -263,8 +310,8 @@ impl Scan {
     /// Moves the iterator by one key. Returns `false` if it has no current key afterwards.
     fn step(&mut self) -> bool {
         match self.direction {
-            Direction::Ascending => self.iterator.step(DBRawIterator::next),
-            Direction::Descending => self.iterator.step(DBRawIterator::prev),
+            Direction::Ascending => self.iterator.step(Step::Next),
+            Direction::Descending => self.iterator.step(Step::Prev),
         }
     }
 
@@ -272,14 +319,14 @@ impl Scan {
     #[cold]
     fn end(&mut self) -> Result<bool> {
         self.position = Position::End;
-        self.iterator.raw().status().map_err(translate::read)?;
+        self.iterator.stored().raw().status().map_err(translate::read)?;
         Ok(false)
     }
 
     /// The current key. Empty before the first and after the last.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        self.iterator.raw().key().unwrap_or_default()
+        self.iterator.key()
     }
 
     /// The current value. Empty before the first and after the last.
@@ -296,11 +343,8 @@ pub fn last_key(
     prefix: &[u8],
     end: Vec<u8>,
 ) -> Result<Option<Vec<u8>>> {
-    let mut reads = ReadOptions::default();
-    reads.set_iterate_upper_bound(end);
-    reads.set_iterate_lower_bound(prefix.to_vec());
-    let mut iterator = OwnedIterator::open(snapshot, family, reads);
-    iterator.step(DBRawIterator::seek_to_last);
-    iterator.raw().status().map_err(translate::read)?;
-    Ok(iterator.raw().key().map(<[u8]>::to_vec))
+    let bounds = (prefix.to_vec(), Some(end));
+    let mut scan = Scan::with_options(snapshot, family, None, bounds, ReadOptions::default());
+    scan.direction = Direction::Descending;
+    Ok(scan.advance()?.then(|| scan.key().to_vec()))
 }

@@ -1,4 +1,5 @@
-//! A consistent read state that owns its database handle, so that cursors carry no lifetime.
+//! A consistent read state that owns its database handle, so that cursors carry no lifetime. It may have a transaction's staged changes
+//! over it.
 //!
 //! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static`, and an `Arc` in
 //! the same struct keeps the database alive. This is the only unsafe code of the engine. The invariants that must
@@ -13,13 +14,45 @@ use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
 
 use crate::families::{Database, Family};
 use crate::options::PlantedFault;
+use crate::overlay::{Overlay, StagedValue};
 use crate::{fork, translate};
 
 /// A read state. Later writes do not change it.
 pub struct Snapshot {
+    state: StoredState,
+    /// What a transaction has staged.
+    overlay: Option<Arc<Overlay>>,
+}
+
+/// What of a read state is stored.
+enum StoredState {
+    Own(Stored),
+    /// That of another read state, which has no staged changes.
+    Shared(Arc<Snapshot>),
+}
+
+/// A snapshot of RocksDB.
+struct Stored {
     // Dropped before `database`: fields drop in the order of declaration.
     raw: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
     database: Arc<Database>,
+}
+
+/// A move of an iterator between its bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'k> {
+    /// To the first key.
+    First,
+    /// To the last key.
+    Last,
+    /// From the current key to the one after it.
+    Next,
+    /// From the current key to the one before it.
+    Prev,
+    /// To the first key that is not before this one.
+    Seek(&'k [u8]),
+    /// To the last key that is not after this one.
+    SeekForPrev(&'k [u8]),
 }
 
 /// A storage iterator on a snapshot.
@@ -47,40 +80,80 @@ impl Snapshot {
                 borrowed,
             )
         };
-        Arc::new(Self { raw: ManuallyDrop::new(raw), database })
+        let stored = Stored { raw: ManuallyDrop::new(raw), database };
+        Arc::new(Self { state: StoredState::Own(stored), overlay: None })
+    }
+
+    /// The same state with staged changes over it, in the place of those that it may have.
+    pub fn under(self: &Arc<Self>, overlay: Arc<Overlay>) -> Arc<Self> {
+        let stored = match &self.state {
+            StoredState::Own(_) => self,
+            StoredState::Shared(other) => other,
+        };
+        Arc::new(Self { state: StoredState::Shared(Arc::clone(stored)), overlay: Some(overlay) })
+    }
+
+    #[inline]
+    fn stored(&self) -> &Stored {
+        match &self.state {
+            StoredState::Own(stored) => stored,
+            // One at most: see `under`.
+            StoredState::Shared(other) => other.stored(),
+        }
     }
 
     /// The fault that is planted in the database.
     #[inline]
     pub fn fault(&self) -> PlantedFault {
-        self.database.fault()
+        self.database().fault()
     }
 
     /// The database.
+    #[inline]
     pub(super) fn database(&self) -> &Arc<Database> {
-        &self.database
+        &self.stored().database
+    }
+
+    /// The staged changes over the stored state. `None` if there are none of this family.
+    pub(super) fn staged(&self, family: Family) -> Option<&Arc<Overlay>> {
+        self.overlay.as_ref().filter(|overlay| overlay.has(family))
+    }
+
+    /// What is staged for a key.
+    #[inline]
+    fn staged_value(&self, family: Family, key: &[u8]) -> Option<&StagedValue> {
+        self.overlay.as_ref()?.get(family, key)
     }
 
     /// The sequence number of the newest write that the state has.
     #[inline]
     pub fn sequence(&self) -> u64 {
-        self.raw.sequence_number()
+        self.stored().raw.sequence_number()
     }
 
     /// The value of a key. Returns `None` if the key does not exist.
     #[inline]
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.raw.get_cf(self.database.family(family), key).map_err(translate::read)
+        if let Some(value) = self.staged_value(family, key) {
+            return Ok(value.as_deref().map(<[u8]>::to_vec));
+        }
+        let Stored { raw, database } = self.stored();
+        raw.get_cf(database.family(family), key).map_err(translate::read)
     }
 
     /// Replaces the content of `value` by the value of a key. Returns `false` if the key does not exist.
     #[inline]
     pub fn get_into(&self, family: Family, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
+        if let Some(staged) = self.staged_value(family, key) {
+            value.extend_from_slice(staged.as_deref().unwrap_or_default());
+            return Ok(staged.is_some());
+        }
+        let Stored { raw, database } = self.stored();
         let found = if self.fault() == PlantedFault::DocumentsReadLate {
-            self.database.get(family, key)?
+            database.get(family, key)?
         } else {
-            self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?
+            raw.get_pinned_cf(database.family(family), key).map_err(translate::read)?
         };
         if let Some(found) = &found {
             value.extend_from_slice(found);
@@ -93,7 +166,7 @@ impl Snapshot {
     /// About how many bytes of tables have keys within ranges, each from its first key up to but without its end. What is
     /// only in memory is not counted, nor is the moment of the snapshot looked at.
     pub fn bytes_in_tables(&self, family: Family, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
-        let bytes = ranges.iter().map(|(start, end)| self.database.file_bytes(family, start, end));
+        let bytes = ranges.iter().map(|(start, end)| self.database().file_bytes(family, start, end));
         bytes.fold(0, u64::saturating_add)
     }
 }
@@ -103,11 +176,12 @@ impl OwnedIterator {
     #[expect(unsafe_code, reason = "extends the borrow of a snapshot that the struct keeps alive")]
     pub(super) fn open(snapshot: &Arc<Snapshot>, family: Family, reads: ReadOptions) -> Self {
         let snapshot = Arc::clone(snapshot);
+        let stored = snapshot.stored();
         let borrowed: DBRawIterator<'_> =
-            snapshot.raw.raw_iterator_cf_opt(snapshot.database.family(family), reads);
+            stored.raw.raw_iterator_cf_opt(stored.database.family(family), reads);
         // SAFETY: only the lifetime changes. The iterator refers to the `DB` and the snapshot that the `Arc`
-        // keeps alive until `snapshot` is dropped; `raw` is dropped before that, because it is declared first,
-        // and it is never moved out of the struct.
+        // keeps alive until `snapshot` is dropped, by itself or by the `Arc` in it; `raw` is dropped before that,
+        // because it is declared first, and it is never moved out of the struct.
         let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
         Self { raw: ManuallyDrop::new(raw), value: None, snapshot }
     }
@@ -121,18 +195,37 @@ impl OwnedIterator {
         &self.snapshot
     }
 
-    /// Moves the iterator by `step`. Returns `false` if it has no current key afterwards.
+    /// Moves the iterator. Returns `false` if it has no current key afterwards.
     #[inline]
     #[expect(unsafe_code, reason = "keeps a value that lives until the next move")]
-    pub(super) fn step(&mut self, step: impl FnOnce(&mut DBRawIterator<'static>)) -> bool {
+    pub(super) fn step(&mut self, step: Step<'_>) -> bool {
         self.value = None;
-        step(&mut self.raw);
+        match step {
+            Step::First => self.raw.seek_to_first(),
+            Step::Last => self.raw.seek_to_last(),
+            Step::Next => self.raw.next(),
+            Step::Prev => self.raw.prev(),
+            Step::Seek(key) => self.raw.seek(key),
+            Step::SeekForPrev(key) => self.raw.seek_for_prev(key),
+        }
         // SAFETY: only the lifetime changes. The bytes belong to the iterator, which does not change them until it
         // moves or is dropped. It moves only here, under an exclusive borrow of the struct, which ends every borrow
         // that `value` returned, and the field is replaced before it can be read again.
         self.value =
             self.raw.value().map(|value| unsafe { std::mem::transmute::<&[u8], &'static [u8]>(value) });
         self.value.is_some()
+    }
+
+    /// Whether there is a current key.
+    #[inline]
+    pub(super) fn has_key(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// The current key, until the next step. Empty if there is none.
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        self.raw.key().unwrap_or_default()
     }
 
     /// The current value, until the next step.
@@ -142,7 +235,7 @@ impl OwnedIterator {
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for Stored {
     #[expect(unsafe_code, reason = "a snapshot is not released in a forked child")]
     fn drop(&mut self) {
         if !fork::is_child() {

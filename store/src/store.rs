@@ -11,10 +11,10 @@ use crossbeam::channel::bounded;
 use crate::durability::CommitLevel;
 use crate::families::{Database, Family};
 use crate::fork;
-use crate::latch::Latches;
+use crate::latch::{Latched, Latches};
 use crate::recovery::RecoveryReport;
 use crate::sync::{Background, Errands};
-use crate::write::{Batch, Commits};
+use crate::write::{Batch, Commits, RecordBytes};
 
 /// How long closing waits for RocksDB after a full disk.
 const RELEASE_MAX: Duration = Duration::from_secs(30);
@@ -143,6 +143,12 @@ impl Store {
         self.commits.commit(batch, level)
     }
 
+    /// Writes a batch of documents, whose latches are held, as a whole, or not at all.
+    #[inline]
+    pub fn commit_latched(&self, batch: Batch<'_>, level: CommitLevel, latched: &mut Latched<'_>) -> Result<()> {
+        self.commits.commit_latched(batch, level, latched)
+    }
+
     /// Writes a change of what exists: collections, indexes, definitions of sequences. Once it has changed what is in memory
     /// too, the caller syncs it by [`sync_written`](Self::sync_written): if that fails, the change was made all the same.
     pub fn commit_definition(&self, batch: Batch<'_>) -> Result<()> {
@@ -160,13 +166,13 @@ impl Store {
     pub fn commit_changed_record(
         &self,
         database: &Database,
-        key: &[u8],
-        document: &[u8],
+        record: RecordBytes<'_>,
         level: CommitLevel,
+        latched: &mut Latched<'_>,
     ) -> Result<()> {
-        let changing = database.record_cache().changing_one(key);
-        self.commits.commit_record(database, key, document, level)?;
-        changing.end(key, document);
+        let changing = database.record_cache().changing_one(record.key);
+        self.commits.commit_record(database, record, level, latched)?;
+        changing.end(record.key, record.document);
         Ok(())
     }
 
@@ -176,11 +182,11 @@ impl Store {
     pub fn commit_new_record(
         &self,
         database: &Database,
-        key: &[u8],
-        document: &[u8],
+        record: RecordBytes<'_>,
         level: CommitLevel,
+        latched: &mut Latched<'_>,
     ) -> Result<()> {
-        self.commits.commit_record(database, key, document, level)
+        self.commits.commit_record(database, record, level, latched)
     }
 
     /// Returns once everything written before the call is on stable storage.
@@ -255,7 +261,7 @@ mod tests {
             // More rounds than a thread can still do that was told to end.
             for round in 0..50_u32 {
                 let key = round.to_be_bytes();
-                store.commit_new_record(&used, &key, b"a record", CommitLevel::Buffered).expect("written");
+                fixture::insert_into(&store, &used, &key).expect("written");
                 let (written, began) = (used.latest_sequence(), Instant::now());
                 while store.durable_sequence() < written {
                     assert!(began.elapsed() < PATIENCE, "nothing syncs the write of round {round}");

@@ -12,6 +12,7 @@ pub use crate::durability::CommitLevel;
 use crate::durable_mark::DurableMark;
 use crate::families::{Database, Family};
 use crate::health::{Admission, Health};
+use crate::latch::Latched;
 use crate::log_flush::LogFlush;
 use crate::log_turns::LogTurns;
 use crate::options::PlantedFault;
@@ -111,16 +112,41 @@ impl Commits {
     #[inline]
     pub fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
         let database = batch.database;
+        self.write_for(batch, level)?;
+        self.reach(database, level)
+    }
+
+    /// Commits, as [`commit`](Self::commit) does, what is written to keys that are latched, and leaves notes of them for transactions.
+    #[inline]
+    pub(super) fn commit_latched(
+        &self,
+        batch: Batch<'_>,
+        level: CommitLevel,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
+        let database = batch.database;
+        let written = self.write_for(batch, level);
+        latched.written(|| database.latest_sequence());
+        written?;
+        self.reach(database, level)
+    }
+
+    /// Writes a batch that is to reach a level.
+    #[inline]
+    pub(super) fn write_for(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
         match level {
-            CommitLevel::Delayed => self.write_stamped_if_new(batch),
-            CommitLevel::Buffered => {
-                self.write_stamped_if_new(batch)?;
-                self.hand_over_written(database)
-            }
-            CommitLevel::Journaled => {
-                self.write_unsynced(batch)?;
-                self.sync_written(database)
-            }
+            CommitLevel::Delayed | CommitLevel::Buffered => self.write_stamped_if_new(batch),
+            CommitLevel::Journaled => self.write_unsynced(batch),
+        }
+    }
+
+    /// Returns once what the caller has written has reached a level.
+    #[inline]
+    pub(super) fn reach(&self, database: &Database, level: CommitLevel) -> Result<()> {
+        match level {
+            CommitLevel::Delayed => Ok(()),
+            CommitLevel::Buffered => self.hand_over_written(database),
+            CommitLevel::Journaled => self.sync_written(database),
         }
     }
 
@@ -185,12 +211,13 @@ impl Commits {
     pub(super) fn commit_record(
         &self,
         database: &Database,
-        key: &[u8],
-        document: &[u8],
+        record: RecordBytes<'_>,
         level: CommitLevel,
+        latched: &mut Latched<'_>,
     ) -> Result<()> {
+        let RecordBytes { key, document } = record;
         if level == CommitLevel::Journaled || self.has_unstamped() {
-            return self.commit_stamped(database, key, document, level);
+            return self.commit_stamped(database, record, level, latched);
         }
         let admission = self.health.admit_write()?;
         let _charged = match database.quota() {
@@ -206,6 +233,7 @@ impl Commits {
         // Tried again alone: what waits for room is as large as it says.
         let again = || self.turns.write(&self.health, || put.put());
         let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
+        latched.written(|| database.latest_sequence());
         self.settle(written, admission)?;
         if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
     }
@@ -215,13 +243,13 @@ impl Commits {
     fn commit_stamped(
         &self,
         database: &Database,
-        key: &[u8],
-        document: &[u8],
+        record: RecordBytes<'_>,
         level: CommitLevel,
+        latched: &mut Latched<'_>,
     ) -> Result<()> {
-        let mut batch = Batch::with_capacity(database, key.len() + document.len());
-        batch.put_new_record(key, document);
-        self.commit(batch, level)
+        let mut batch = Batch::with_capacity(database, record.key.len() + record.document.len());
+        batch.put_new_record(record.key, record.document);
+        self.commit_latched(batch, level, latched)
     }
 
     /// Returns once everything written before the call is on stable storage.
@@ -278,6 +306,15 @@ impl Commits {
             Err(refused) => Err(refused.error),
         }
     }
+}
+
+/// The key of a record, and the document that it is to have.
+#[derive(Clone, Copy)]
+pub struct RecordBytes<'a> {
+    /// The key in the family of records.
+    pub key: &'a [u8],
+    /// The bytes of the document.
+    pub document: &'a [u8],
 }
 
 /// A record as it is given to RocksDB.

@@ -10,7 +10,7 @@ use base::metrics::notes;
 use query::code::Code;
 use store::Family;
 use store::keys::{OrderId, position_of};
-use store::latch::LatchSet;
+use store::latch::{LatchSet, Latched};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::Batch;
@@ -42,13 +42,13 @@ pub(super) fn commit_one(
     holds: &mut SequenceHolds<'_>,
 ) -> Result<()> {
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched =
+    let mut latched =
         target.store.latches.lock(&latches_of(target, std::slice::from_ref(candidate)), target.operation)?;
-    if let Some(refusal) = insertion.take(candidate)? {
+    if let Some(refusal) = insertion.take(candidate, &mut latched)? {
         return Err(Error::write(refusal));
     }
     holds.stage(&mut insertion.batch, 1);
-    insertion.commit()
+    insertion.commit(&mut latched)
 }
 
 /// Stores candidates, and adds to `outcome` what became of each. Returns how many were stored.
@@ -62,12 +62,12 @@ pub(super) fn commit_many<S: InsertedSet>(
     let Call { candidates, order, holds } = call;
     // The turn is held already, and latches come after it: no writer waits for a turn with a latch in its hand.
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched = target.store.latches.lock(&latches_of(target, candidates), target.operation)?;
+    let mut latched = target.store.latches.lock(&latches_of(target, candidates), target.operation)?;
     let mut accepted: Vec<&Candidate<'_>> = Vec::with_capacity(candidates.len());
     // Those before this one are committed.
     let mut committed = 0;
     for candidate in candidates {
-        match insertion.take(candidate)? {
+        match insertion.take(candidate, &mut latched)? {
             None => accepted.push(candidate),
             Some(refusal) => {
                 outcome.refused.push(refusal.at(candidate.position));
@@ -78,7 +78,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         }
         // Documents that push out many others make a batch longer than they are. The marks of a gapless sequence are right for all of them only.
         if insertion.batch.bytes() > 2 * COMMIT_BYTES_MAX && !holds.is_gapless() {
-            insertion.commit()?;
+            insertion.commit(&mut latched)?;
             accepted.iter().skip(committed).for_each(|stored| {
                 outcome.inserted.add(stored.position, &stored.prepared);
             });
@@ -88,7 +88,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     // What was refused, or is committed already, leaves no batch.
     if accepted.len() > committed {
         holds.stage(&mut insertion.batch, accepted.len());
-        insertion.commit()?;
+        insertion.commit(&mut latched)?;
         accepted.iter().skip(committed).for_each(|stored| {
             outcome.inserted.add(stored.position, &stored.prepared);
         });
@@ -99,11 +99,11 @@ pub(super) fn commit_many<S: InsertedSet>(
 /// Removes the oldest documents until the others have room.
 pub(crate) fn trim(target: Target<'_>) -> Result<()> {
     let Some(turn) = turn(target)? else { return Ok(()) };
-    let mut latches = LatchSet::default();
+    let mut latches = target.store.latches.set();
     // Every commit holds a latch, by which an audit sees it as a whole.
     latches.add(&turn.id().state_key());
     let mut insertion = Insertion::begin(target, turn)?;
-    let _latched = target.store.latches.lock(&latches, target.operation)?;
+    let mut latched = target.store.latches.lock(&latches, target.operation)?;
     loop {
         let OrderState { documents, bytes, .. } = insertion.turn.state;
         if documents == 0 || !insertion.limits.are_exceeded(documents, bytes) {
@@ -112,10 +112,10 @@ pub(crate) fn trim(target: Target<'_>) -> Result<()> {
         target.operation.step()?;
         insertion.remove_oldest()?;
         if insertion.batch.bytes() > COMMIT_BYTES_MAX {
-            insertion.commit()?;
+            insertion.commit(&mut latched)?;
         }
     }
-    if insertion.batch.is_empty() { Ok(()) } else { insertion.commit() }
+    if insertion.batch.is_empty() { Ok(()) } else { insertion.commit(&mut latched) }
 }
 
 /// What a call inserts together.
@@ -155,7 +155,7 @@ pub(super) fn resize(state: &mut OrderState, old: &[u8], new: &[u8]) {
 }
 
 fn latches_of(target: Target<'_>, candidates: &[Candidate<'_>]) -> LatchSet {
-    let mut latches = LatchSet::default();
+    let mut latches = target.store.latches.set();
     for candidate in candidates {
         latches.add(&candidate.prepared.record_key);
         add_unique_latches(&mut latches, target, &candidate.drawn.entries);
@@ -200,7 +200,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
     }
 
     /// Stages a document, and the removal of those that it leaves no room for. Returns why it is refused, if it is.
-    fn take(&mut self, candidate: &'b Candidate<'b>) -> Result<Option<Refusal>> {
+    fn take(&mut self, candidate: &'b Candidate<'b>, latched: &mut Latched<'_>) -> Result<Option<Refusal>> {
         let Candidate { prepared, drawn, .. } = candidate;
         if let Some(refusal) = self.refuse(candidate)? {
             return Ok(Some(refusal));
@@ -216,7 +216,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             self.remove_oldest()?;
             // Much has to go at once: the limits were lowered, or a large document pushes out many small ones.
             if self.staged.is_empty() && self.inserted == 0 && self.batch.bytes() > COMMIT_BYTES_MAX {
-                self.commit()?;
+                self.commit(latched)?;
             }
         }
         let id = encoded_id(&prepared.record_key);
@@ -366,14 +366,14 @@ impl<'a, 'b> Insertion<'a, 'b> {
     }
 
     /// Commits what is staged.
-    fn commit(&mut self) -> Result<()> {
+    fn commit(&mut self, latched: &mut Latched<'_>) -> Result<()> {
         let (target, change) = (self.target, std::mem::take(&mut self.change));
         let inserted = std::mem::take(&mut self.inserted);
         let batch = std::mem::replace(&mut self.batch, Batch::new(target.database));
         let arrays = std::mem::take(&mut self.arrays);
         // By the state it is seen whether a commit with an unknown outcome was made.
         let state = self.turn.state;
-        let committed = self.turn.commit(batch, |batch| target.commit(batch, &arrays));
+        let committed = self.turn.commit(batch, |batch| target.commit(batch, &arrays, latched));
         // What was staged is stored now, and is looked up like everything else.
         self.staged.clear();
         self.added.clear();

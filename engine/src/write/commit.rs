@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use base::error::{Error, Refusal, Result};
 use store::Family;
-use store::latch::LatchSet;
-use store::write::Batch;
+use store::write::{Batch, RecordBytes};
 
 use crate::catalog::given_keys::filters::Absence;
 use crate::write::auto_increment::holds::SequenceHolds;
@@ -38,8 +37,8 @@ pub(super) fn commit_one(
     let record_key = &prepared.record_key;
     let has_indexes = !target.indexes.is_empty();
     // A single latch needs no set: a set is a bitmap of all stripes, and its guards are allocated.
-    let _latched = if has_indexes {
-        let mut latches = LatchSet::default();
+    let mut latched = if has_indexes {
+        let mut latches = target.store.latches.set();
         latches.add(record_key);
         add_unique_latches(&mut latches, target, &drawn.entries);
         target.store.latches.lock(&latches, target.operation)?
@@ -60,9 +59,10 @@ pub(super) fn commit_one(
         let mut batch = Batch::with_capacity(target.database, bytes);
         stage(target, &mut batch, prepared, &drawn.entries);
         holds.stage(&mut batch, 1);
-        target.commit(batch, &drawn.arrays)
+        target.commit(batch, &drawn.arrays, &mut latched)
     } else {
-        target.commit_new_record(record_key, prepared.bytes)
+        let record = RecordBytes { key: record_key, document: prepared.bytes };
+        target.commit_new_record(record, &mut latched)
     };
     target.count(committed, record_key, 1)
 }
@@ -76,7 +76,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     holds: &mut SequenceHolds<'_>,
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
-    let mut latches = LatchSet::default();
+    let mut latches = target.store.latches.set();
     // All latches of the commit are taken in one step, for they have one global order.
     let mut bytes = 0;
     for candidate in candidates {
@@ -84,7 +84,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         add_unique_latches(&mut latches, target, &candidate.drawn.entries);
         bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
     }
-    let _latched = target.store.latches.lock(&latches, target.operation)?;
+    let mut latched = target.store.latches.lock(&latches, target.operation)?;
     let mut batch = Batch::with_capacity(target.database, bytes);
     let mut staged = StagedKeys::default();
     let absence = prove_all_absent(target, candidates);
@@ -110,7 +110,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     // A batch without documents must not write marks either: the sequences stay where they were.
     let Some(first) = accepted.first() else { return Ok(0) };
     holds.stage(&mut batch, accepted.len());
-    let committed = target.commit(batch, &arrays);
+    let committed = target.commit(batch, &arrays, &mut latched);
     // After the commit and under the latches, so that the counter never shows a document that is not there.
     let count = i64::try_from(accepted.len()).unwrap_or(i64::MAX);
     target.count(committed, &first.prepared.record_key, count)?;

@@ -5,7 +5,7 @@
 
 use base::error::{Error, Result};
 use store::Family;
-use store::latch::LatchSet;
+use store::latch::Latched;
 use store::write::Batch;
 
 use crate::catalog::capped::OrderTurn;
@@ -120,7 +120,7 @@ fn delete_found<R>(
     let mut ahead = None;
     loop {
         let mut turn = capped::turn(target)?;
-        let latched = target.store.latches.lock_one(key, target.operation)?;
+        let mut latched = target.store.latches.lock_one(key, target.operation)?;
         // Read again under the latch: since the walk another writer may have removed or changed it.
         let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
         let known = ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current);
@@ -144,7 +144,7 @@ fn delete_found<R>(
         if let Some(turn) = &mut turn {
             capped::stage_removal(target, turn, &mut batch, key, &current)?;
         }
-        target.count(commit(target, turn, batch), key, -1)?;
+        target.count(commit(target, turn, batch, &mut latched), key, -1)?;
         return Ok(Some(shown));
     }
 }
@@ -162,11 +162,11 @@ pub(super) struct Done {
 /// all.
 pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<Done> {
     let mut turn = capped::turn(target)?;
-    let mut latches = LatchSet::default();
+    let mut latches = target.store.latches.set();
     for key in found {
         latches.add(key);
     }
-    let held = target.store.latches.lock(&latches, target.operation)?;
+    let mut held = target.store.latches.lock(&latches, target.operation)?;
     let slice = target.operation.slice(BATCH_STEPS_UNDER_LATCH);
     let mut batch = Batch::new(target.database);
     let (mut looked_at, mut deleted, mut last) = (0, 0, None);
@@ -197,7 +197,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     }
     drop(slice);
     if let Some(last) = last {
-        target.count(commit(target, turn, batch), last, -deleted)?;
+        target.count(commit(target, turn, batch, &mut held), last, -deleted)?;
     } else if looked_at == 0
         && let Some(slow) = found.first()
     {
@@ -210,8 +210,13 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
 }
 
 /// Commits a batch of removals, in the turn of a capped collection.
-fn commit(target: Target<'_>, turn: Option<OrderTurn<'_>>, batch: Batch<'_>) -> Result<()> {
-    let commit = |batch| target.store.commit(batch, target.level);
+fn commit(
+    target: Target<'_>,
+    turn: Option<OrderTurn<'_>>,
+    batch: Batch<'_>,
+    latched: &mut Latched<'_>,
+) -> Result<()> {
+    let mut commit = |batch| target.store.commit_latched(batch, target.level, latched);
     match turn {
         Some(mut turn) => turn.commit(batch, commit),
         None => commit(batch),

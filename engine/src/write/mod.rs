@@ -37,7 +37,8 @@ use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use store::handles::Storage;
-use store::write::{Batch, CommitLevel};
+use store::latch::Latched;
+use store::write::{Batch, CommitLevel, RecordBytes};
 use store::{Database, Family, Store};
 
 use crate::catalog::collection::{CollectionState, Definition};
@@ -220,41 +221,46 @@ impl<'a> Target<'a> {
 
     /// Commits a record that is absent, and has no entries. Its latch is held.
     #[inline]
-    fn commit_new_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
+    fn commit_new_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
         if self.collection.builds.is_idle() {
-            return self.store.commit_new_record(self.database, key, document, self.level);
+            return self.store.commit_new_record(self.database, record, self.level, latched);
         }
         let mut batch = Batch::new(self.database);
-        self.put_new_record(&mut batch, key, document);
-        self.store.commit(batch, self.level)
+        self.put_new_record(&mut batch, record.key, record.document);
+        self.store.commit_latched(batch, self.level, latched)
     }
 
     /// Commits the new bytes of a record without entries. Its latch is held.
     #[inline]
-    fn commit_changed_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
+    fn commit_changed_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         if self.collection.builds.is_idle() {
-            return self.store.commit_changed_record(self.database, key, document, self.level);
+            return self.store.commit_changed_record(self.database, record, self.level, latched);
         }
         let mut batch = Batch::new(self.database);
-        self.put_record(&mut batch, key, document);
-        self.store.commit(batch, self.level)
+        self.put_record(&mut batch, record.key, record.document);
+        self.store.commit_latched(batch, self.level, latched)
     }
 
     /// Commits a batch of documents with their entries, and adds to the catalog the arrays that it does not know of.
     #[inline]
-    fn commit(&self, batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
+    fn commit(&self, batch: Batch<'_>, arrays: &NewArrays, latched: &mut Latched<'_>) -> Result<()> {
         // Nearly always: the arrays of a path are new to the catalog once in the life of an index.
         if arrays.is_empty() {
-            return self.store.commit(batch, self.level);
+            return self.store.commit_latched(batch, self.level, latched);
         }
-        self.commit_noting(batch, arrays)
+        self.commit_noting(batch, arrays, latched)
     }
 
     #[cold]
-    fn commit_noting(&self, mut batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
+    fn commit_noting(
+        &self,
+        mut batch: Batch<'_>,
+        arrays: &NewArrays,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
         if self.database.fault() == PlantedFault::ArraysNotNoted {
-            return self.store.commit(batch, self.level);
+            return self.store.commit_latched(batch, self.level, latched);
         }
         let indexes =
             || arrays.iter().filter_map(|(at, found)| Some((&self.indexes.get(*at)?.arrays, found)));
@@ -268,7 +274,7 @@ impl<'a> Target<'a> {
         // As declared, and not as this write goes by it: one that bypasses validation numbers by other rules.
         let entry = entry::encode(&self.collection.namespace, self.definition)?;
         batch.put(Family::Meta, &self.collection.id.catalog_key(), &entry);
-        self.store.commit(batch, self.level)?;
+        self.store.commit_latched(batch, self.level, latched)?;
         for (known, found) in indexes() {
             known.confirm(found);
         }

@@ -12,8 +12,8 @@ use base::metrics::notes;
 use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
 use store::Family;
-use store::latch::LatchSet;
-use store::write::Batch;
+use store::latch::{LatchSet, Latched};
+use store::write::{Batch, RecordBytes};
 
 use crate::catalog::capped::OrderTurn;
 use crate::catalog::indexes::Index;
@@ -144,7 +144,7 @@ fn update_found(
         let mut turn = capped::turn(target)?;
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
         let early = reads_early.then(|| target.database.record(key)).transpose()?;
-        let latched = match &held {
+        let mut latched = match &held {
             None => target.store.latches.lock_one(key, target.operation)?,
             Some(latches) => target.store.latches.lock(latches, target.operation)?,
         };
@@ -177,7 +177,7 @@ fn update_found(
         }
         // Without entries to change the latch of the record is all that an update needs, and the commit is a single put.
         if difference.is_none() && turn.is_none() {
-            target.commit_changed_record(key, &new)?;
+            target.commit_changed_record(RecordBytes { key, document: &new }, &mut latched)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }
@@ -190,7 +190,7 @@ fn update_found(
             ahead = Some((current, Computed::Changed { new, shown, difference: Some(difference) }));
             continue;
         }
-        difference.commit(target, turn, key, &new)?;
+        difference.commit(target, turn, RecordBytes { key, document: &new }, &mut latched)?;
         notes::updated(1);
         return Ok(Some(Matched { is_modified: true, shown }));
     }
@@ -353,7 +353,7 @@ impl Difference {
 
     /// The latches of the record and of the unique keys that are added. Empty if no unique key is added.
     fn latches(&self, target: Target<'_>, key: &[u8]) -> LatchSet {
-        let mut latches = LatchSet::default();
+        let mut latches = target.store.latches.set();
         if target.database.fault() == PlantedFault::UniqueNotLatched {
             return latches;
         }
@@ -372,9 +372,10 @@ impl Difference {
         &self,
         target: Target<'_>,
         turn: Option<OrderTurn<'_>>,
-        key: &[u8],
-        document: &[u8],
+        record: RecordBytes<'_>,
+        latched: &mut Latched<'_>,
     ) -> Result<()> {
+        let RecordBytes { key, document } = record;
         for entry in self.added_unique(target) {
             if is_taken(target, entry)? {
                 return Err(Error::write(taken_entry(target, entry, encoded_id(key))));
@@ -392,7 +393,7 @@ impl Difference {
                 batch.delete(Family::Entries, key);
             }
         }
-        let commit = |batch| target.commit(batch, &self.arrays);
+        let mut commit = |batch| target.commit(batch, &self.arrays, latched);
         match turn {
             Some(mut turn) => turn.commit(batch, commit),
             None => commit(batch),

@@ -4,6 +4,12 @@
 //! returned. An operation takes all its latches together, in ascending order of stripes. Every operation uses this
 //! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness: what takes
 //! long is done without latches.
+//!
+//! While transactions are in use, each write leaves a note of its keys in their stripes before it lets the latches go. So a
+//! transaction sees what was written since its snapshot without reading it, and claims keys for itself.
+
+mod notes;
+mod registry;
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +18,10 @@ use base::metrics::timing::Timing;
 use base::sync::{self, Mutex, MutexGuard};
 use crossbeam::utils::CachePadded;
 use query::operation::{Interruption, OperationContext};
+
+use self::notes::Notes;
+pub use self::notes::Owner;
+use self::registry::Registry;
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words. The checker of interleavings gets
 /// few: each is a point at which it may switch threads, and some operations take all of them.
@@ -25,7 +35,8 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1);
 /// The latches of a store.
 pub struct Latches {
     // Each stripe has a cache line of its own: threads on neighboring stripes would slow each other down.
-    stripes: Box<[CachePadded<Mutex<()>>]>,
+    stripes: Box<[CachePadded<Mutex<Notes>>]>,
+    registry: Registry,
     /// How long operations have waited for each other.
     pub(super) waits: Timing,
 }
@@ -34,30 +45,65 @@ pub struct Latches {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatchSet {
     words: [u64; WORDS],
+    /// The hashes of the keys, in the order in which they were added. Absent if no transaction was in use when the set was begun.
+    hashes: Option<Vec<u64>>,
 }
 
 /// Held latches; dropping releases them.
 #[must_use]
 pub struct Latched<'a> {
-    _first: Option<MutexGuard<'a, ()>>,
-    _others: Vec<MutexGuard<'a, ()>>,
+    first: Option<MutexGuard<'a, Notes>>,
+    others: Vec<MutexGuard<'a, Notes>>,
+    keys: Keys,
+    /// Present if writes are to be noted. Looked up under the latches, once.
+    noting: Option<&'a Registry>,
     _place: Held,
+}
+
+/// The hashes of the keys that are latched.
+enum Keys {
+    One(u64),
+    Set(Vec<u64>),
+    /// Any keys of the stripes.
+    Any,
+}
+
+impl Keys {
+    /// In the order of their stripes, which is that of the guards.
+    fn in_order(mut hashes: Vec<u64>) -> Self {
+        hashes.sort_unstable_by_key(|&hash| stripe_of(hash));
+        Self::Set(hashes)
+    }
 }
 
 impl LatchSet {
     /// Adds the stripe of `key`. Equal keys of different families share a stripe, which only costs time.
     #[inline]
     pub fn add(&mut self, key: &[u8]) {
-        let stripe = stripe_of(key);
+        self.add_hash(hash_of(key));
+    }
+
+    /// Adds the stripe of a key whose hash is known.
+    #[inline]
+    pub fn add_hash(&mut self, hash: u64) {
+        let stripe = stripe_of(hash);
         if let Some(word) = self.words.get_mut(stripe / 64) {
             *word |= 1 << (stripe % 64);
         }
+        if let Some(hashes) = &mut self.hashes {
+            hashes.push(hash);
+        }
     }
 
-    /// Whether an operation that holds this set holds every latch of `other` too.
+    /// Whether an operation that holds this set holds every latch of `other` too, and notes its keys.
     #[inline]
     pub fn covers(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(own, other)| own & other == *other)
+            && match (&self.hashes, &other.hashes) {
+                (Some(own), Some(other)) => other.iter().all(|hash| own.contains(hash)),
+                // Without hashes all keys of the stripes are noted.
+                (own, _) => own.is_none(),
+            }
     }
 
     /// Whether there is no key.
@@ -102,16 +148,34 @@ impl Iterator for Stripes<'_> {
 impl Latches {
     /// All latches, free.
     pub(crate) fn new() -> Self {
-        let stripes = (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect();
-        Self { stripes, waits: Timing::default() }
+        let stripes = (0..STRIPES).map(|stripe| CachePadded::new(Mutex::new(Notes::of(stripe)))).collect();
+        Self { stripes, registry: Registry::new(), waits: Timing::default() }
+    }
+
+    /// An empty set.
+    #[inline]
+    pub fn set(&self) -> LatchSet {
+        LatchSet { words: [0; WORDS], hashes: self.registry.is_noting().then(Vec::new) }
     }
 
     /// Waits for the latch of one key. Fails if the operation must end before.
     #[inline]
     pub fn lock_one(&self, key: &[u8], operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
+        self.lock_hash(hash_of(key), operation)
+    }
+
+    #[inline]
+    fn lock_hash(&self, hash: u64, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
-        let first = self.stripes.get(stripe_of(key)).map(|stripe| self.lock_stripe(stripe, operation));
-        Ok(Latched { _first: first.transpose()?, _others: Vec::new(), _place: place })
+        let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
+        let first = first.transpose()?;
+        Ok(Latched {
+            first,
+            others: Vec::new(),
+            keys: Keys::One(hash),
+            noting: self.noting(),
+            _place: place,
+        })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
@@ -124,7 +188,19 @@ impl Latches {
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        Ok(Latched { _first: first, _others: others, _place: place })
+        let noting = self.noting();
+        // Hashes are of use only where they are noted.
+        let keys = match &set.hashes {
+            Some(hashes) if noting.is_some() => Keys::in_order(hashes.clone()),
+            _ => Keys::Any,
+        };
+        Ok(Latched { first, others, keys, noting, _place: place })
+    }
+
+    /// Where writes are to be noted, if they are. The caller holds its latches.
+    #[inline]
+    fn noting(&self) -> Option<&Registry> {
+        self.registry.is_noting().then_some(&self.registry)
     }
 
     /// The first latch from this one on that is busy. Each of those before it was free at some moment of the call.
@@ -151,7 +227,7 @@ impl Latches {
     }
 
     /// Takes all latches within `patience`. Fails with one that is busy for longer.
-    fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<()>> {
+    fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<Notes>> {
         let place = lock_order::take(Place::Latches);
         let mut others = Vec::with_capacity(STRIPES);
         let mut until = None;
@@ -162,15 +238,15 @@ impl Latches {
             });
             others.push(free.ok_or(&**stripe)?);
         }
-        Ok(Latched { _first: None, _others: others, _place: place })
+        Ok(Latched { first: None, others, keys: Keys::Any, noting: self.noting(), _place: place })
     }
 
     #[inline]
     fn lock_stripe<'a>(
         &self,
-        stripe: &'a Mutex<()>,
+        stripe: &'a Mutex<Notes>,
         operation: &OperationContext,
-    ) -> Result<MutexGuard<'a, ()>, Interruption> {
+    ) -> Result<MutexGuard<'a, Notes>, Interruption> {
         // Nearly always free, and then no clock is read.
         match stripe.try_lock() {
             Some(held) => Ok(held),
@@ -187,10 +263,122 @@ impl Latches {
     }
 }
 
+/// What transactions do with latches.
+impl Latches {
+    /// Begins a transaction on the present state, which `take` takes and tells the sequence number of. Until it [ends](Self::end),
+    /// writers leave notes of their keys. Fails if the operation must end before the first transaction of all has seen every
+    /// latch free.
+    pub fn begin<T>(
+        &self,
+        operation: &OperationContext,
+        take: impl Fn() -> (u64, T),
+    ) -> Result<(Owner, T), Interruption> {
+        loop {
+            if let Some(begun) = self.registry.add(&take) {
+                return Ok(begun);
+            }
+            // They may be switched off again before the next round.
+            self.registry.switch_on(operation, || {
+                self.stripes.iter().try_for_each(|stripe| {
+                    self.lock_stripe(stripe, operation)?.clear();
+                    Ok(())
+                })
+            })?;
+        }
+    }
+
+    /// Ends a transaction on the state of `sequence`, and takes back the claims that it still has.
+    pub fn end(&self, owner: Owner, sequence: u64, claims: impl IntoIterator<Item = u64>) {
+        let _place = lock_order::take(Place::Latches);
+        for hash in claims {
+            if let Some(stripe) = self.stripes.get(stripe_of(hash)) {
+                stripe.lock().release(hash, owner);
+            }
+        }
+        self.registry.remove(sequence);
+    }
+
+    /// Claims the key of a hash for a transaction that reads the state of `sequence`. Returns `false` if the key was written since, or
+    /// another transaction has it: of two that want a key, one must begin anew.
+    pub fn claim(
+        &self,
+        hash: u64,
+        owner: Owner,
+        sequence: u64,
+        operation: &OperationContext,
+    ) -> Result<bool, Interruption> {
+        let mut latched = self.lock_hash(hash, operation)?;
+        Ok(latched.first.as_mut().is_some_and(|notes| notes.claim(hash, owner, sequence)))
+    }
+
+    /// Lets writers take no more notes, if no transaction was open for `time`.
+    pub fn stop_noting_after(&self, time: Duration) {
+        self.registry.switch_off_after(time);
+    }
+}
+
+impl Latched<'_> {
+    /// To be called when RocksDB's write has returned, whether it succeeded or not, and before it is synced. `sequence` tells the
+    /// sequence number of the newest write.
+    #[inline]
+    pub(crate) fn written(&mut self, sequence: impl FnOnce() -> u64) {
+        if let Some(registry) = self.noting {
+            self.note(registry, sequence());
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, registry: &Registry, stamp: u64) {
+        let oldest = || registry.oldest().unwrap_or(stamp);
+        if matches!(self.keys, Keys::Any) {
+            for notes in self.first.iter_mut().chain(&mut self.others) {
+                notes.any_written(stamp);
+            }
+        }
+        self.visit(|notes, hash| notes.written(hash, stamp, oldest));
+    }
+
+    /// Whether a key that is latched may have been written after `sequence`.
+    pub fn is_written_since(&mut self, sequence: u64) -> bool {
+        // Without the keys nothing is known.
+        let mut is_written = matches!(self.keys, Keys::Any);
+        self.visit(|notes, hash| is_written |= notes.is_written_since(hash, sequence));
+        is_written
+    }
+
+    /// Takes back a transaction's claims to the keys that are latched.
+    pub fn release(&mut self, owner: Owner) {
+        self.visit(|notes, hash| notes.release(hash, owner));
+    }
+
+    /// Visits the keys that are known, each with the notes of its stripe.
+    fn visit(&mut self, mut visit: impl FnMut(&mut Notes, u64)) {
+        let mut guards = self.first.iter_mut().chain(&mut self.others).peekable();
+        let hashes = match &self.keys {
+            Keys::One(hash) => std::slice::from_ref(hash),
+            Keys::Set(hashes) => hashes.as_slice(),
+            Keys::Any => &[],
+        };
+        for &hash in hashes {
+            // Keys are in the order of the guards.
+            while guards.next_if(|notes| notes.stripe < stripe_of(hash)).is_some() {}
+            if let Some(notes) = guards.peek_mut() {
+                visit(notes, hash);
+            }
+        }
+    }
+
+    /// Whether writes are noted.
+    #[inline]
+    pub fn is_noting(&self) -> bool {
+        self.noting.is_some()
+    }
+}
+
 #[inline]
-fn stripe_of(key: &[u8]) -> usize {
-    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken.
-    (product_of(key) >> 32) as usize % STRIPES
+fn stripe_of(hash: u64) -> usize {
+    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken. A hash has them as they were.
+    (hash >> 32) as usize % STRIPES
 }
 
 /// A hash of which every bit depends on all bytes of the key.
@@ -221,6 +409,88 @@ mod tests {
     use query::operation::Allowance;
 
     use super::*;
+
+    /// What a writer notes of the keys that it has latched, by `write` of sequence number 100.
+    fn noted(latches: &Latches, keys: &[&[u8]], write: impl FnOnce(&mut Latched<'_>)) -> Vec<bool> {
+        let operation = OperationContext::default();
+        let mut set = latches.set();
+        keys.iter().for_each(|key| set.add(key));
+        let mut latched = latches.lock(&set, &operation).expect("free");
+        write(&mut latched);
+        drop(latched);
+        let is_written = |key: &&[u8]| {
+            let mut latched = latches.lock_one(key, &operation).expect("free");
+            assert!(!latched.is_written_since(100));
+            latched.is_written_since(99)
+        };
+        keys.iter().map(is_written).collect()
+    }
+
+    fn switch_on(latches: &Latches) {
+        latches.registry.switch_on(&OperationContext::default(), || Ok(())).expect("nothing waits");
+    }
+
+    const KEYS: [&[u8]; 3] = [b"one", b"two", b"three"];
+
+    #[test]
+    fn writers_note_their_keys_while_transactions_are_in_use() {
+        let latches = Latches::new();
+        let write = |latched: &mut Latched<'_>| latched.written(|| 100);
+        assert_eq!(noted(&latches, &KEYS, write), [false; 3]);
+        // Begun before the first transaction, and locked after it: all keys of its stripes count as written.
+        let mut early = latches.set();
+        early.add(b"early");
+        switch_on(&latches);
+        let mut latched = latches.lock(&early, &OperationContext::default()).expect("free");
+        latched.written(|| 50);
+        drop(latched);
+        assert!(latches.lock_one(b"early", &OperationContext::default()).expect("free").is_written_since(49));
+        assert_eq!(noted(&latches, &KEYS, write), [true; 3]);
+        assert!(!latches.lock_one(b"another", &OperationContext::default()).expect("free").is_written_since(50));
+        latches.stop_noting_after(Duration::ZERO);
+        assert_eq!(noted(&latches, &[b"later"], |latched| latched.written(|| 100)), [false]);
+    }
+
+    #[test]
+    fn of_two_transactions_the_first_to_claim_a_key_has_it() {
+        let latches = Latches::new();
+        switch_on(&latches);
+        let operation = OperationContext::default();
+        let begin = || latches.registry.add(|| (100, ())).expect("switched on").0;
+        let (one, two) = (begin(), begin());
+        let claim = |key: &[u8], owner| {
+            latches.claim(hash_of(key), owner, 100, &operation).expect("nothing is waited for")
+        };
+        assert!(claim(b"key", one) && claim(b"key", one) && !claim(b"key", two) && claim(b"other", two));
+        latches.end(one, 100, [hash_of(b"key")]);
+        assert!(claim(b"key", two));
+        latches.lock_one(b"third", &operation).expect("free").written(|| 101);
+        assert!(!claim(b"third", two));
+        // One that is open keeps notes switched on.
+        latches.stop_noting_after(Duration::ZERO);
+        assert!(latches.registry.is_noting());
+        latches.end(two, 100, [&b"key"[..], b"other"].map(hash_of));
+        latches.stop_noting_after(Duration::ZERO);
+        assert!(!latches.registry.is_noting());
+    }
+
+    /// An operation that has the latches of a set must note the keys that it is to write, and not only those of the same stripes.
+    #[test]
+    fn a_set_covers_another_only_with_its_keys() {
+        let latches = Latches::new();
+        switch_on(&latches);
+        let set = |keys: &[&[u8]]| {
+            let mut set = latches.set();
+            keys.iter().for_each(|key| set.add(key));
+            set
+        };
+        let own = set(&[b"a"]);
+        let mut numbers = (0_u32..).map(u32::to_be_bytes);
+        let (hash, stripe) = (hash_of(b"a"), stripe_of(hash_of(b"a")));
+        let twin = numbers.find(|key| stripe_of(hash_of(key)) == stripe && hash_of(key) != hash);
+        let twin = twin.expect("there are few stripes");
+        assert!(own.covers(&set(&[b"a"])) && !own.covers(&set(&[b"a", &twin])));
+    }
 
     #[test]
     fn stripes_of_a_set_ascend_and_are_distinct() {
