@@ -2,9 +2,10 @@
 //!
 //! `Error` is one word wide and opaque: callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
-//! `BulkWrite`, `GridFs`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
+//! `BulkWrite`, `GridFs`, `Transaction`, `Custom`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`, `DamagedFile`, `DataLoss`). Numbers and names of codes are MongoDB's.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use query::code::Code;
 use sequence::error::SequenceError;
 
 use crate::gridfs_error::GridFsErrorKind;
-use crate::insert_error::{IndexedWriteError, InsertManyError};
+use crate::insert_error::InsertManyError;
 use crate::namespace::Namespace;
-use crate::results::PartialBulkWriteResult;
+use crate::write_error::{BulkWriteError, Refusal, WriteError, WriteFailure};
 
 /// Codes of errors that end a whole command, whatever part of it they met.
 const ENDS_COMMAND: [Code; 5] = [
@@ -26,6 +27,11 @@ const ENDS_COMMAND: [Code; 5] = [
     Code::INTERRUPTED_AT_SHUTDOWN,
     Code::INTERRUPTED,
 ];
+
+/// The label of an error after which a transaction may be tried again from its beginning. Nothing of it was stored.
+pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+/// The label of an error after which it is not known whether a transaction was committed. The commit may be tried again.
+pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -89,6 +95,8 @@ impl Error {
             ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
             ErrorKind::NoSpace { .. } => Some(Code::OUT_OF_DISK_SPACE.number()),
             ErrorKind::InvalidArgument { .. }
+            | ErrorKind::Transaction { .. }
+            | ErrorKind::Custom(_)
             | ErrorKind::GridFs(_)
             | ErrorKind::Bson(_)
             | ErrorKind::Io { .. }
@@ -202,9 +210,69 @@ impl Error {
         matches!(self.kind(), ErrorKind::AlreadyOpen { .. })
     }
 
+    /// What may be done about the failure, in MongoDB's words: [`TRANSIENT_TRANSACTION_ERROR`] if the whole transaction may be tried
+    /// again, [`UNKNOWN_TRANSACTION_COMMIT_RESULT`] if its commit may.
+    pub fn labels(&self) -> &[&'static str] {
+        &self.report.labels
+    }
+
+    /// Whether the error has a label.
+    ///
+    /// ```
+    /// # use cairndb::{Client, TRANSIENT_TRANSACTION_ERROR, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let stock = client.database("shop").collection::<Document>("stock");
+    /// stock.insert_one(doc! { "_id": "pen", "left": 3 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// stock.find_one(doc! { "_id": "pen" }).session(&mut session).run()?;
+    /// // Another writer comes first.
+    /// let take = doc! { "$inc": { "left": -1 } };
+    /// stock.update_one(doc! { "_id": "pen" }, take.clone()).run()?;
+    /// let error = stock.update_one(doc! { "_id": "pen" }, take).session(&mut session).run().expect_err("it was written since");
+    /// assert!(error.is_write_conflict() && error.contains_label(TRANSIENT_TRANSACTION_ERROR));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn contains_label(&self, label: impl AsRef<str>) -> bool {
+        self.report.labels.contains(&label.as_ref())
+    }
+
+    /// Whether a transaction met what another one wrote, or is about to write (code 112). Nothing of it is stored, and it may be
+    /// tried again from its beginning.
+    pub fn is_write_conflict(&self) -> bool {
+        self.code().is_some_and(|code| Code::WRITE_CONFLICT == code)
+    }
+
+    /// An error of the caller's own, for functions that CairnDB calls, such as those of `and_run`.
+    ///
+    /// ```
+    /// let error = cairndb::Error::custom("the order is closed");
+    /// assert_eq!(error.get_custom::<&str>(), Some(&"the order is closed"));
+    /// ```
+    pub fn custom(value: impl Any + Send + Sync) -> Self {
+        Self::new(ErrorKind::Custom(Arc::new(value)))
+    }
+
+    /// The value that [`custom`](Self::custom) was called with, if it has this type.
+    pub fn get_custom<T: 'static>(&self) -> Option<&T> {
+        if let ErrorKind::Custom(value) = self.kind() { value.downcast_ref() } else { None }
+    }
+
+    /// The same error with a label.
+    #[doc(hidden)]
+    pub fn with_label(mut self, label: &'static str) -> Self {
+        if !self.report.labels.contains(&label) {
+            self.report.labels.push(label);
+        }
+        self
+    }
+
     #[doc(hidden)]
     pub fn new(kind: ErrorKind) -> Self {
-        Self { report: Box::new(Report { kind, namespace: None }) }
+        Self { report: Box::new(Report { kind, namespace: None, labels: Vec::new() }) }
     }
 
     #[doc(hidden)]
@@ -412,6 +480,15 @@ pub enum ErrorKind {
     /// A call on a bucket of files failed: there is no such file, or its documents are not those of a file.
     #[error("{0}")]
     GridFs(GridFsErrorKind),
+    /// A session cannot do what it was asked to: it has no transaction, or has one already. Nothing was changed.
+    #[error("{message}")]
+    Transaction {
+        /// Why, in the words of MongoDB's driver.
+        message: String,
+    },
+    /// An error of the caller's own: see [`Error::custom`].
+    #[error("an error of the caller's own")]
+    Custom(Arc<dyn Any + Send + Sync>),
     /// A value could not be turned into BSON or back.
     #[error("the value cannot be converted to or from BSON")]
     Bson(Arc<bson::error::Error>),
@@ -590,93 +667,11 @@ pub struct CommandError {
     pub details: Option<Document>,
 }
 
-/// Why a single write failed. It has one variant now; the type is open as in the `mongodb` crate.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteFailure {
-    /// The document was refused.
-    #[error("{0}")]
-    WriteError(WriteError),
-}
-
-/// A refused write: MongoDB's code, its name, a text, and for a duplicate key (code 11000) the details `keyPattern` and
-/// `keyValue`.
-///
-/// ```
-/// use cairndb::{Client, ErrorKind, WriteFailure, bson::{Document, doc}};
-///
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// let users = client.database("app").collection::<Document>("users");
-/// users.insert_one(doc! { "_id": 7 }).run()?;
-/// let error = users.insert_one(doc! { "_id": 7 }).run().expect_err("7 is taken");
-/// let ErrorKind::Write(WriteFailure::WriteError(refused)) = error.kind() else { panic!("{error}") };
-/// let details = refused.details.clone().expect("a duplicate key has some");
-/// assert_eq!(details, doc! { "keyPattern": { "_id": 1 }, "keyValue": { "_id": 7 } });
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct WriteError {
-    /// MongoDB's code.
-    pub code: i32,
-    /// MongoDB's name of the code.
-    pub code_name: Option<String>,
-    /// What went wrong, in one sentence.
-    pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
-    /// `errInfo` tells it. For an error of a sequence or an auto-increment field: `{sequoiaCode: .., sequoiaName: ..}`.
-    pub details: Option<Document>,
-}
-
-/// A refused write, boxed: every step of an insert returns one, almost never with an error in it, and one word is cheap to
-/// return.
-pub type Refusal = Box<WriteError>;
-
-impl WriteError {
-    #[doc(hidden)]
-    pub fn boxed(code: Code, message: impl Into<String>) -> Refusal {
-        let code_name = Some(code.name().into_owned());
-        Box::new(Self { code: code.number(), code_name, message: message.into(), details: None })
-    }
-
-    #[doc(hidden)]
-    pub fn at(self, index: usize) -> IndexedWriteError {
-        IndexedWriteError {
-            index,
-            code: self.code,
-            code_name: self.code_name,
-            message: self.message,
-            details: self.details,
-        }
-    }
-}
-
-/// Which writes of a `bulk_write` were refused, and what was done.
-#[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
-#[error("{} writes were refused, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
-#[non_exhaustive]
-pub struct BulkWriteError {
-    /// The refused writes by position in the call. An ordered call stops at the first.
-    pub write_errors: std::collections::HashMap<usize, WriteError>,
-    /// What the other writes did.
-    pub partial_result: Option<PartialBulkWriteResult>,
-}
-
-impl BulkWriteError {
-    /// The refused write that came first.
-    fn first(&self) -> Option<&WriteError> {
-        self.write_errors.iter().min_by_key(|&(index, _)| index).map(|(_, error)| error)
-    }
-}
-
 #[derive(Clone)]
 struct Report {
     kind: ErrorKind,
     namespace: Option<Namespace>,
+    labels: Vec<&'static str>,
 }
 
 /// Where something is wrong, if that is known.

@@ -168,6 +168,11 @@ impl CodeMeaning {
             "put the value into the update",
         ),
         code(
+            Code::WRITE_CONFLICT,
+            "a transaction met what was written since it began, or what another one is about to write",
+            "try the whole transaction again; `and_run` does",
+        ),
+        code(
             Code::DOCUMENT_VALIDATION_FAILURE,
             "the validator of the collection refuses the document",
             "the details say which rule it breaks",
@@ -253,7 +258,27 @@ impl CodeMeaning {
             "a value that cannot become one of the other type",
             "give `onError`, or filter before",
         ),
-        code(Code::NO_SUCH_TRANSACTION, "the end of a transaction that never began", "there are none"),
+        code(
+            Code::SNAPSHOT_UNAVAILABLE,
+            "a collection, an index or a validator was changed since the transaction began",
+            "try the whole transaction again; `and_run` does",
+        ),
+        code(
+            Code::NO_SUCH_TRANSACTION,
+            "the transaction was aborted, by an error or by the end of its time, or never began",
+            "try the whole transaction again",
+        ),
+        code(Code::TRANSACTION_COMMITTED, "a statement after the commit", "start another transaction"),
+        code(
+            Code::TRANSACTION_TOO_LARGE,
+            "a transaction has written more than it may keep in memory",
+            "write less in one",
+        ),
+        code(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "a call that no transaction can have: it changes collections, or counts without looking",
+            "do it outside of the transaction",
+        ),
         code(
             Code::FAIL_POINT_SET_FAILED,
             "a fail point that does not exist, or with options it does not have",
@@ -265,6 +290,11 @@ impl CodeMeaning {
             "build it again, if it was not meant",
         ),
         code(Code::CLIENT_DISCONNECT, "the client of the call is gone", "nothing"),
+        code(
+            Code::TRANSACTION_EXCEEDED_LIFETIME,
+            "the time of a transaction was over during a statement",
+            "try the whole transaction again, with less in it",
+        ),
         code(
             Code::NO_QUERY_EXECUTION_PLANS,
             "a hint with which the search cannot be done",
@@ -384,6 +414,10 @@ meanings! {
         "the others are done; an ordered call ended at the first", "the error names each by its position";
     GridFs: "a file of a bucket is not there, or its documents are not those of a file",
         "nothing was changed", "read the message";
+    Transaction: "a session has no transaction, or has one already",
+        "nothing was changed", "start one, or end it first";
+    Custom: "an error of the caller's own, made by `Error::custom`",
+        "as the caller says", "`get_custom` returns the value";
     Bson: "a value cannot be turned into BSON, or a document into the type of the collection",
         "nothing was changed", "read as `Document`, or change the type";
     Io: "the system refused an operation outside of a commit",

@@ -17,3 +17,4 @@ pub mod names;
 pub mod namespace;
 pub mod results;
 pub mod sync;
+pub mod write_error;

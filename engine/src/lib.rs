@@ -313,10 +313,12 @@ mod results;
 mod salvage;
 mod scrub;
 mod sequences;
+mod session;
 mod shared;
 #[cfg(test)]
 mod stored_example;
 mod tail;
+mod transaction;
 mod uploads;
 mod write;
 
@@ -328,7 +330,9 @@ pub use sequence::auto_increment::{Generated, OnTruncate};
 pub use sequence::error::SequenceError;
 
 #[doc(inline)]
-pub use base::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
+pub use base::error::{
+    CommandError, Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+};
 #[doc(inline)]
 pub use base::error_meaning::{CodeMeaning, ErrorMeaning};
 #[doc(inline)]
@@ -349,6 +353,7 @@ pub use base::results::{
     DeleteResult, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult,
     UpdateResult, VerboseBulkWriteResult,
 };
+pub use base::write_error::{BulkWriteError, WriteError, WriteFailure};
 #[doc(inline)]
 pub use store::folder_files::{FileKind, FilesOfKind};
 #[doc(inline)]
@@ -406,6 +411,7 @@ pub use crate::salvage::{
     LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes, salvage,
 };
 pub use crate::sequences::{Sequence, ValueTrace, ValueVerdict};
+pub use crate::session::{ClientSession, ReadConcern, SessionCursor, SessionCursorIter, TransactionOptions};
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {
@@ -432,7 +438,8 @@ pub mod action {
         CreateAutoIncrement, CreateIndex, CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection,
         DropIndex, EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace,
         FindOneAndUpdate, InsertMany, InsertOne, InspectDocument, ListAutoIncrements, ListIndexNames,
-        ListIndexes, ModifyIndex, RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
+        ListIndexes, ModifyIndex, RenameCollection, ReplaceOne, SessionAggregate, SessionFind, Stats,
+        TruncateCollection, Update,
     };
     pub use crate::compaction::Compaction;
     pub use crate::database::{
@@ -444,6 +451,7 @@ pub mod action {
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,
         SetCurrentValue, SnapshotSequence, TraceValue,
     };
+    pub use crate::session::{AbortTransaction, CommitTransaction, StartSession, StartTransaction};
 }
 
 // Runs the examples of the README as doc tests.
@@ -486,6 +494,9 @@ mod store_options;
 #[cfg(doctest)]
 #[path = "../../store/src/recovery.rs"]
 mod store_recovery;
+#[cfg(doctest)]
+#[path = "../../base/src/write_error.rs"]
+mod write_error;
 #[cfg(doctest)]
 #[path = "../../base/src/results.rs"]
 mod write_results;

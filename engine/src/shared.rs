@@ -29,10 +29,14 @@ use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::options::WriteConcern;
 use crate::periodic::PeriodicThread;
 use crate::progress::ScrubStatus;
+use crate::transaction::Transaction;
+use crate::transaction::registry::{Limits, Transactions};
 use crate::uploads::Uploads;
 
 /// How many bytes one operation may hold for values, sorts, groups and joins, and a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
+/// How long writers take notes for transactions after the last one has ended: the next one begins faster then.
+const NOTING_REST: Duration = Duration::from_secs(1);
 /// How many bytes all of them together may hold.
 const OPERATIONS_BYTES_MAX: usize = 1 << 30;
 
@@ -43,6 +47,8 @@ pub(crate) struct Caller {
     pub(crate) acquirer: Option<Arc<Acquirer>>,
     /// What ends the caller's operations.
     pub(crate) cancellation: Option<CancellationToken>,
+    /// The transaction that the operations are statements of.
+    pub(crate) transaction: Option<Arc<Transaction>>,
     /// The operation that the handles are used in: that of a command, whose verbs are parts of it.
     pub(crate) operation: Option<OperationContext>,
 }
@@ -51,6 +57,17 @@ impl Caller {
     /// The caller with a token that ends its operations, in the place of the one it may have.
     pub(crate) fn with_cancellation(&self, token: &CancellationToken) -> Self {
         Self { cancellation: Some(token.clone()), ..self.clone() }
+    }
+
+    /// The caller whose operations are statements of a transaction.
+    pub(crate) fn in_transaction(&self, transaction: &Arc<Transaction>) -> Self {
+        Self { transaction: Some(Arc::clone(transaction)), ..self.clone() }
+    }
+
+    /// What ends the caller's operations.
+    fn tokens(&self) -> Vec<CancellationToken> {
+        let of_transaction = self.transaction.as_deref().map(Transaction::token);
+        self.cancellation.iter().chain(of_transaction).cloned().collect()
     }
 
     /// The caller whose verbs are parts of an operation.
@@ -67,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) expiry: Mutex<Option<PeriodicThread>>,
     /// Started if the builder asks for it.
     pub(crate) scrub: Mutex<Option<PeriodicThread>>,
+    /// Ends transactions that last too long. Started with the first session.
+    pub(crate) upkeep: Mutex<Option<PeriodicThread>>,
 }
 
 /// An open database: the store, the catalog and the id generator.
@@ -85,6 +104,8 @@ pub(crate) struct Engine {
     pub(crate) recorder: Arc<Recorder>,
     /// Who writes or removes chunks of files by the API now.
     pub(crate) uploads: Arc<Uploads>,
+    /// The open transactions.
+    pub(crate) transactions: Arc<Transactions>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
     /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and where they may have no bytes.
@@ -99,7 +120,7 @@ impl Shared {
         recording: RecorderOptions,
     ) -> Result<Self> {
         let engine = Arc::new(Engine::open(options, layout, ttl_interval, recording)?);
-        Ok(Self { engine, expiry: Mutex::new(None), scrub: Mutex::new(None) })
+        Ok(Self { engine, expiry: Mutex::new(None), scrub: Mutex::new(None), upkeep: Mutex::new(None) })
     }
 
     /// The open database, for a thread that must not keep the client open.
@@ -115,6 +136,9 @@ impl Shared {
         // First, because its pass is a running operation, and may take long. Dropping the handle waits for its end.
         drop(self.expiry.lock().take());
         drop(self.scrub.lock().take());
+        drop(self.upkeep.lock().take());
+        // A transaction would keep the folder open.
+        self.engine.transactions.end_all();
         self.engine.close()
     }
 }
@@ -164,9 +188,16 @@ impl Engine {
             scrub,
             recorder,
             uploads,
+            transactions: Arc::new(Transactions::new(Limits::default())),
             memory,
             files,
         })
+    }
+
+    /// Ends transactions that have lasted too long, and lets writers take no more notes once none was open for a while.
+    pub(crate) fn look_after_transactions(&self) {
+        self.transactions.expire();
+        self.store.latches.stop_noting_after(NOTING_REST);
     }
 
     /// The bytes that operations and cursors of all callers hold.
@@ -181,7 +212,7 @@ impl Engine {
             return operation.clone();
         }
         OperationContext::new(Allowance {
-            tokens: caller.cancellation.iter().cloned().collect(),
+            tokens: caller.tokens(),
             time: max_time,
             bytes: Some(OPERATION_BYTES_MAX),
             shared: Some(self.memory.clone()),
@@ -209,7 +240,7 @@ impl Engine {
 
     /// What an insert may use, which computes nothing. Without a limit this allocates nothing.
     pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
-        if caller.operation.is_none() && caller.cancellation.is_none() && max_time.is_none() {
+        if caller.operation.is_none() && caller.tokens().is_empty() && max_time.is_none() {
             return OperationContext::default();
         }
         self.operation(caller, max_time)

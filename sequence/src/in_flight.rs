@@ -42,6 +42,14 @@ pub struct Pass<'a> {
     registration: Registration<'a>,
 }
 
+/// The registration of a writer whose commit comes later, perhaps in another thread. It is given back by
+/// [`Sequence::release`](crate::allocator::Sequence::release).
+#[must_use = "the watermark waits until it is released"]
+#[derive(Debug)]
+pub struct Kept {
+    position: SequencePosition,
+}
+
 /// Where a writer is registered.
 enum Registration<'a> {
     OwnSlot(&'a WriterSlot),
@@ -56,6 +64,17 @@ impl InFlight {
         let registration =
             if own.claim(position) { Registration::OwnSlot(own) } else { self.register_further(position) };
         Pass { registration }
+    }
+
+    /// Registers a writer as [`enter`](Self::enter) does, until it is released.
+    pub(crate) fn keep(&self, position: SequencePosition) -> Kept {
+        self.overflow.lock().push(position);
+        Kept { position }
+    }
+
+    /// Unregisters a writer.
+    pub(crate) fn release(&self, kept: &Kept) {
+        remove(&self.overflow, kept.position);
     }
 
     /// The lowest position that a writer registered.
@@ -146,13 +165,17 @@ impl Drop for Pass<'_> {
         match self.registration {
             Registration::OwnSlot(slot) => slot.leave(),
             Registration::Overflow(overflow, own) => {
-                // Two writers may have equal positions. Which of the two entries goes makes no difference.
-                let mut positions = overflow.lock();
-                if let Some(own) = positions.iter().position(|position| *position == own) {
-                    positions.swap_remove(own);
-                }
+                remove(overflow, own);
             }
         }
+    }
+}
+
+fn remove(overflow: &Mutex<SmallVec<[SequencePosition; 4]>>, own: SequencePosition) {
+    // Two writers may have equal positions. Which of the two entries goes makes no difference.
+    let mut positions = overflow.lock();
+    if let Some(own) = positions.iter().position(|position| *position == own) {
+        positions.swap_remove(own);
     }
 }
 

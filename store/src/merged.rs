@@ -78,7 +78,9 @@ impl Merged {
             Direction::Ascending => {
                 let from = match from {
                     Bound::Included(key) | Bound::Excluded(key) if key >= &*self.start => from,
-                    _ => Bound::Included(&*self.start),
+                    Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => {
+                        Bound::Included(&*self.start)
+                    }
                 };
                 self.overlay.first(self.family, (from, end))
             }
@@ -289,7 +291,10 @@ mod tests {
                 Move::AdvanceTo(key) if is_ascending => {
                     let (to, is_there) = self.position(key);
                     let to = to.max(at);
-                    assert_eq!(self.scan.advance_to(key)?, is_there && to >= at && self.position(key).0 == to);
+                    assert_eq!(
+                        self.scan.advance_to(key)?,
+                        is_there && to >= at && self.position(key).0 == to
+                    );
                     Ok(self.moved(to, to < self.expected.len()))
                 }
                 Move::Seek(key) if is_ascending => self.seek(key),
@@ -299,7 +304,7 @@ mod tests {
                     // If it is not there, a seek must follow.
                     self.seek(key)
                 }
-                _ => self.advance(),
+                Move::Advance | Move::AdvanceTo(_) | Move::Seek(_) | Move::StepTowards(..) => self.advance(),
             }
         }
     }
@@ -337,7 +342,8 @@ mod tests {
             vec((key(), proptest::option::of(value())), 0..20),
             vec(walk(), 1..10),
         );
-        let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
+        let mut runner =
+            TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
         let mut before: Vec<Key> = Vec::new();
         let before = std::cell::RefCell::new(&mut before);
         let ran = runner.run(&case, |(stored, changes, walks)| {
@@ -351,15 +357,12 @@ mod tests {
             let snapshot = Snapshot::take(&fixture.database);
             let (mut overlay, mut keys) = (Overlay::default(), stored.clone());
             for (key, value) in changes {
-                match value {
-                    Some(value) => {
-                        overlay.put(Family::Records, &key, &value);
-                        keys.insert(key, value);
-                    }
-                    None => {
-                        overlay.delete(Family::Records, &key);
-                        keys.remove(&key);
-                    }
+                if let Some(value) = value {
+                    overlay.put(Family::Records, &key, &value);
+                    keys.insert(key, value);
+                } else {
+                    overlay.delete(Family::Records, &key);
+                    keys.remove(&key);
                 }
             }
             let over = snapshot.under(Arc::new(overlay));

@@ -45,17 +45,14 @@ impl Overlay {
         self.bytes += length(&value);
         let changes = match family {
             Family::Records => &mut self.records,
-            _ => &mut self.entries,
+            Family::Entries | Family::Meta => &mut self.entries,
         };
-        match changes.get_mut(key) {
-            Some(before) => {
-                self.bytes -= length(before);
-                *before = value;
-            }
-            None => {
-                self.bytes += key.len() + KEY_COST;
-                changes.insert(key.into(), value);
-            }
+        if let Some(before) = changes.get_mut(key) {
+            self.bytes -= length(before);
+            *before = value;
+        } else {
+            self.bytes += key.len() + KEY_COST;
+            changes.insert(key.into(), value);
         }
     }
 
@@ -90,7 +87,7 @@ impl Overlay {
         match family {
             Family::Records => Some(&self.records),
             Family::Entries => Some(&self.entries),
-            _ => None,
+            Family::Meta => None,
         }
     }
 

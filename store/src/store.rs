@@ -145,8 +145,29 @@ impl Store {
 
     /// Writes a batch of documents, whose latches are held, as a whole, or not at all.
     #[inline]
-    pub fn commit_latched(&self, batch: Batch<'_>, level: CommitLevel, latched: &mut Latched<'_>) -> Result<()> {
+    pub fn commit_latched(
+        &self,
+        batch: Batch<'_>,
+        level: CommitLevel,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
         self.commits.commit_latched(batch, level, latched)
+    }
+
+    /// Writes a batch of documents, as [`commit_latched`](Self::commit_latched) does, that is to reach `level` afterwards, by
+    /// [`reach`](Self::reach). Readers see it before.
+    pub fn write_latched(
+        &self,
+        batch: Batch<'_>,
+        level: CommitLevel,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
+        self.commits.write_latched(batch, level, latched)
+    }
+
+    /// Returns once what the caller has written has reached a level.
+    pub fn reach(&self, database: &Database, level: CommitLevel) -> Result<()> {
+        self.commits.reach(database, level)
     }
 
     /// Writes a change of what exists: collections, indexes, definitions of sequences. Once it has changed what is in memory

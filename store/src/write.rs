@@ -125,10 +125,23 @@ impl Commits {
         latched: &mut Latched<'_>,
     ) -> Result<()> {
         let database = batch.database;
-        let written = self.write_for(batch, level);
-        latched.written(|| database.latest_sequence());
-        written?;
+        self.write_latched(batch, level, latched)?;
         self.reach(database, level)
+    }
+
+    /// Writes a batch to keys that are latched, and leaves notes of them.
+    #[inline]
+    pub(super) fn write_latched(
+        &self,
+        batch: Batch<'_>,
+        level: CommitLevel,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
+        let database = batch.database;
+        let written = self.write_for(batch, level);
+        // Before any sync: a transaction must not find the key unchanged once it can be read.
+        latched.written(|| database.latest_sequence());
+        written
     }
 
     /// Writes a batch that is to reach a level.

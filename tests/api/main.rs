@@ -80,6 +80,7 @@ mod stamp;
 mod stats;
 mod tailable;
 mod time_limits;
+mod transactions;
 mod tutorials;
 mod union;
 mod update;

@@ -57,6 +57,7 @@ impl Catalog {
         storage.store.commit_definition(batch)?;
         *ids = next;
         let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
+        collection.note_change(storage.database);
         // Known from the beginning, so that the first count need not scan.
         collection.count.set(0);
         self.insert(Named::Collection(Arc::clone(&collection)));

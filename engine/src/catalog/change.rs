@@ -98,6 +98,7 @@ impl Catalog {
             self.sequences.insert(&field.state);
         }
         let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
+        collection.note_change(storage.database);
         // Known from the beginning, so that the first count need not scan.
         collection.count.set(0);
         self.insert(Named::Collection(Arc::clone(&collection)));
@@ -138,9 +139,12 @@ impl Catalog {
                 collection
                     .remove_records(RecordRange::Whole, batch, |batch| storage.store.commit_definition(batch))
             };
-            collection.end(|| end_sequences(&fields, Box::new(commit)))?;
-            self.forget(&fields);
-            self.remove(namespace);
+            self.announce(storage.database, || {
+                collection.end(|| end_sequences(&fields, Box::new(commit)))?;
+                self.forget(&fields);
+                self.remove(namespace);
+                Ok(())
+            })?;
             // Handles may keep the state for long, and filters of keys are large.
             collection.forget_keys(&alone);
             return Ok(true);
@@ -203,15 +207,20 @@ impl Catalog {
         let commit = |batch| storage.store.commit_definition(batch);
         // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
         // so that handles to the old name look it up again.
-        collection.end(|| match &target {
-            Some(target) => {
-                let commit = || target.remove_records(RecordRange::Whole, batch, commit);
-                target.end(|| end_sequences(&fields, Box::new(commit)))
-            }
-            None => commit(batch),
+        self.announce(storage.database, || {
+            collection.end(|| match &target {
+                Some(target) => {
+                    let commit = || target.remove_records(RecordRange::Whole, batch, commit);
+                    target.end(|| end_sequences(&fields, Box::new(commit)))
+                }
+                None => commit(batch),
+            })?;
+            self.forget(&fields);
+            let renamed = collection.renamed(to.clone(), &definition);
+            renamed.note_change(storage.database);
+            self.exchange(from, Arc::new(renamed));
+            Ok(())
         })?;
-        self.forget(&fields);
-        self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
         // As after a drop.
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             target.forget_keys(definition);
@@ -363,7 +372,7 @@ pub(crate) fn finish_index(
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(list))?;
     storage.store.commit_definition(batch)?;
-    collection.add_index(definition, index.clone());
+    collection.add_index(storage.database, definition, index.clone());
     Ok(())
 }
 
@@ -398,7 +407,7 @@ pub(crate) fn modify_index(
         let changed = definition.with_indexes(indexes);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        collection.publish(&mut definition, changed);
+        collection.publish(storage.database, &mut definition, changed);
     }
     Ok(Some(()))
 }
@@ -432,7 +441,7 @@ pub(crate) fn modify_limits(
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        collection.publish(&mut definition, changed);
+        collection.publish(storage.database, &mut definition, changed);
     }
     Ok(Some(()))
 }
@@ -466,7 +475,7 @@ pub(crate) fn modify_validation(
     let mut batch = Batch::new(storage.database);
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
-    collection.publish(&mut definition, changed);
+    collection.publish(storage.database, &mut definition, changed);
     Ok(Some(()))
 }
 
@@ -492,7 +501,9 @@ pub(crate) fn drop_indexes(
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(kept.clone()))?;
-    collection.withdraw_indexes(&mut definition, kept, || storage.store.commit_definition(batch))?;
+    collection.withdraw_indexes(storage.database, &mut definition, kept, || {
+        storage.store.commit_definition(batch)
+    })?;
     Ok(Some(dropped.len()))
 }
 

@@ -19,6 +19,7 @@ use base::namespace::Namespace;
 use base::sync::{self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock};
 use index::collation::Collation;
 use query::operation::{Interruption, OperationContext};
+use store::Database;
 use store::keys::CollectionId;
 
 use crate::catalog::builds::{BuildEnd, Builds};
@@ -40,6 +41,8 @@ pub(crate) struct CollectionState {
     published: RwLock<Definition>,
     /// The bits of [`Changes`].
     changes: AtomicU64,
+    /// A sequence number not below that of the last change of what the collection is, or of a removal of its records as a range.
+    since: AtomicU64,
     /// Held while the catalog entry is written with new arrays, until the commit: each entry must contain the
     /// arrays of the entries before it.
     pub(crate) noting_arrays: Mutex<()>,
@@ -101,6 +104,7 @@ impl CollectionState {
             published: RwLock::new(definition.clone()),
             gate: Gate::new(definition),
             changes: AtomicU64::new(0),
+            since: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
             given_keys: Arc::default(),
             count: DocumentCount::default(),
@@ -140,9 +144,9 @@ impl CollectionState {
 
     /// Makes the collection a capped one for readers and writers. The caller holds the gate exclusively and has committed the
     /// order and the entry.
-    pub(crate) fn become_capped(&self, held: &mut Definition, capped: Capped) {
+    pub(crate) fn become_capped(&self, database: &Database, held: &mut Definition, capped: Capped) {
         // It is in the order of its inserts from now on.
-        self.publish(held, held.with_capped(Some(capped)).with_clustered(None));
+        self.publish(database, held, held.with_capped(Some(capped)).with_clustered(None));
         // A collection is converted once: later conversions change its limits.
         let _ = self.order.set(Arc::new(InsertionOrder::new(capped.order)));
     }
@@ -167,23 +171,42 @@ impl CollectionState {
         self.published.read().clone()
     }
 
+    /// Notes a change that was committed. Transactions on an earlier state must not read or write by what is published after this.
+    pub(crate) fn note_change(&self, database: &Database) {
+        self.since.fetch_max(database.latest_sequence(), Ordering::AcqRel);
+    }
+
+    /// Whether the collection is what it was at a sequence number. To be asked after its definition was looked up.
+    pub(crate) fn is_as_of(&self, sequence: u64) -> bool {
+        // A change that is announced may be committed already.
+        self.since.load(Ordering::Acquire) <= sequence && !self.changes().is_ending()
+    }
+
+    /// Enters the collection for one write if nothing is waited for. Returns `None` if it is, or the collection was dropped or renamed.
+    pub(crate) fn try_enter(&self) -> Option<Shared<'_, Definition>> {
+        self.gate.try_to_enter().filter(|_| !self.is_retired())
+    }
+
     /// Replaces the definition for writers and readers. The caller holds the gate exclusively and has committed the change.
-    pub(crate) fn publish(&self, held: &mut Definition, changed: Definition) {
+    pub(crate) fn publish(&self, database: &Database, held: &mut Definition, changed: Definition) {
+        // First, so that who reads the new definition and looks then knows that it is new.
+        self.note_change(database);
         *self.published.write() = changed.clone();
         *held = changed;
     }
 
     /// Adds a built index for writers and readers. The caller holds the gate exclusively and has committed
     /// the index.
-    pub(crate) fn add_index(&self, held: &mut Definition, index: Index) {
+    pub(crate) fn add_index(&self, database: &Database, held: &mut Definition, index: Index) {
         let indexes = held.indexes.iter().cloned().chain([index]).collect();
-        self.publish(held, held.with_indexes(indexes));
+        self.publish(database, held, held.with_indexes(indexes));
     }
 
     /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
     /// fails, all of them stay. The caller holds the gate exclusively.
     pub(crate) fn withdraw_indexes(
         &self,
+        database: &Database,
         held: &mut Definition,
         kept: Vec<Index>,
         commit: impl FnOnce() -> Result<()>,
@@ -194,6 +217,7 @@ impl CollectionState {
         // and after it took a snapshot has no index whose entries the snapshot lacks.
         self.changes.fetch_add(Changes::WITHDRAWAL, Ordering::AcqRel);
         let committed = commit();
+        self.note_change(database);
         match committed {
             Ok(()) => *held = kept,
             Err(_) => *self.published.write() = held.clone(),
@@ -253,6 +277,7 @@ impl CollectionState {
             published: RwLock::new(definition.clone()),
             // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),
+            since: AtomicU64::new(self.since.load(Ordering::Acquire)),
             noting_arrays: Mutex::new(()),
             given_keys: Arc::clone(&self.given_keys),
             count: self.count.moved(),
@@ -293,6 +318,15 @@ impl Definition {
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
         let (indexes, collation) = (indexes.into(), Collation::simple());
         Self { indexes, fields: Arc::default(), validation: None, capped: None, collation, clustered: None }
+    }
+
+    /// Whether documents are written by the same rules: the same indexes, fields and checks, as far as one is a copy of the other.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let checks = |definition: &Self| definition.validation.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.indexes, &other.indexes)
+            && Arc::ptr_eq(&self.fields, &other.fields)
+            && checks(self) == checks(other)
+            && self.capped == other.capped
     }
 
     /// The same definition with other indexes.

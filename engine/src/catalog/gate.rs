@@ -70,6 +70,15 @@ impl<T> Gate<T> {
         Ok(Shared { held, _place: place })
     }
 
+    /// Enters together with others if nothing is to be waited for.
+    pub(crate) fn try_to_enter(&self) -> Option<Shared<'_, T>> {
+        if self.is_wanted_alone() {
+            return None;
+        }
+        let place = lock_order::take(Place::Collection);
+        self.try_enter().map(|held| Shared { held, _place: place })
+    }
+
     #[cold]
     fn wait_to_enter(
         &self,

@@ -6,10 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use base::error::Result;
 use base::lock_order::{self, Held, Place};
 use base::namespace::Namespace;
-use base::sync::{Mutex, MutexGuard, RwLock};
+use base::sync::{AtomicU64, Mutex, MutexGuard, RwLock};
+use store::Database;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
@@ -21,6 +24,9 @@ pub(crate) struct Catalog {
     pub(crate) sequences: Sequences,
     /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
     next_ids: Mutex<NextIds>,
+    /// A sequence number not below that of the last change of a view, or of the last removal of a name. The highest of all while such a
+    /// change is made.
+    names_since: AtomicU64,
     /// Whether the last write before the catalog was loaded was that of a close in order.
     pub(crate) was_closed_in_order: bool,
 }
@@ -69,6 +75,7 @@ impl Catalog {
             databases: RwLock::default(),
             sequences: Sequences::default(),
             next_ids: Mutex::new(next_ids),
+            names_since: AtomicU64::new(0),
             was_closed_in_order: false,
         }
     }
@@ -160,6 +167,22 @@ impl Catalog {
     /// Keeps the set of collections, views, indexes and sequences as it is until the guard is dropped.
     pub(crate) fn freeze(&self) -> Ids<'_> {
         self.lock_ids()
+    }
+
+    /// Makes a change of a view, or one that removes a name. Transactions that look a name up meanwhile, or have begun before, learn
+    /// of it. The caller has the lock of all changes.
+    pub(super) fn announce<R>(&self, database: &Database, change: impl FnOnce() -> Result<R>) -> Result<R> {
+        let before = self.names_since.swap(u64::MAX, Ordering::SeqCst);
+        let changed = change();
+        let since = database.latest_sequence().max(before);
+        self.names_since.store(since, Ordering::SeqCst);
+        changed
+    }
+
+    /// Whether every view is what it was at a sequence number, and every name that is absent was absent. To be asked after the names were
+    /// looked up.
+    pub(crate) fn names_are_as_of(&self, sequence: u64) -> bool {
+        self.names_since.load(Ordering::SeqCst) <= sequence
     }
 
     /// Takes the lock of all changes of the catalog.

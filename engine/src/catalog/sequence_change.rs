@@ -133,7 +133,7 @@ impl Catalog {
         for field in &added {
             self.sequences.insert(&field.state);
         }
-        collection.publish(&mut definition, changed);
+        collection.publish(storage.database, &mut definition, changed);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Catalog {
         }
         end_sequences(&dropped, Box::new(|| storage.store.commit_definition(batch)))?;
         self.forget(&dropped);
-        collection.publish(&mut definition, changed);
+        collection.publish(storage.database, &mut definition, changed);
         Ok(())
     }
 
@@ -220,7 +220,7 @@ pub(crate) fn alter_fields(
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
     publish_all(pending, storage);
-    collection.publish(&mut definition, changed);
+    collection.publish(storage.database, &mut definition, changed);
     Ok(())
 }
 
@@ -267,6 +267,7 @@ pub(crate) fn truncate(
             None => commit(batch),
         })
     })?;
+    collection.note_change(storage.database);
     publish_all(changing, storage);
     // After the commit: all keys are free again, and lookups for them would cost every insert.
     collection.forget_keys(&definition);

@@ -61,10 +61,12 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         batch.put(Family::Meta, &id.catalog_key(), &entry::encode_view(namespace, definition)?);
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
-        storage.store.commit_definition(batch)?;
-        *ids = next;
-        self.insert(Named::View(Arc::new(view)));
-        Ok(())
+        self.announce(storage.database, || {
+            storage.store.commit_definition(batch)?;
+            *ids = next;
+            self.insert(Named::View(Arc::new(view)));
+            Ok(())
+        })
     }
 
     /// Gives a view another definition. Fails with code 26 if it does not exist, and with 72 if the name is that of a
@@ -98,9 +100,11 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         let entry = entry::encode_view(namespace, &changed.definition)?;
         batch.put(Family::Meta, &view.id.catalog_key(), &entry);
-        storage.store.commit_definition(batch)?;
-        self.insert(Named::View(Arc::new(changed)));
-        Ok(())
+        self.announce(storage.database, || {
+            storage.store.commit_definition(batch)?;
+            self.insert(Named::View(Arc::new(changed)));
+            Ok(())
+        })
     }
 
     /// Removes a view. The caller holds the lock of all changes.
@@ -108,9 +112,11 @@ impl Catalog {
         // What stands on it stays, and is empty from now on, as in MongoDB.
         let mut batch = Batch::new(storage.database);
         batch.delete(Family::Meta, &view.id.catalog_key());
-        storage.store.commit_definition(batch)?;
-        self.remove(&view.namespace);
-        Ok(())
+        self.announce(storage.database, || {
+            storage.store.commit_definition(batch)?;
+            self.remove(&view.namespace);
+            Ok(())
+        })
     }
 
     /// Checks the views of a database with a new one among them, or one in the place of an old one.

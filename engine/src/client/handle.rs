@@ -12,6 +12,7 @@ use crate::collection::{BulkWrite, Collection};
 use crate::database::Database;
 use crate::options::WriteModel;
 use crate::results::SummaryBulkWriteResult;
+use crate::session::StartSession;
 use crate::shared::{Caller, Shared};
 
 /// An open database folder, from which all other handles come.
@@ -84,6 +85,30 @@ impl Client {
     /// ```
     pub fn system_collection<T>(&self, system: SystemCollection) -> Collection<T> {
         Collection::of_system(Arc::clone(&self.shared), system)
+    }
+
+    /// Starts a session, for transactions: writes to any documents of any collections that are stored all together or not at all.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let (orders, lines) = (client.database("shop").collection::<Document>("orders"), client.database("shop").collection::<Document>("lines"));
+    /// orders.insert_one(doc! { "_id": 1, "lines": 0 }).run()?;
+    /// lines.insert_one(doc! { "_id": 0 }).run()?;
+    ///
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().and_run(|session| {
+    ///     lines.insert_one(doc! { "_id": 1, "order": 1, "what": "a pen" }).session(&mut *session).run()?;
+    ///     orders.update_one(doc! { "_id": 1 }, doc! { "$inc": { "lines": 1 } }).session(&mut *session).run()
+    /// })?;
+    /// assert_eq!(orders.find_one(doc! {}).run()?, Some(doc! { "_id": 1, "lines": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_session(&self) -> StartSession<'_> {
+        StartSession::of(&self.shared, &self.caller)
     }
 
     /// Executes many writes to any number of collections, one after the other. It is not a transaction: each write is

@@ -14,6 +14,7 @@ use query::pipeline::{Pipeline, Source};
 use crate::catalog::views::{Resolved, is_a_view};
 use crate::collection::handle::{Collection, Handle};
 use crate::collection::others::{Others, refuse_override};
+use crate::collection::scope::Scope;
 use crate::collection::sources::{foreign_views, on_collection, on_database};
 use crate::collection::write_results::Written;
 use crate::cursor::{Cursor, RawCursor};
@@ -29,7 +30,9 @@ use crate::metrics::watch::{CursorRequest, Watch};
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
 use crate::plan::order::check_hint;
 use crate::plan::selector::{Moment, Selector, variables};
+use crate::session::{ClientSession, SessionCursor};
 use crate::shared::{Caller, Shared};
+use crate::transaction::Transaction;
 
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
@@ -126,7 +129,7 @@ pub struct Aggregate<'a, T = Document> {
 
 /// What a pipeline runs on.
 enum Target<'a> {
-    Collection(&'a Handle),
+    Collection(Scope<'a>),
     Database { shared: &'a Arc<Shared>, caller: Caller, name: &'a str },
 }
 
@@ -189,7 +192,7 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
 impl<'a> Aggregate<'a> {
     /// A pipeline that runs on a collection.
     pub(super) fn on_collection(collection: &'a Handle, pipeline: Vec<Document>) -> Self {
-        Self::new(Target::Collection(collection), pipeline)
+        Self::new(Target::Collection(Scope::of(collection)), pipeline)
     }
 
     /// A pipeline that runs on a database.
@@ -230,6 +233,23 @@ impl<'a, T> Aggregate<'a, T> {
     pub fn with_type<U>(self) -> Aggregate<'a, U> {
         let Self { target, pipeline, options, row: _ } = self;
         Aggregate { target, pipeline, options, row: PhantomData }
+    }
+
+    /// Makes the pipeline a statement of a session. Its cursor is read with the session.
+    ///
+    /// Within a transaction it cannot have the stages `$out`, `$merge`, `$unionWith`, or those that describe collections, and cannot run on a
+    /// database: that fails with code 263 (`OperationNotSupportedInTransaction`).
+    pub fn session(self, session: &'a mut ClientSession) -> SessionAggregate<'a, T> {
+        let Self { target, pipeline, options, row } = self;
+        let (target, transaction) = match target {
+            Target::Collection(collection) => {
+                let collection = collection.within(session);
+                let transaction = collection.transaction().cloned();
+                (Target::Collection(collection), transaction)
+            }
+            Target::Database { shared, caller, name } => (Target::Database { shared, caller, name }, None),
+        };
+        SessionAggregate { aggregate: Self { target, pipeline, options, row }, transaction }
     }
 
     /// Opens a cursor over the results.
@@ -280,6 +300,11 @@ impl Aggregate<'_> {
     /// Opens the cursor, without measuring it.
     pub(super) fn open(&self) -> Result<RawCursor> {
         let own = self.parse(&self.pipeline)?;
+        if let Target::Collection(collection) = &self.target
+            && collection.transaction().is_some()
+        {
+            refuse_stages(collection, &self.pipeline, &own)?;
+        }
         if let Some(stage) = own.writer().cloned() {
             let variables = own.variables().clone();
             self.written(&stage, &variables)?.run(|| self.results(own))?;
@@ -412,6 +437,43 @@ impl Aggregate<'_> {
         let stages = stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
         Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
     }
+}
+
+/// A pipeline within a session: the action that [`Aggregate::session`] returns. [`run`](Self::run) executes it.
+#[must_use = "the pipeline is run by run()"]
+pub struct SessionAggregate<'a, T = Document> {
+    aggregate: Aggregate<'a, T>,
+    transaction: Option<Arc<Transaction>>,
+}
+
+impl<T> SessionAggregate<'_, T> {
+    /// Opens a cursor over the results.
+    pub fn run(self) -> Result<SessionCursor<T>> {
+        Ok(SessionCursor::of(self.aggregate.run()?, self.transaction))
+    }
+}
+
+/// Refuses a pipeline that no transaction can have.
+fn refuse_stages(collection: &Handle, stages: &[Document], parsed: &Pipeline) -> Result<()> {
+    if let Some(stage) = stages.iter().find_map(stage_outside_of_transactions) {
+        return collection.refuse_in_transaction(&format!("the stage {stage}"));
+    }
+    if *parsed.source() != Source::Collection {
+        return collection
+            .refuse_in_transaction("a pipeline that does not begin with the documents of a collection");
+    }
+    Ok(())
+}
+
+/// The stage of a pipeline, or of one within it, that no transaction can have.
+fn stage_outside_of_transactions(stage: &Document) -> Option<&str> {
+    let (name, argument) = stage.iter().next()?;
+    if ["$out", "$merge", "$unionWith"].contains(&name.as_str()) {
+        return Some(name);
+    }
+    // `$lookup` has one pipeline, `$facet` several.
+    let inner = argument.as_document()?.values().filter_map(Bson::as_array).flatten();
+    inner.filter_map(Bson::as_document).find_map(stage_outside_of_transactions)
 }
 
 /// What `explain` says of a pipeline.

@@ -6,9 +6,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::error::{BulkWriteError, Error, ErrorKind, Result, WriteError};
+use base::error::{Error, ErrorKind, Result};
 use base::insert_error::DetailsRoom;
 use base::namespace::Namespace;
+use base::write_error::{BulkWriteError, WriteError};
 use bson::{Bson, DateTime, Document};
 use query::code::Code;
 use serde::Serialize;
@@ -26,6 +27,7 @@ use crate::results::{
     DeleteResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult, UpdateResult,
     VerboseBulkWriteResult,
 };
+use crate::session::ClientSession;
 use crate::shared::{Caller, Shared};
 
 impl<T> Collection<T> {
@@ -127,7 +129,21 @@ pub struct BulkWrite<'a, R> {
     /// The collection that all writes must be for, if the action is a collection's.
     only: Option<&'a Namespace>,
     options: BulkWriteOptions,
+    /// Why it cannot be a part of the session that it was given.
+    refused: Option<Error>,
     result: PhantomData<fn() -> R>,
+}
+
+impl<'a, R> BulkWrite<'a, R> {
+    /// Makes the writes statements of a session: parts of its transaction, if it has started one. A refused write aborts it.
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        match session.statement_of(self.shared) {
+            Ok(Some(transaction)) => self.caller = self.caller.in_transaction(&transaction),
+            Ok(None) => {}
+            Err(refused) => self.refused = Some(refused),
+        }
+        self
+    }
 }
 
 setters!(BulkWrite<'a, R>, BulkWriteOptions, r#"people.bulk_write([people.insert_one_model(doc! { "name": "Ada" })?])"#, {
@@ -180,7 +196,7 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     ) -> Self {
         let models = models.into_iter().map(Into::into).collect();
         let options = BulkWriteOptions::default();
-        Self { shared, caller, models, only, options, result: PhantomData }
+        Self { shared, caller, models, only, options, refused: None, result: PhantomData }
     }
 
     /// Makes [`run`](BulkWrite::run) return the result of each write.
@@ -199,8 +215,8 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     /// ```
     pub fn verbose_results(self) -> BulkWrite<'a, VerboseBulkWriteResult> {
         // Only the type changes: the results of all writes are collected in any case.
-        let Self { shared, caller, models, only, options, .. } = self;
-        BulkWrite { shared, caller, models, only, options, result: PhantomData }
+        let Self { shared, caller, models, only, options, refused, .. } = self;
+        BulkWrite { shared, caller, models, only, options, refused, result: PhantomData }
     }
 
     /// Executes the writes and returns how many documents were inserted, changed and removed.
@@ -277,8 +293,13 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
             return Err(Error::invalid_argument(message));
         }
         let is_ordered = self.options.ordered.unwrap_or(true);
-        let Self { shared, caller, models, mut options, .. } = self;
-        let sync = OneSync::of(shared, &mut options.write_concern, models.len())?;
+        let Self { shared, caller, models, mut options, refused, .. } = self;
+        refused.map_or(Ok(()), Err)?;
+        // In a transaction there is one sync, that of its commit.
+        let sync = match &caller.transaction {
+            None => Some(OneSync::of(shared, &mut options.write_concern, models.len())?),
+            Some(_) => None,
+        };
         // `$$NOW` is the same in all writes.
         let now = DateTime::now();
         // All writes are one operation: the time limit is for all of them together.
@@ -302,7 +323,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
                 }
             }
         }
-        sync.end(shared)?;
+        sync.map_or(Ok(()), |sync| sync.end(shared))?;
         Ok(outcome)
     }
 

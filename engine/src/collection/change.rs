@@ -12,7 +12,7 @@ use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::change::Change;
 use crate::write::find::{DocumentSearch, Walk};
-use crate::write::update::Counts;
+use crate::write::modified::Counts;
 use crate::write::upsert::{self, UpsertFilter, Upserted};
 use crate::write::{Preview, Target};
 

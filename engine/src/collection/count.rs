@@ -12,6 +12,7 @@ use store::{Database, Store};
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::collection::handle::{Collection, Handle};
+use crate::collection::scope::Scope;
 use crate::collection::view_reads::AsPipeline;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
@@ -46,7 +47,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn count_documents(&self, filter: Document) -> CountDocuments<'_> {
-        CountDocuments { collection: &self.handle, filter, options: CountOptions::default() }
+        CountDocuments { collection: Scope::of(&self.handle), filter, options: CountOptions::default() }
     }
 
     /// Returns the number of documents, from a counter.
@@ -85,7 +86,7 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the count is done by run()"]
 pub struct CountDocuments<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     options: CountOptions,
 }
@@ -96,6 +97,8 @@ pub struct EstimatedDocumentCount<'a> {
     collection: &'a Handle,
     max_time: Option<Duration>,
 }
+
+in_session!(CountDocuments<'a>);
 
 setters!(CountDocuments<'a>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.
@@ -144,7 +147,7 @@ impl CountDocuments<'_> {
         })?;
         match counted {
             Some(count) => Ok(count),
-            None if self.collection.is_view()? => self.as_pipeline().count(self.collection),
+            None if self.collection.is_view()? => self.as_pipeline().count(&self.collection),
             // As in MongoDB, a collection that does not exist is an empty one.
             None => Ok(0),
         }

@@ -8,7 +8,8 @@ use base::error::{Error, Result};
 
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Handle, Missing, Terms};
+use crate::collection::handle::{Collection, Missing, Terms};
+use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -59,7 +60,13 @@ impl<T> Collection<T> {
     }
 
     fn delete(&self, filter: Document, extent: Extent) -> Delete<'_> {
-        Delete { collection: &self.handle, filter, extent, options: DeleteOptions::default(), now: None }
+        Delete {
+            collection: Scope::of(&self.handle),
+            filter,
+            extent,
+            options: DeleteOptions::default(),
+            now: None,
+        }
     }
 }
 
@@ -81,7 +88,7 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the delete is done by run()"]
 pub struct Delete<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     extent: Extent,
     options: DeleteOptions,
@@ -94,6 +101,8 @@ enum Extent {
     One,
     Many,
 }
+
+in_session!(Delete<'a>);
 
 setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.

@@ -7,7 +7,8 @@ use bson::{Bson, Document, RawDocument};
 use index::path::FieldPath;
 use query::distinct::Distinct as Values;
 
-use crate::collection::handle::{Collection, Handle};
+use crate::collection::handle::Collection;
+use crate::collection::scope::Scope;
 use crate::collection::view_reads::AsPipeline;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
@@ -37,7 +38,7 @@ impl<T> Collection<T> {
     /// ```
     pub fn distinct(&self, field_name: impl AsRef<str>, filter: Document) -> Distinct<'_> {
         let field = field_name.as_ref().to_owned();
-        Distinct { collection: &self.handle, field, filter, options: DistinctOptions::default() }
+        Distinct { collection: Scope::of(&self.handle), field, filter, options: DistinctOptions::default() }
     }
 }
 
@@ -58,11 +59,13 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the values are read by run()"]
 pub struct Distinct<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     field: String,
     filter: Document,
     options: DistinctOptions,
 }
+
+in_session!(Distinct<'a>);
 
 setters!(Distinct<'a>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
     /// The rules by which strings are compared. By default their bytes are compared.
@@ -110,7 +113,7 @@ impl Distinct<'_> {
             Ok(())
         })?;
         if read.is_none() && self.collection.is_view()? {
-            self.as_pipeline().each(self.collection, |document| Ok(values.add(document)?))?;
+            self.as_pipeline().each(&self.collection, |document| Ok(values.add(document)?))?;
         }
         // Without a collection nothing was added, and the list is empty, as in MongoDB.
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()

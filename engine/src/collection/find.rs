@@ -1,6 +1,7 @@
 //! `find` and `find_one`.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::codes::refused;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use store::Family;
 
 use crate::collection::handle::{Collection, Handle};
+use crate::collection::scope::Scope;
 use crate::collection::view_reads::AsPipeline;
 use crate::cursor::{Cursor, RawCursor};
 use crate::document::decode::{decode, decode_owned};
@@ -28,7 +30,9 @@ use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
+use crate::session::{ClientSession, SessionCursor};
 use crate::tail::{self, Tail};
+use crate::transaction::Transaction;
 
 /// How long a cursor awaits a document, as in MongoDB.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
@@ -58,7 +62,12 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn find(&self, filter: Document) -> Find<'_, T> {
-        Find { collection: &self.handle, filter, options: FindOptions::default(), row: PhantomData }
+        Find {
+            collection: Scope::of(&self.handle),
+            filter,
+            options: FindOptions::default(),
+            row: PhantomData,
+        }
     }
 
     /// Finds one document that matches the filter: the first in the sort order, or any if there is no sort.
@@ -77,7 +86,12 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
-        FindOne { collection: &self.handle, filter, options: FindOptions::default(), row: PhantomData }
+        FindOne {
+            collection: Scope::of(&self.handle),
+            filter,
+            options: FindOptions::default(),
+            row: PhantomData,
+        }
     }
 }
 
@@ -98,7 +112,7 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the search is done by run()"]
 pub struct Find<'a, T> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     options: FindOptions,
     row: PhantomData<fn() -> T>,
@@ -120,11 +134,13 @@ pub struct Find<'a, T> {
 /// ```
 #[must_use = "the search is done by run()"]
 pub struct FindOne<'a, T> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     options: FindOptions,
     row: PhantomData<fn() -> T>,
 }
+
+in_session!(FindOne<'a, T>);
 
 setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
     /// Whether a sort that needs more memory than it may have goes on in temporary files, in the folder of the database. It does
@@ -312,7 +328,7 @@ impl<T> Find<'_, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<Cursor<T>> {
-        open_watched(self.collection, self.filter, self.options).map(Cursor::of)
+        open_watched(&self.collection, self.filter, self.options).map(Cursor::of)
     }
 }
 
@@ -325,7 +341,7 @@ impl Find<'_, RawDocumentBuf> {
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let search = search(self.collection, &self.filter, &self.options, limit(&self.options))?;
+        let search = search(&self.collection, &self.filter, &self.options, limit(&self.options))?;
         self.collection.explain_search(&self.filter, self.options.hint.as_ref(), search, depth)
     }
 }
@@ -339,7 +355,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
 
     #[inline]
     fn find(&self) -> Result<Option<T>> {
-        let (collection, filter, options) = (self.collection, &self.filter, &self.options);
+        let (collection, filter, options): (&Handle, _, _) = (&self.collection, &self.filter, &self.options);
         // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
         match look_up(collection, filter, options)? {
             LookedUp::Document(document) => return decode_owned(document).map(Some),
@@ -354,6 +370,48 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
         // This cursor is measured as a part of the call.
         notes::returned(1, cursor.current().as_bytes().len() as u64);
         decode(cursor.current()).map(Some)
+    }
+}
+
+/// A search within a session: the action that [`Find::session`] returns. [`run`](Self::run) executes it.
+#[must_use = "the search is done by run()"]
+pub struct SessionFind<'a, T> {
+    find: Find<'a, T>,
+    transaction: Option<Arc<Transaction>>,
+}
+
+impl<'a, T> Find<'a, T> {
+    /// Makes the search a statement of a session. Its cursor is read with the session.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.insert_one(doc! { "_id": 2 }).session(&mut session).run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// assert_eq!(cursor.next(&mut session).transpose()?, Some(doc! { "_id": 1 }));
+    /// assert_eq!(cursor.next(&mut session).transpose()?, Some(doc! { "_id": 2 }));
+    /// session.abort_transaction().run()?;
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: &'a mut ClientSession) -> SessionFind<'a, T> {
+        self.collection = self.collection.within(session);
+        let transaction = self.collection.transaction().cloned();
+        SessionFind { find: self, transaction }
+    }
+}
+
+impl<T> SessionFind<'_, T> {
+    /// Opens a cursor over the documents.
+    pub fn run(self) -> Result<SessionCursor<T>> {
+        Ok(SessionCursor::of(self.find.run()?, self.transaction))
     }
 }
 
@@ -499,6 +557,7 @@ fn open(
     // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
     let search = search(collection, filter, options, limit)?;
     if is_tailable(options) {
+        collection.refuse_in_transaction("a tailable cursor")?;
         return open_tailable(collection, options, search);
     }
     let selector = search.selector.clone();

@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
-use crate::collection::handle::{Collection, Handle, Missing, Terms};
+use crate::collection::handle::{Collection, Missing, Terms};
 use crate::collection::modify::{Modified, ModifyOptions, ModifyRequest, projected, under_projection};
+use crate::collection::scope::Scope;
 use crate::document::decode::decode_owned;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
@@ -65,7 +66,7 @@ impl<T> Collection<T> {
     ) -> FindOneAndUpdate<'_, T> {
         let options = FindOneAndUpdateOptions::default();
         FindOneAndUpdate {
-            collection: &self.handle,
+            collection: Scope::of(&self.handle),
             filter,
             update: update.into(),
             options,
@@ -101,7 +102,13 @@ impl<T> Collection<T> {
         // Serialized here, so that what replaces need not know its type. `run` reports the error.
         let replacement = bson::serialize_to_vec(replacement.borrow()).map_err(Error::from);
         let options = FindOneAndReplaceOptions::default();
-        FindOneAndReplace { collection: &self.handle, filter, replacement, options, row: PhantomData }
+        FindOneAndReplace {
+            collection: Scope::of(&self.handle),
+            filter,
+            replacement,
+            options,
+            row: PhantomData,
+        }
     }
 
     /// Removes one document that matches the filter and returns it. Of many threads that take documents in this way, no two
@@ -121,7 +128,7 @@ impl<T> Collection<T> {
     /// ```
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
         let options = FindOneAndDeleteOptions::default();
-        FindOneAndDelete { collection: &self.handle, filter, options, row: PhantomData }
+        FindOneAndDelete { collection: Scope::of(&self.handle), filter, options, row: PhantomData }
     }
 }
 
@@ -141,7 +148,7 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the update is done by run()"]
 pub struct FindOneAndUpdate<'a, T> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     update: UpdateModifications,
     options: FindOneAndUpdateOptions,
@@ -164,7 +171,7 @@ pub struct FindOneAndUpdate<'a, T> {
 /// ```
 #[must_use = "the replacement is done by run()"]
 pub struct FindOneAndReplace<'a, T> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     replacement: Result<Vec<u8>>,
     options: FindOneAndReplaceOptions,
@@ -187,11 +194,13 @@ pub struct FindOneAndReplace<'a, T> {
 /// ```
 #[must_use = "the delete is done by run()"]
 pub struct FindOneAndDelete<'a, T> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     options: FindOneAndDeleteOptions,
     row: PhantomData<fn() -> T>,
 }
+
+in_session!(FindOneAndUpdate<'a, T>, FindOneAndReplace<'a, T>, FindOneAndDelete<'a, T>);
 
 setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`

@@ -22,7 +22,7 @@ use bson::RawBsonRef;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::views::ViewSet;
-use crate::collection::others::Others;
+use crate::collection::others::{Others, Own};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::read_view::{
     FoundByIndex, FoundRecord, ReadView, check_default, look_up, look_up_by_index,
@@ -32,7 +32,9 @@ use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::options::{Collation, WriteConcern};
 use crate::plan::selector::Selector;
+use crate::session::ClientSession;
 use crate::shared::{Caller, Shared};
+use crate::transaction::{Transaction, names_changed, refused_within};
 use crate::write::Target;
 use crate::write::find::Walk;
 use crate::write::prepare::record_key;
@@ -255,6 +257,31 @@ impl Handle {
         }
     }
 
+    /// The same collection for the statements of a session.
+    pub(super) fn in_session(&self, session: &ClientSession) -> Self {
+        let mut handle = self.again();
+        match session.statement_of(&self.shared) {
+            Ok(Some(transaction)) => handle.caller = handle.caller.in_transaction(&transaction),
+            Ok(None) => {}
+            Err(refused) => {
+                // Every verb reports it, as it does a name that is not allowed.
+                handle.namespace = Err(refused);
+                handle.resolved = OnceLock::new();
+            }
+        }
+        handle
+    }
+
+    /// The transaction that operations are statements of.
+    pub(super) fn transaction(&self) -> Option<&Arc<Transaction>> {
+        self.caller.transaction.as_ref()
+    }
+
+    /// Refuses a call that no transaction can have.
+    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
+        if self.caller.transaction.is_some() { Err(refused_within(what)) } else { Ok(()) }
+    }
+
     /// A handle to another collection of the same database, for the same caller.
     pub(super) fn beside(&self, name: &str) -> Self {
         Self::new(Arc::clone(&self.shared), self.caller.clone(), &self.given.db, name)
@@ -321,12 +348,18 @@ impl Handle {
             return Ok(None);
         }
         // Before the catalog is asked: a forked child would wait for its lock for ever.
-        let _in_use = self.shared.store.enter()?;
+        let in_use = self.shared.store.enter()?;
         if self.find_state()?.is_some() {
             return Ok(None);
         }
         let Namespace { db, coll } = self.valid_namespace()?;
         let views = self.shared.catalog.views_among(db, [coll.as_str()]);
+        if let (Some(transaction), false) = (&self.caller.transaction, views.is_empty()) {
+            transaction.statement(&in_use, &OperationContext::default(), |open| {
+                let is_same = self.shared.catalog.names_are_as_of(open.sequence());
+                if is_same { Ok(()) } else { Err(names_changed()) }
+            })?;
+        }
         Ok((!views.is_empty()).then_some(views))
     }
 
@@ -407,6 +440,9 @@ impl Handle {
         terms: Terms<'_>,
         mut operation: impl FnMut(Target<'_>, &mut Walk) -> Result<R>,
     ) -> Result<Option<R>> {
+        if let Some(transaction) = &self.caller.transaction {
+            return self.stage(transaction, missing, terms, |target| operation(target, &mut Walk::default()));
+        }
         // Held to the end: `close` waits for the whole write.
         let entered = self.enter_to_write(terms)?;
         let mut walk = Walk::default();
@@ -428,6 +464,9 @@ impl Handle {
         terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
+        if let Some(transaction) = &self.caller.transaction {
+            return self.stage(transaction, missing, terms, operation);
+        }
         let entered = self.enter_to_write(terms)?;
         self.in_gate(&entered, missing, terms, operation)
     }
@@ -489,7 +528,7 @@ impl Handle {
     /// The operation that a validator is evaluated in. An insert computes nothing, and so has no limits of its own; an expression
     /// of a validator can take any time and memory.
     #[cold]
-    fn checking(&self, operation: &OperationContext) -> OperationContext {
+    pub(super) fn checking(&self, operation: &OperationContext) -> OperationContext {
         if operation.is_unlimited() { self.begin(None) } else { operation.clone() }
     }
 
@@ -521,6 +560,9 @@ impl Handle {
         selector: &Selector,
         operation: impl FnOnce(ReadView) -> Result<R>,
     ) -> Result<Option<R>> {
+        if let Some(transaction) = &self.caller.transaction {
+            return self.search_within(transaction, selector, operation);
+        }
         let database = self.shared.store.enter()?;
         // A closure, because the view looks up again if a drop or a rename was announced meanwhile.
         let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
@@ -537,17 +579,30 @@ impl Handle {
     ) -> Result<(Option<R>, ForeignViews)> {
         let database = self.shared.store.enter()?;
         let db = &self.valid_namespace()?.db;
-        let find = || self.find_state();
-        let (first, views) = others.take(&self.shared.catalog, &database, db, &find)?;
-        let Some((state, view)) = first else { return Ok((None, views)) };
-        check_default(others.collation(), &state)?;
-        let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
-        Ok((Some(found), views))
+        let (catalog, find) = (&self.shared.catalog, || self.find_state());
+        let run = |first: Own<'_>, views| {
+            let Some((state, view)) = first else { return Ok((None, views)) };
+            check_default(others.collation(), &state)?;
+            let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
+            Ok((Some(found), views))
+        };
+        let Some(transaction) = &self.caller.transaction else {
+            let (first, views) = others.take(catalog, &database, db, &find)?;
+            return run(first, views);
+        };
+        transaction.statement(&database, others.operation(), |open| {
+            let (first, views) = others.take_within(catalog, open, db, &find)?;
+            if !catalog.names_are_as_of(open.sequence()) {
+                return Err(names_changed());
+            }
+            run(first, views)
+        })
     }
 
     /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist. Fails with
     /// code 166 if a view has the name.
     pub(super) fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
+        self.refuse_in_transaction("to read a whole collection")?;
         let database = self.shared.store.enter()?;
         let Some((state, view)) = ReadView::take(&database, || self.find_state())? else {
             self.shared.catalog.refuse_view(self.valid_namespace()?)?;
@@ -561,6 +616,10 @@ impl Handle {
     /// compares the `_id` by the rules of a language.
     #[inline]
     pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
+        // A transaction reads a snapshot, and so searches.
+        if self.caller.transaction.is_some() {
+            return Ok(None);
+        }
         let database = self.shared.store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         // The given name: after an error there is no state that could tell it.
@@ -573,6 +632,9 @@ impl Handle {
     /// Reads the record whose field has this value by a unique index, without planning a search.
     #[inline]
     pub(super) fn look_up_by_index(&self, field: &str, value: RawBsonRef<'_>) -> Result<FoundByIndex> {
+        if self.caller.transaction.is_some() {
+            return Ok(FoundByIndex::Unknown);
+        }
         let database = self.shared.store.enter()?;
         let found = look_up_by_index(&database, || self.find_state(), field, value);
         found.map_err(|error| error.in_namespace(&self.given))

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Bson;
@@ -11,6 +12,7 @@ use base::error::{Error, ErrorKind, Result};
 use base::insert_error::InsertManyError;
 
 use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::scope::Scope;
 use crate::document::draft::Drafts;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
@@ -49,14 +51,18 @@ impl<T: Serialize> Collection<T> {
         // The first document that cannot be serialized fails the whole call: nothing is stored yet.
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
-        InsertMany { collection: &self.handle, documents, options: InsertManyOptions::default() }
+        InsertMany { collection: Scope::of(&self.handle), documents, options: InsertManyOptions::default() }
     }
 }
 
 impl Handle {
     /// Stores documents that are serialized into drafts already.
     pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_> {
-        InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
+        InsertMany {
+            collection: Scope::of(self),
+            documents: Ok(drafts),
+            options: InsertManyOptions::default(),
+        }
     }
 }
 
@@ -76,10 +82,12 @@ impl Handle {
 /// ```
 #[must_use = "the insert is done by run()"]
 pub struct InsertMany<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     documents: Result<Drafts>,
     options: InsertManyOptions,
 }
+
+in_session!(InsertMany<'a>);
 
 setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
@@ -140,50 +148,59 @@ impl InsertMany<'_> {
     /// # }
     /// ```
     pub fn run(self) -> Result<InsertManyResult> {
-        let collection = self.collection;
+        let given = Arc::clone(&self.collection.given);
         let InsertOutcome { inserted, refused, generated, last_generate_id } = self.store()?;
         if refused.is_empty() {
             return Ok(InsertManyResult::new(inserted, generated, last_generate_id));
         }
         // The error has the ids as well, because the documents that were not refused stay.
         let refused = InsertManyError::new(refused, inserted, generated);
-        Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.given))
+        Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&given))
     }
 
     /// Stores the documents. Refused documents are part of the outcome; the call fails only if no collection could store
     /// any of them.
     pub(crate) fn store<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
-        let watch = self.collection.watch(Verb::InsertMany);
+        let Self { collection, documents, options } = self;
+        let watch = collection.watch(Verb::InsertMany);
         // Documents that were refused are a failure of the call, though others were stored.
-        let stored = self.insert();
+        let stored = insert(&collection, documents, &options);
         watch.end_with_refusals(stored, |outcome: &InsertOutcome<S>| !outcome.refused.is_empty())
     }
+}
 
-    fn insert<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
-        let mut documents = self.documents?;
-        if documents.len() == 0 {
-            return Err(Error::invalid_argument("insert_many was called without documents"));
-        }
-        // MongoDB's inserts are ordered unless the caller says otherwise.
-        let order = match self.options.ordered {
-            None | Some(true) => InsertOrder::Ordered,
-            Some(false) => InsertOrder::Unordered,
-        };
-        let collection = self.collection;
-        // If every document would be refused by any collection, the collection is not created.
-        collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
-            refused if refused.is_empty() => Ok(()),
-            refused => {
-                let nothing_stored = InsertManyError::new(refused, HashMap::new(), HashMap::new());
-                Err(Error::new(ErrorKind::InsertMany(nothing_stored)))
-            }
-        })?;
-        // An insert evaluates no expressions. So without limits its operation allocates nothing.
-        let operation = collection.begin_plain(self.options.max_time);
-        let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
-        collection.write(terms, |target| {
-            let target = target.bypassing(self.options.bypass_document_validation);
-            insert::insert_many(target, &mut documents, order)
-        })
+fn insert<S: InsertedSet>(
+    collection: &Handle,
+    documents: Result<Drafts>,
+    options: &InsertManyOptions,
+) -> Result<InsertOutcome<S>> {
+    let mut documents = documents?;
+    if documents.len() == 0 {
+        return Err(Error::invalid_argument("insert_many was called without documents"));
     }
+    // MongoDB's inserts are ordered unless the caller says otherwise.
+    let order = match options.ordered {
+        None | Some(true) => InsertOrder::Ordered,
+        Some(false) => InsertOrder::Unordered,
+    };
+    // If every document would be refused by any collection, the collection is not created.
+    collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
+        refused if refused.is_empty() => Ok(()),
+        refused => {
+            let nothing_stored = InsertManyError::new(refused, HashMap::new(), HashMap::new());
+            Err(Error::new(ErrorKind::InsertMany(nothing_stored)))
+        }
+    })?;
+    // An insert evaluates no expressions. So without limits its operation allocates nothing.
+    let operation = collection.begin_plain(options.max_time);
+    let terms = Terms { concern: options.write_concern.as_ref(), operation: &operation };
+    let outcome: InsertOutcome<S> = collection.write(terms, |target| {
+        let target = target.bypassing(options.bypass_document_validation);
+        insert::insert_many(target, &mut documents, order)
+    })?;
+    // A refused document is an error of the statement, which ends its transaction.
+    if let (Some(transaction), false) = (collection.transaction(), outcome.refused.is_empty()) {
+        transaction.abort();
+    }
+    Ok(outcome)
 }

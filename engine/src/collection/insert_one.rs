@@ -8,6 +8,7 @@ use bson::Bson;
 use serde::Serialize;
 
 use crate::collection::handle::{Collection, Handle, Terms};
+use crate::collection::scope::Scope;
 use crate::document::draft::Drafts;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -39,7 +40,7 @@ impl<T: Serialize> Collection<T> {
     pub fn insert_one<D: Borrow<T>>(&self, document: D) -> InsertOne<'_> {
         // Serialized here, so that what inserts it need not know its type. `run` reports the error.
         let draft = Drafts::of_one(document.borrow());
-        InsertOne { collection: &self.handle, draft, options: InsertOneOptions::default() }
+        InsertOne { collection: Scope::of(&self.handle), draft, options: InsertOneOptions::default() }
     }
 }
 
@@ -59,10 +60,12 @@ impl<T: Serialize> Collection<T> {
 /// ```
 #[must_use = "the insert is done by run()"]
 pub struct InsertOne<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     draft: Result<Drafts>,
     options: InsertOneOptions,
 }
+
+in_session!(InsertOne<'a>);
 
 setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
@@ -107,28 +110,28 @@ impl InsertOne<'_> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(mut self) -> Result<InsertOneResult> {
-        let watch = self.collection.watch(Verb::InsertOne);
-        let inserted = self.insert();
+    pub fn run(self) -> Result<InsertOneResult> {
+        let Self { collection, draft, options } = self;
+        let watch = collection.watch(Verb::InsertOne);
+        let inserted = insert(&collection, draft, &options);
         // By reference: to hand the result through would copy it.
         watch.count(&inserted, Requested::default);
         inserted
     }
+}
 
-    #[inline]
-    fn insert(&mut self) -> Result<InsertOneResult> {
-        let draft = self.draft.as_mut().map_err(|error| error.clone())?;
-        let collection = self.collection;
-        // This finds only what no collection could store. Duplicates are found under the latches.
-        collection.check_before_creation(|| insert::check_one(draft))?;
-        // An insert evaluates no expressions. So without limits its operation allocates nothing.
-        let operation = collection.begin_plain(self.options.max_time);
-        let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
-        let inserted = collection.write(terms, |target| {
-            let target = target.bypassing(self.options.bypass_document_validation);
-            insert::insert_one(target, draft)
-        })?;
-        let last_generate_id = inserted.generated.first();
-        Ok(InsertOneResult::new(inserted.id, inserted.generated, last_generate_id))
-    }
+#[inline]
+fn insert(collection: &Handle, draft: Result<Drafts>, options: &InsertOneOptions) -> Result<InsertOneResult> {
+    let mut draft = draft?;
+    // This finds only what no collection could store. Duplicates are found under the latches.
+    collection.check_before_creation(|| insert::check_one(&draft))?;
+    // An insert evaluates no expressions. So without limits its operation allocates nothing.
+    let operation = collection.begin_plain(options.max_time);
+    let terms = Terms { concern: options.write_concern.as_ref(), operation: &operation };
+    let inserted = collection.write(terms, |target| {
+        let target = target.bypassing(options.bypass_document_validation);
+        insert::insert_one(target, &mut draft)
+    })?;
+    let last_generate_id = inserted.generated.first();
+    Ok(InsertOneResult::new(inserted.id, inserted.generated, last_generate_id))
 }

@@ -27,7 +27,8 @@ use crate::plan::selector::{Moment, Selector};
 use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
 use crate::write::insert;
-use crate::write::update::{self, Shown};
+use crate::write::modified::Shown;
+use crate::write::update;
 
 /// How a `$merge` writes.
 #[derive(Clone, Copy)]

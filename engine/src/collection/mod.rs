@@ -34,15 +34,17 @@ mod others;
 mod out;
 mod rename;
 mod replace;
+mod scope;
 mod size;
 mod sources;
 mod stats;
 mod truncate;
 mod update;
 mod view_reads;
+mod within;
 mod write_results;
 
-pub use self::aggregate::Aggregate;
+pub use self::aggregate::{Aggregate, SessionAggregate};
 pub(crate) use self::aggregate::{ExplainedPipeline, PipelineWork};
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
@@ -53,7 +55,7 @@ pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
 pub use self::distinct::Distinct;
 pub use self::drop::DropCollection;
-pub use self::find::{Find, FindOne};
+pub use self::find::{Find, FindOne, SessionFind};
 pub use self::find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};
 pub use self::handle::Collection;
 pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};

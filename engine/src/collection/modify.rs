@@ -20,7 +20,8 @@ use crate::plan::selector::Selector;
 use crate::write::Preview;
 use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
-use crate::write::update::{self, Image, Shown};
+use crate::write::modified::{Image, Shown};
+use crate::write::update;
 use crate::write::upsert::Upserted;
 
 /// What a find-and-modify did.

@@ -11,13 +11,16 @@ use bson::RawDocumentBuf;
 use index::collation::Collation;
 use query::code::Code;
 use query::expression::Variables;
+use query::operation::OperationContext;
 use query::pipeline::Pipeline;
 use store::Database;
 
+use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Catalog;
 use crate::catalog::views::ViewSet;
 use crate::execute::foreign::{Derived, ForeignViews};
 use crate::execute::read_view::{FoundCollection, ReadView};
+use crate::transaction::Open;
 
 /// The names that a pipeline reads besides its own.
 pub(super) struct Others<'p> {
@@ -27,7 +30,7 @@ pub(super) struct Others<'p> {
 }
 
 /// The pipeline's own collection, if there is one, at the moment of the others.
-type Own<'a> = Option<(FoundCollection<'a>, ReadView)>;
+pub(super) type Own<'a> = Option<(FoundCollection<'a>, ReadView)>;
 
 impl<'p> Others<'p> {
     pub(super) fn of(pipeline: &'p Pipeline) -> Self {
@@ -40,6 +43,11 @@ impl<'p> Others<'p> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// What the pipeline may use of time and memory.
+    pub(super) fn operation(&self) -> &OperationContext {
+        self.variables.operation()
     }
 
     /// How the pipeline compares texts.
@@ -88,6 +96,34 @@ impl<'p> Others<'p> {
             self.variables.operation().look()?;
             views = now;
         }
+    }
+
+    /// Takes all names, and the collection that `find_own` looks up, as a transaction reads them. The caller checks the names
+    /// afterwards.
+    pub(super) fn take_within<'a>(
+        &self,
+        catalog: &Catalog,
+        open: &Open,
+        db: &str,
+        find_own: &dyn Fn() -> Result<Option<FoundCollection<'a>>>,
+    ) -> Result<(Own<'a>, ForeignViews)> {
+        self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))?;
+        let views = catalog.views_among(db, self.names.iter().copied());
+        let names = self.names.iter().copied().filter(|name| !views.contains(name));
+        let bases: BTreeSet<&str> = names.chain(views.bases()).collect();
+        let snapshot = open.snapshot();
+        let view = |found: &CollectionState| {
+            let view = ReadView::of_snapshot(Arc::clone(&snapshot), found);
+            open.check(found).map(|()| view)
+        };
+        let own = find_own()?.map(|found| view(&found).map(|view| (found, view))).transpose()?;
+        let mut read = HashMap::new();
+        for name in bases {
+            if let Some(found) = catalog.find(&Namespace::new(db, name)) {
+                read.insert(name.to_owned(), view(&found)?);
+            }
+        }
+        Ok((own, ForeignViews::new(read, self.derived(&views)?)))
     }
 
     /// The pipelines of the views.

@@ -10,7 +10,8 @@ use base::error::{Error, Result};
 
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Handle};
+use crate::collection::handle::Collection;
+use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -19,7 +20,8 @@ use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::change::Change;
-use crate::write::update::{self, Shown};
+use crate::write::modified::Shown;
+use crate::write::update;
 
 impl<T: Serialize> Collection<T> {
     /// Replaces one document that matches the filter: the first in the sort order, or any if there is no sort.
@@ -47,7 +49,7 @@ impl<T: Serialize> Collection<T> {
         // Serialized here, so that what replaces need not know its type. `run` reports the error.
         let replacement = bson::serialize_to_vec(replacement.borrow()).map_err(Error::from);
         let options = ReplaceOptions::default();
-        ReplaceOne { collection: &self.handle, filter, replacement, options, now: None }
+        ReplaceOne { collection: Scope::of(&self.handle), filter, replacement, options, now: None }
     }
 }
 
@@ -67,13 +69,15 @@ impl<T: Serialize> Collection<T> {
 /// ```
 #[must_use = "the replacement is done by run()"]
 pub struct ReplaceOne<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     replacement: Result<Vec<u8>>,
     options: ReplaceOptions,
     /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
+
+in_session!(ReplaceOne<'a>);
 
 setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
     /// With `true`, the document is not checked by the validator of the collection.

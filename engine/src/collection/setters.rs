@@ -1,5 +1,21 @@
 //! The setters of actions: `with_options`, and one setter for each field of the action's options struct.
 
+/// Implements `session` of actions that have a field `collection`.
+macro_rules! in_session {
+    ($($action:ident<$($parameter:tt),*>),+ $(,)?) => {$(
+        impl<$($parameter),*> $action<$($parameter),*> {
+            /// Makes the action a statement of a session: a part of its transaction, if it has started one.
+            ///
+            /// Within a transaction it reads the state that the transaction began with and what the transaction has written, and what
+            /// it writes is stored by the commit, or not at all. An error that it meets in the store aborts the transaction.
+            pub fn session(mut self, session: &'a mut crate::session::ClientSession) -> Self {
+                self.collection = self.collection.within(session);
+                self
+            }
+        }
+    )+};
+}
+
 /// Implements the setters of an action that has a field `options`.
 ///
 /// After the options struct comes a call that `with_options` is shown with. Each setter has the lines of an example, which

@@ -11,7 +11,8 @@ use query::expression::Variables;
 
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Handle};
+use crate::collection::handle::Collection;
+use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
@@ -20,7 +21,8 @@ use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::change::Change;
-use crate::write::update::{self, Counts, Shown};
+use crate::write::modified::{Counts, Shown};
+use crate::write::update;
 
 impl<T> Collection<T> {
     /// Changes one document that matches the filter: the first in the sort order, or any if there is no sort.
@@ -73,7 +75,7 @@ impl<T> Collection<T> {
     fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_> {
         let options = UpdateOptions::default();
         Update {
-            collection: &self.handle,
+            collection: Scope::of(&self.handle),
             filter,
             modifications,
             extent,
@@ -101,7 +103,7 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the update is done by run()"]
 pub struct Update<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     filter: Document,
     modifications: UpdateModifications,
     extent: Extent,
@@ -117,6 +119,8 @@ enum Extent {
     One,
     Many,
 }
+
+in_session!(Update<'a>);
 
 setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`

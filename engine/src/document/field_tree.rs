@@ -1,6 +1,6 @@
 //! The paths of a collection's auto-increment fields as a tree, so that each level of a document is walked once.
 
-use base::error::Refusal;
+use base::write_error::Refusal;
 use index::element::Element;
 use index::validate::NESTING_MAX;
 use sequence::auto_increment::Field;

@@ -3,7 +3,7 @@
 //! `index::validate` decides what well-formed means. This file has the rules of an insert and a replacement: the types
 //! that an `_id` may have, the names inside it, and MongoDB's numbers and texts for each refusal.
 
-use base::error::{Refusal, WriteError};
+use base::write_error::{Refusal, WriteError};
 use bson::{RawBsonRef, RawDocument};
 use index::error::Error as IndexError;
 use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};

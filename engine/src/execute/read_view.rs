@@ -126,6 +126,31 @@ impl ReadView {
         Ok(Self { collection: collection.id, indexes, order, state })
     }
 
+    /// The read state for a search within a transaction. The caller checks afterwards that the collection is still what it was when the
+    /// snapshot was taken.
+    pub(crate) fn at(
+        snapshot: Arc<Snapshot>,
+        collection: &CollectionState,
+        selector: &Selector,
+    ) -> Result<Self> {
+        check_default(selector.variables().collation(), collection)?;
+        let view = Self::of_snapshot(snapshot, collection);
+        let Some(key) = selector.record_key(collection.id) else { return Ok(view) };
+        notes::looked_up();
+        // Not by the cache of records, which has the newest state.
+        let bytes = match &view.state {
+            ReadState::Snapshot(snapshot) => snapshot.get(Family::Records, &key)?,
+            ReadState::Record { .. } => None,
+        };
+        Ok(Self { state: ReadState::Record { key, bytes }, ..view })
+    }
+
+    /// A collection in a snapshot that was taken before. The caller checks as for [`at`](Self::at).
+    pub(crate) fn of_snapshot(snapshot: Arc<Snapshot>, collection: &CollectionState) -> Self {
+        let (indexes, order) = (collection.visible_indexes(), order_of(collection));
+        Self { collection: collection.id, indexes, order, state: ReadState::Snapshot(snapshot) }
+    }
+
     /// Takes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
     pub(crate) fn of_index(database: &Arc<Database>, collection: &CollectionState, index: &Index) -> Self {
         let state = ReadState::Snapshot(Snapshot::take(database));

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
@@ -181,8 +182,9 @@ fn an_index_is_hidden_before_its_entries_go_and_shown_again_if_they_stay() {
     let fixture = old_and_new();
     let state = fixture.collection("old").expect("the collection");
     let before = state.changes();
+    let database = Arc::clone(&fixture.shared.store.enter().expect("open"));
     let mut held = state.enter_alone(&OperationContext::default()).expect("unlimited");
-    let refused = state.withdraw_indexes(&mut held, Vec::new(), || {
+    let refused = state.withdraw_indexes(&database, &mut held, Vec::new(), || {
         assert!(state.indexes().is_empty() && state.changes().has_withdrawn_since(before));
         Err(Error::invalid_argument("the disk is full"))
     });

@@ -6,6 +6,7 @@
 //! | open a store, close it, know who else may | [`opening`] |
 //! | store structs and documents | [`documents`] |
 //! | ask, change, aggregate | [`queries`] |
+//! | change several documents as one | [`transactions`] |
 //! | make a search fast | [`indexes`] |
 //! | keep the newest documents, and follow them | [`capped`] |
 //! | number documents | [`numbering`] |
@@ -55,6 +56,8 @@ pub mod questions {}
 pub mod recipes {}
 #[doc = include_str!("../../../docs/guide/threads.md")]
 pub mod threads {}
+#[doc = include_str!("../../../docs/guide/transactions.md")]
+pub mod transactions {}
 
 // Pages beside the guide, whose examples are run as well.
 #[cfg(doctest)]

@@ -5,8 +5,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use base::error::{Error, Refusal, Result, WriteError};
+use base::error::{Error, Result};
 use base::metrics::notes;
+use base::write_error::{Refusal, WriteError};
 use query::code::Code;
 use store::Family;
 use store::keys::{OrderId, position_of};
@@ -103,7 +104,7 @@ pub(crate) fn trim(target: Target<'_>) -> Result<()> {
     // Every commit holds a latch, by which an audit sees it as a whole.
     latches.add(&turn.id().state_key());
     let mut insertion = Insertion::begin(target, turn)?;
-    let mut latched = target.store.latches.lock(&latches, target.operation)?;
+    let mut held = target.store.latches.lock(&latches, target.operation)?;
     loop {
         let OrderState { documents, bytes, .. } = insertion.turn.state;
         if documents == 0 || !insertion.limits.are_exceeded(documents, bytes) {
@@ -112,10 +113,10 @@ pub(crate) fn trim(target: Target<'_>) -> Result<()> {
         target.operation.step()?;
         insertion.remove_oldest()?;
         if insertion.batch.bytes() > COMMIT_BYTES_MAX {
-            insertion.commit(&mut latched)?;
+            insertion.commit(&mut held)?;
         }
     }
-    if insertion.batch.is_empty() { Ok(()) } else { insertion.commit(&mut latched) }
+    if insertion.batch.is_empty() { Ok(()) } else { insertion.commit(&mut held) }
 }
 
 /// What a call inserts together.

@@ -1,7 +1,8 @@
 //! What a write makes of a document: an update's operators or pipeline, or a replacement. Pure, but for the clock.
 
 use base::codes::{refused, text_with_causes};
-use base::error::{Error, Refusal, Result, WriteError};
+use base::error::{Error, Result};
+use base::write_error::{Refusal, WriteError};
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use index::order::compare;
 use index::validate::ValidDocument;

@@ -6,7 +6,8 @@
 
 use std::collections::HashSet;
 
-use base::error::{Error, Refusal, Result};
+use base::error::{Error, Result};
+use base::write_error::Refusal;
 use store::Family;
 use store::write::{Batch, RecordBytes};
 
@@ -84,7 +85,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         add_unique_latches(&mut latches, target, &candidate.drawn.entries);
         bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
     }
-    let mut latched = target.store.latches.lock(&latches, target.operation)?;
+    let mut held = target.store.latches.lock(&latches, target.operation)?;
     let mut batch = Batch::with_capacity(target.database, bytes);
     let mut staged = StagedKeys::default();
     let absence = prove_all_absent(target, candidates);
@@ -110,7 +111,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     // A batch without documents must not write marks either: the sequences stay where they were.
     let Some(first) = accepted.first() else { return Ok(0) };
     holds.stage(&mut batch, accepted.len());
-    let committed = target.commit(batch, &arrays, &mut latched);
+    let committed = target.commit(batch, &arrays, &mut held);
     // After the commit and under the latches, so that the counter never shows a document that is not there.
     let count = i64::try_from(accepted.len()).unwrap_or(i64::MAX);
     target.count(committed, &first.prepared.record_key, count)?;

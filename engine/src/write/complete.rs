@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use base::error::Refusal;
+use base::write_error::Refusal;
 use bson::Bson;
 use sequence::generator::Generator;
 use sequence::object_id::ObjectId;

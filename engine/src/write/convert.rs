@@ -99,9 +99,9 @@ fn convert_alone(
         state.remove_records(range, batch, |batch| storage.store.commit_definition(batch))
     };
     let commit = || state.count.reset(kept.documents, remove);
-    state.withdraw_indexes(&mut definition, Vec::new(), commit)?;
+    state.withdraw_indexes(storage.database, &mut definition, Vec::new(), commit)?;
     // Last: readers who see the order take a snapshot that has it.
-    state.become_capped(&mut definition, capped);
+    state.become_capped(storage.database, &mut definition, capped);
     Ok(Converted::Done)
 }
 

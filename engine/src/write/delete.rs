@@ -14,9 +14,9 @@ use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
 use crate::write::capped;
 use crate::write::entries::stored_entries_of;
-use crate::write::find::{Check, DocumentSearch, Next, Walk, on_first};
+use crate::write::find::{Check, DocumentSearch, Next, Walk, on_each, on_first};
 use crate::write::prepare::encoded_id;
-use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target};
+use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target, staged};
 
 /// Documents that a `delete_many` latches together.
 pub(super) const LATCHED_DOCUMENTS_MAX: usize = 1000;
@@ -46,6 +46,12 @@ pub(crate) fn delete_many(
     walk: &mut Walk,
     deleted: &mut u64,
 ) -> Result<()> {
+    if target.staging.is_some() {
+        return on_each(target, search, walk, |key, check| {
+            *deleted += u64::from(delete_found(target, key, check, |_| Ok(()))?.is_some());
+            Ok(())
+        });
+    }
     while !delete_walked(target, search, walk, deleted)? {
         walk.end();
     }
@@ -116,6 +122,9 @@ fn delete_found<R>(
         let is_match = !is_checked || check.holds(stored(key, current)?)?;
         is_match.then(|| show(current)).transpose()
     };
+    if let Some(staging) = target.staging {
+        return staged::delete(target, staging, key, judge);
+    }
     // A verdict on the document as it was then, if it took long.
     let mut ahead = None;
     loop {

@@ -1,7 +1,8 @@
 //! The duplicate key error: code 11000 with MongoDB's text and details, made and taken apart.
 
-use base::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
+use base::error::{Error, ErrorKind};
 use base::namespace::Namespace;
+use base::write_error::{Refusal, WriteError, WriteFailure};
 use bson::{Bson, Document, doc};
 use index::key;
 use query::code::Code;

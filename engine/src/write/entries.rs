@@ -6,7 +6,7 @@
 //! Beside its entries this file finds the arrays of a document that the catalog does not know of yet. They are noted in
 //! the catalog by the commit that writes the entries.
 
-use base::error::{Refusal, WriteError};
+use base::write_error::{Refusal, WriteError};
 use bson::{RawBsonRef, RawDocument};
 use index::element;
 use index::error::Error as IndexError;

@@ -116,7 +116,8 @@ impl Walk {
         reads_all: bool,
     ) -> Result<Next> {
         loop {
-            if target.collection.is_wanted_alone() && self.matches.is_some() {
+            // A transaction has not entered the gate.
+            if target.staging.is_none() && target.collection.is_wanted_alone() && self.matches.is_some() {
                 return Ok(Next::Pause);
             }
             match self.matches(target, search, reads_all)?.advance_within(LOOKED_AT)? {
@@ -230,6 +231,12 @@ fn on_walk<R>(
     let check = Check::of(search.selector);
     while walk.advance_or_pause(target, search, false)? {
         search.operation().look()?;
+        if target.staging.is_some() {
+            // Ended first: what is staged would be copied as long as it reads.
+            let key = walk.record_key().to_vec();
+            walk.end();
+            return attempt(&key, &check);
+        }
         if let Some(done) = attempt(walk.record_key(), &check)? {
             return Ok(Some(done));
         }
@@ -270,6 +277,9 @@ fn on_least<R>(
     }
     let Some(Leading { record_key, key }) = sorter.into_sorted_iter().next() else { return Ok(None) };
     search.operation().look()?;
+    if target.staging.is_some() {
+        walk.end();
+    }
     let done =
         attempt(&record_key, &Check { selector: search.selector, sorted: key.map(|key| (sort, key)) })?;
     walk.has_lost = done.is_none();

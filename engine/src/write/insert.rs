@@ -4,8 +4,9 @@
 //! `prepare` makes the stored bytes and the record key, `entries` what its indexes get. The latches, the proof that its
 //! keys are free, and the one commit are `commit`. What was committed is published last: sequences go on from there.
 
-use base::error::{Error, ErrorKind, Refusal, Result};
+use base::error::{Error, ErrorKind, Result};
 use base::insert_error::IndexedWriteError;
+use base::write_error::Refusal;
 use bson::Bson;
 
 use crate::document::draft::Drafts;
@@ -18,11 +19,14 @@ use crate::write::complete::CompleteDraft;
 use crate::write::entries::{Drawn, Entry, entries_of};
 use crate::write::outcome::{InsertOrder, InsertOutcome, Inserted, InsertedSet};
 use crate::write::prepare::{KEY_BYTES, Prepared, encoded_id, prepare};
-use crate::write::{COMMIT_BYTES_MAX, Target};
+use crate::write::{COMMIT_BYTES_MAX, Target, staged};
 
 /// Stores one document. When a generated value is in use already, the next one is tried, once.
 #[inline]
 pub(crate) fn insert_one(target: Target<'_>, drafts: &mut Drafts) -> Result<Inserted> {
+    if let Some(staging) = target.staging {
+        staged::enter_sequences(target, staging)?;
+    }
     let mut document = OneDocument::of(drafts);
     // Numbers come before everything else: an ordered or gapless sequence is held from its first value to the commit, and
     // no latch may be waited for in front of a turn, because a writer that has the turn waits for latches.
@@ -49,6 +53,9 @@ pub(crate) fn insert_many<S: InsertedSet>(
 ) -> Result<InsertOutcome<S>> {
     if drafts.len() == 1 {
         return insert_only(target, drafts);
+    }
+    if let Some(staging) = target.staging {
+        staged::enter_sequences(target, staging)?;
     }
     let mut outcome = InsertOutcome::with_capacity(drafts.len());
     let mut documents = ManyDocuments::enter(target, drafts, order)?;
@@ -97,6 +104,10 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
     }
     let drawn = draw(target, &prepared).map_err(Error::write)?;
     let candidate = Candidate { position: 0, prepared, drawn };
+    if let Some(staging) = target.staging {
+        staged::insert(target, staging, &candidate)?;
+        return Ok(candidate.prepared.id());
+    }
     // Before any latch: see `catalog::capped`.
     match capped::turn(target)? {
         Some(turn) => capped::commit_one(target, turn, &candidate, holds)?,
@@ -182,6 +193,9 @@ fn commit_all<S: InsertedSet>(
     call: Call<'_, '_, '_>,
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
+    if let Some(staging) = target.staging {
+        return staged::insert_all(target, staging, call.candidates, outcome);
+    }
     match capped::turn(target)? {
         Some(turn) => capped::commit_many(target, turn, call, outcome),
         None => commit_many(target, call.candidates, call.order, call.holds, outcome),

@@ -9,6 +9,7 @@ mod commit;
 mod complete;
 pub(crate) mod convert;
 pub(crate) mod delete;
+mod difference;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
 pub(crate) mod expire;
@@ -17,9 +18,11 @@ pub(crate) mod index_build;
 pub(crate) mod index_definition;
 pub(crate) mod index_settings;
 pub(crate) mod insert;
+pub(crate) mod modified;
 pub(crate) mod order_build;
 pub(crate) mod outcome;
 pub(crate) mod prepare;
+pub(crate) mod staged;
 mod unique;
 pub(crate) mod update;
 pub(crate) mod upsert;
@@ -51,6 +54,7 @@ use crate::catalog::sequences::AutoFields;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
+use crate::transaction::Staging;
 use crate::write::entries::{Entry, NewArrays};
 use crate::write::validation::Checks;
 
@@ -75,6 +79,8 @@ pub(crate) struct Target<'a> {
     pub(crate) level: CommitLevel,
     /// Looks at the final bytes of a document that is inserted alone, before the commit. Its error fails the insert.
     pub(crate) preview: Option<Preview<'a>>,
+    /// The transaction that the write is a part of. Absent for a plain one.
+    pub(crate) staging: Option<Staging<'a>>,
     /// What checks the documents that are written. Absent where none are checked.
     pub(crate) checks: Option<&'a Checks<'a>>,
     /// What the write may use of time and memory.
@@ -111,6 +117,7 @@ impl<'a> Target<'a> {
             generator,
             level,
             preview: None,
+            staging: None,
             checks: None,
             operation,
         }
@@ -159,7 +166,10 @@ impl<'a> Target<'a> {
     /// What a search by `selector` reads. The gate is held, so the catalog cannot change between its look-up and the
     /// snapshot.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
-        ReadView::under_gate(self.database, self.collection, selector)
+        match self.staging {
+            Some(Staging { open, .. }) => ReadView::at(open.snapshot(), self.collection, selector),
+            None => ReadView::under_gate(self.database, self.collection, selector),
+        }
     }
 
     /// Adds a latched record key to those that the collection was given. Returns whether that proves the key absent.

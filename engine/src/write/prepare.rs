@@ -1,6 +1,6 @@
 //! From a complete draft to the bytes that are stored, and their key.
 
-use base::error::Refusal;
+use base::write_error::Refusal;
 use bson::{Bson, RawBsonRef, RawDocument};
 use bytes::BufMut;
 use index::key::{self, Direction};

@@ -1,6 +1,7 @@
 //! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
 
-use base::error::{Refusal, Result};
+use base::error::Result;
+use base::write_error::Refusal;
 use store::Family;
 use store::latch::LatchSet;
 

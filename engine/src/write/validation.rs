@@ -5,8 +5,9 @@
 
 use std::cell::Cell;
 
-use base::error::{Refusal, Result, WriteError};
+use base::error::Result;
 use base::namespace::Namespace;
+use base::write_error::{Refusal, WriteError};
 use bson::{DateTime, Document, RawDocument};
 use query::code::Code;
 use query::error::Error as FilterError;

@@ -78,10 +78,14 @@ macro_rules! table {
             CONVERSION_FAILURE = 241, "ConversionFailure";
             SNAPSHOT_UNAVAILABLE = 246, "SnapshotUnavailable";
             NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";
+            TRANSACTION_COMMITTED = 256, "TransactionCommitted";
+            TRANSACTION_TOO_LARGE = 257, "TransactionTooLarge";
             EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
+            OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263, "OperationNotSupportedInTransaction";
             FAIL_POINT_SET_FAILED = 266, "FailPointSetFailed";
             INDEX_BUILD_ABORTED = 276, "IndexBuildAborted";
             CLIENT_DISCONNECT = 279, "ClientDisconnect";
+            TRANSACTION_EXCEEDED_LIFETIME = 290, "TransactionExceededLifetimeLimitSeconds";
             NO_QUERY_EXECUTION_PLANS = 291, "NoQueryExecutionPlans";
             QUERY_EXCEEDED_MEMORY_LIMIT = 292, "QueryExceededMemoryLimitNoDiskUseAllowed";
             API_VERSION_ERROR = 322, "APIVersionError";

@@ -14,7 +14,7 @@ use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
 use crate::attributes::{Attributes, Contract};
 use crate::error::SequenceError;
-use crate::in_flight::{InFlight, Pass};
+use crate::in_flight::{InFlight, Kept, Pass};
 use crate::slot::Slot;
 use crate::state::{Mark, State};
 use crate::store::{Cause, Gap, Record, Store};
@@ -205,6 +205,21 @@ impl Sequence {
         let held = self.held.lock();
         let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
         self.in_flight.enter(position)
+    }
+
+    /// Registers a writer, as [`enter`](Self::enter) does, whose commit comes later and perhaps in another thread.
+    pub fn keep(&self, slot: &Slot) -> Kept {
+        if let Some(position) = slot.position() {
+            return self.in_flight.keep(position);
+        }
+        let held = self.held.lock();
+        let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
+        self.in_flight.keep(position)
+    }
+
+    /// Unregisters such a writer.
+    pub fn release(&self, kept: &Kept) {
+        self.in_flight.release(kept);
     }
 
     /// Registers a writer and takes its first value, if the block has one left. Reads the block once for

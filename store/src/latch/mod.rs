@@ -169,13 +169,7 @@ impl Latches {
         let place = lock_order::take(Place::Latches);
         let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
         let first = first.transpose()?;
-        Ok(Latched {
-            first,
-            others: Vec::new(),
-            keys: Keys::One(hash),
-            noting: self.noting(),
-            _place: place,
-        })
+        Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting: self.noting(), _place: place })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
@@ -414,14 +408,16 @@ mod tests {
     fn noted(latches: &Latches, keys: &[&[u8]], write: impl FnOnce(&mut Latched<'_>)) -> Vec<bool> {
         let operation = OperationContext::default();
         let mut set = latches.set();
-        keys.iter().for_each(|key| set.add(key));
-        let mut latched = latches.lock(&set, &operation).expect("free");
-        write(&mut latched);
-        drop(latched);
+        for key in keys {
+            set.add(key);
+        }
+        let mut held = latches.lock(&set, &operation).expect("free");
+        write(&mut held);
+        drop(held);
         let is_written = |key: &&[u8]| {
-            let mut latched = latches.lock_one(key, &operation).expect("free");
-            assert!(!latched.is_written_since(100));
-            latched.is_written_since(99)
+            let mut held = latches.lock_one(key, &operation).expect("free");
+            assert!(!held.is_written_since(100));
+            held.is_written_since(99)
         };
         keys.iter().map(is_written).collect()
     }
@@ -441,12 +437,14 @@ mod tests {
         let mut early = latches.set();
         early.add(b"early");
         switch_on(&latches);
-        let mut latched = latches.lock(&early, &OperationContext::default()).expect("free");
-        latched.written(|| 50);
-        drop(latched);
+        let mut held = latches.lock(&early, &OperationContext::default()).expect("free");
+        held.written(|| 50);
+        drop(held);
         assert!(latches.lock_one(b"early", &OperationContext::default()).expect("free").is_written_since(49));
         assert_eq!(noted(&latches, &KEYS, write), [true; 3]);
-        assert!(!latches.lock_one(b"another", &OperationContext::default()).expect("free").is_written_since(50));
+        assert!(
+            !latches.lock_one(b"another", &OperationContext::default()).expect("free").is_written_since(50)
+        );
         latches.stop_noting_after(Duration::ZERO);
         assert_eq!(noted(&latches, &[b"later"], |latched| latched.written(|| 100)), [false]);
     }
@@ -481,7 +479,9 @@ mod tests {
         switch_on(&latches);
         let set = |keys: &[&[u8]]| {
             let mut set = latches.set();
-            keys.iter().for_each(|key| set.add(key));
+            for key in keys {
+                set.add(key);
+            }
             set
         };
         let own = set(&[b"a"]);

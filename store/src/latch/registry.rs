@@ -34,7 +34,8 @@ struct Open {
 
 impl Registry {
     pub(super) fn new() -> Self {
-        let open = Open { is_on: false, last_owner: 0, sequences: BTreeMap::new(), idle_since: Instant::now() };
+        let open =
+            Open { is_on: false, last_owner: 0, sequences: BTreeMap::new(), idle_since: Instant::now() };
         Self { switching: Mutex::new(()), noting: AtomicBool::new(false), open: Mutex::new(open) }
     }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use base::error::{Error, Refusal, Result};
+use base::error::{Error, Result};
+use base::write_error::Refusal;
 use bson::RawDocument;
 use index::multikey::ArrayComponents;
 use query::code::Code;

@@ -1,0 +1,220 @@
+//! A session, and the ends of its transactions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use bson::{Document, Uuid, doc};
+
+use crate::session::options::TransactionOptions;
+use crate::shared::{Caller, Shared};
+use crate::transaction::Transaction;
+use crate::write::staged::commit::{self, Terms};
+
+/// Calls that belong together, and their transaction.
+///
+/// It is made by [`Client::start_session`](crate::Client::start_session). A verb becomes a part of it by `.session(&mut session)`. Dropping
+/// it aborts its transaction.
+///
+/// ```
+/// use cairndb::{Client, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::open(folder.path().join("db"))?;
+/// let accounts = client.database("bank").collection::<Document>("accounts");
+/// accounts.insert_many([doc! { "_id": "Ada", "has": 100 }, doc! { "_id": "Grace", "has": 0 }]).run()?;
+///
+/// let mut session = client.start_session().run()?;
+/// session.start_transaction().run()?;
+/// accounts.update_one(doc! { "_id": "Ada" }, doc! { "$inc": { "has": -30 } }).session(&mut session).run()?;
+/// accounts.update_one(doc! { "_id": "Grace" }, doc! { "$inc": { "has": 30 } }).session(&mut session).run()?;
+/// // Others do not see it yet.
+/// assert_eq!(accounts.find_one(doc! { "_id": "Ada" }).run()?, Some(doc! { "_id": "Ada", "has": 100 }));
+/// session.commit_transaction().run()?;
+/// assert_eq!(accounts.find_one(doc! { "_id": "Grace" }).run()?, Some(doc! { "_id": "Grace", "has": 30 }));
+/// # Ok(())
+/// # }
+/// ```
+pub struct ClientSession {
+    shared: Arc<Shared>,
+    caller: Caller,
+    id: Document,
+    defaults: TransactionOptions,
+    state: State,
+}
+
+enum State {
+    /// No transaction was started yet.
+    None,
+    InProgress {
+        transaction: Arc<Transaction>,
+        options: TransactionOptions,
+    },
+    Committed {
+        transaction: Arc<Transaction>,
+        options: TransactionOptions,
+    },
+    Aborted,
+}
+
+impl ClientSession {
+    pub(super) fn new(shared: Arc<Shared>, caller: Caller, defaults: TransactionOptions) -> Self {
+        let id = doc! { "id": Uuid::new() };
+        Self { shared, caller, id, defaults, state: State::None }
+    }
+
+    /// The id of the session: a document with a UUID.
+    pub fn id(&self) -> &Document {
+        &self.id
+    }
+
+    /// Whether a transaction was started that is not committed or aborted yet.
+    pub fn in_transaction(&self) -> bool {
+        matches!(self.state, State::InProgress { .. })
+    }
+
+    /// Stores what the transaction has written, all of it or nothing.
+    ///
+    /// Fails with code 112 (`WriteConflict`) and the label [`TRANSIENT_TRANSACTION_ERROR`](crate::TRANSIENT_TRANSACTION_ERROR) if a
+    /// document of it was written by another since it began. Again after a success it returns `Ok`.
+    pub fn commit_transaction(&mut self) -> CommitTransaction<'_> {
+        CommitTransaction { session: self }
+    }
+
+    /// Gives up what the transaction has written.
+    pub fn abort_transaction(&mut self) -> AbortTransaction<'_> {
+        AbortTransaction { session: self }
+    }
+
+    /// The transaction that a statement on a handle of a client is a part of.
+    pub(crate) fn statement_of(&self, shared: &Arc<Shared>) -> Result<Option<Arc<Transaction>>> {
+        if !Arc::ptr_eq(&self.shared, shared) {
+            return Err(Error::invalid_argument("the session is of another client than the collection"));
+        }
+        match &self.state {
+            State::InProgress { transaction, .. } => Ok(Some(Arc::clone(transaction))),
+            State::None | State::Committed { .. } | State::Aborted => Ok(None),
+        }
+    }
+
+    /// Whether a cursor was opened by this session's transaction.
+    pub(super) fn has(&self, transaction: &Arc<Transaction>) -> bool {
+        match &self.state {
+            State::InProgress { transaction: own, .. } => Arc::ptr_eq(own, transaction),
+            State::None | State::Committed { .. } | State::Aborted => false,
+        }
+    }
+
+    pub(super) fn begin(&mut self, options: TransactionOptions) -> Result<()> {
+        if self.in_transaction() {
+            return Err(refused("transaction already in progress"));
+        }
+        let options = options.or(&self.defaults);
+        options.check()?;
+        let transaction = Transaction::new(&self.shared.store.latches, &self.shared.transactions);
+        self.state = State::InProgress { transaction, options };
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self) -> Result<()> {
+        let (transaction, options) = match &self.state {
+            State::None => return Err(refused("no transaction started")),
+            State::Aborted => {
+                return Err(refused("Cannot call commitTransaction after calling abortTransaction"));
+            }
+            State::InProgress { transaction, options } | State::Committed { transaction, options } => {
+                (Arc::clone(transaction), options.clone())
+            }
+        };
+        let done = self.commit_as(&transaction, options.max_commit_time, &options);
+        self.state = State::Committed { transaction, options };
+        done
+    }
+
+    fn commit_as(
+        &self,
+        transaction: &Transaction,
+        time: Option<Duration>,
+        options: &TransactionOptions,
+    ) -> Result<()> {
+        let shared = &self.shared;
+        let level = shared.commit_level(options.write_concern.as_ref())?;
+        let operation = shared.operation(&self.caller, time);
+        let database = shared.store.enter()?;
+        let terms = Terms {
+            storage: shared.storage(&database),
+            generator: &shared.generator,
+            level,
+            operation: &operation,
+        };
+        let done = transaction.commit(&operation, |open| commit::commit(open, terms));
+        // What was stored is counted now, and no verb does it.
+        shared.recorder.count_notes();
+        done.map_err(|error| {
+            if error.is_commit_unknown() {
+                error.with_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
+            } else {
+                error
+            }
+        })
+    }
+
+    pub(super) fn abort(&mut self) -> Result<()> {
+        match &self.state {
+            State::None => return Err(refused("no transaction started")),
+            State::Committed { .. } => {
+                return Err(refused("Cannot call abortTransaction after calling commitTransaction"));
+            }
+            State::Aborted => return Err(refused("cannot call abortTransaction twice")),
+            State::InProgress { transaction, .. } => transaction.abort(),
+        }
+        self.state = State::Aborted;
+        Ok(())
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        if let State::InProgress { transaction, .. } = &self.state {
+            transaction.abort();
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientSession").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The action that [`ClientSession::commit_transaction`] returns. [`run`](Self::run) executes it.
+#[must_use = "the commit is done by run()"]
+pub struct CommitTransaction<'a> {
+    session: &'a mut ClientSession,
+}
+
+impl CommitTransaction<'_> {
+    /// Commits.
+    pub fn run(self) -> Result<()> {
+        self.session.commit()
+    }
+}
+
+/// The action that [`ClientSession::abort_transaction`] returns. [`run`](Self::run) executes it.
+#[must_use = "the abort is done by run()"]
+pub struct AbortTransaction<'a> {
+    session: &'a mut ClientSession,
+}
+
+impl AbortTransaction<'_> {
+    /// Aborts.
+    pub fn run(self) -> Result<()> {
+        self.session.abort()
+    }
+}
+
+/// The error of a session that cannot do what it is asked to, in the words of MongoDB's driver.
+fn refused(message: &str) -> Error {
+    Error::new(ErrorKind::Transaction { message: message.to_owned() })
+}

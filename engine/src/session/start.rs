@@ -1,0 +1,168 @@
+//! Starting sessions and transactions.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
+
+use crate::options::WriteConcern;
+use crate::periodic::PeriodicThread;
+use crate::session::handle::ClientSession;
+use crate::session::options::{ReadConcern, TransactionOptions};
+use crate::shared::{Caller, Shared};
+
+/// How often transactions are looked at that may last too long.
+const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// How long `and_run` tries a transaction again, as in MongoDB's drivers.
+const RETRY_TIME: Duration = Duration::from_secs(120);
+/// How long it waits before it tries again: not at first, then by half as much longer each time, up to a maximum.
+const RETRY_PAUSE: Duration = Duration::from_micros(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// The action that [`Client::start_session`](crate::Client::start_session) returns. [`run`](Self::run) executes it.
+#[must_use = "the session is started by run()"]
+pub struct StartSession<'a> {
+    shared: &'a Arc<Shared>,
+    caller: &'a Caller,
+    defaults: TransactionOptions,
+}
+
+impl<'a> StartSession<'a> {
+    pub(crate) fn of(shared: &'a Arc<Shared>, caller: &'a Caller) -> Self {
+        Self { shared, caller, defaults: TransactionOptions::default() }
+    }
+
+    /// What transactions are started with unless they say it themselves.
+    pub fn default_transaction_options(mut self, options: TransactionOptions) -> Self {
+        self.defaults = options;
+        self
+    }
+
+    /// Accepted and without effect: each call of a client sees what the calls before it have written.
+    pub fn causal_consistency(self, _is_causal: bool) -> Self {
+        self
+    }
+
+    /// Starts the session.
+    pub fn run(self) -> Result<ClientSession> {
+        let Self { shared, caller, defaults } = self;
+        // Fails in a closed client, and in a forked child, before a lock is taken.
+        drop(shared.store.enter()?);
+        let mut upkeep = shared.upkeep.lock();
+        if upkeep.is_none() {
+            let engine = Arc::downgrade(shared.engine());
+            *upkeep = Some(PeriodicThread::start("cairndb-upkeep", UPKEEP_INTERVAL, move |_| {
+                if let Some(engine) = engine.upgrade() {
+                    engine.look_after_transactions();
+                }
+            })?);
+        }
+        Ok(ClientSession::new(Arc::clone(shared), caller.clone(), defaults))
+    }
+}
+
+impl ClientSession {
+    /// Starts a transaction. The first statement takes the state that all of them read.
+    ///
+    /// Fails if one is in progress.
+    pub fn start_transaction(&mut self) -> StartTransaction<'_> {
+        StartTransaction { session: self, options: TransactionOptions::default() }
+    }
+}
+
+/// The action that [`ClientSession::start_transaction`] returns. [`run`](Self::run) or [`and_run`](Self::and_run) executes it.
+#[must_use = "the transaction is started by run()"]
+pub struct StartTransaction<'a> {
+    session: &'a mut ClientSession,
+    options: TransactionOptions,
+}
+
+impl StartTransaction<'_> {
+    /// What the transaction reads. Each level that a transaction can have means the state of its first statement.
+    pub fn read_concern(mut self, concern: ReadConcern) -> Self {
+        self.options.read_concern = Some(concern);
+        self
+    }
+
+    /// When the commit is acknowledged. The default is as the client was opened.
+    pub fn write_concern(mut self, concern: WriteConcern) -> Self {
+        self.options.write_concern = Some(concern);
+        self
+    }
+
+    /// How long the commit may wait for others. When it is over, the commit fails with code 50 (`MaxTimeMSExpired`), and nothing is stored.
+    pub fn max_commit_time(mut self, time: Duration) -> Self {
+        self.options.max_commit_time = Some(time);
+        self
+    }
+
+    /// Sets all options at once.
+    pub fn with_options(mut self, options: impl Into<Option<TransactionOptions>>) -> Self {
+        self.options = options.into().unwrap_or_default();
+        self
+    }
+
+    /// Starts the transaction.
+    pub fn run(self) -> Result<()> {
+        self.session.begin(self.options)
+    }
+
+    /// Starts a transaction, runs a function in it and commits it. If another writer came first, all of that is tried again, for
+    /// two minutes at most. An error of the function aborts the transaction, and is returned.
+    ///
+    /// The function may be called several times, so it should change nothing but the store.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let accounts = client.database("bank").collection::<Document>("accounts");
+    /// accounts.insert_many([doc! { "_id": "Ada", "has": 100 }, doc! { "_id": "Grace", "has": 0 }]).run()?;
+    ///
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().and_run(|session| {
+    ///     let enough = doc! { "_id": "Ada", "has": { "$gte": 30 } };
+    ///     let taken = accounts.update_one(enough, doc! { "$inc": { "has": -30 } }).session(&mut *session).run()?;
+    ///     if taken.matched_count == 0 {
+    ///         return Err(cairndb::Error::custom("Ada has too little"));
+    ///     }
+    ///     accounts.update_one(doc! { "_id": "Grace" }, doc! { "$inc": { "has": 30 } }).session(&mut *session).run()?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(accounts.find_one(doc! { "_id": "Ada" }).run()?, Some(doc! { "_id": "Ada", "has": 70 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn and_run<R>(self, mut run: impl FnMut(&mut ClientSession) -> Result<R>) -> Result<R> {
+        let Self { session, options } = self;
+        let began = Instant::now();
+        let mut pause = Duration::ZERO;
+        loop {
+            session.begin(options.clone())?;
+            let done = run(session).and_then(|result| {
+                // The function may have ended the transaction itself.
+                if session.in_transaction() {
+                    session.commit()?;
+                }
+                Ok(result)
+            });
+            let error = match done {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            if session.in_transaction() {
+                session.abort()?;
+            }
+            if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
+                return Err(error);
+            }
+            if began.elapsed() >= RETRY_TIME {
+                let message = format!("convenient transaction exceeded maximum time (120 seconds): {error}");
+                return Err(Error::new(ErrorKind::Transaction { message }));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 3 / 2).clamp(RETRY_PAUSE, RETRY_PAUSE_MAX);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Transactions: what one reads, what it has staged, and how it ends.
+//!
+//! A transaction reads the state of its first statement, with its own changes over it. What it writes is staged in memory, and
+//! each key that it writes is claimed: two transactions that want one key meet when the second claims it, and not when it
+//! commits. A plain writer asks for no claims. It leaves notes of its keys under their latches, and the transaction looks at
+//! them when it claims and when it commits. See `store::latch`.
+
+pub(crate) mod registry;
+pub(crate) mod stage;
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use base::sync::{self, Mutex};
+use query::code::Code;
+use query::operation::{CancellationToken, OperationContext};
+use store::Database;
+use store::latch::{Latches, Owner};
+use store::snapshot::Snapshot;
+
+use crate::catalog::collection::CollectionState;
+use crate::transaction::registry::{Expires, Transactions};
+use crate::transaction::stage::Stage;
+
+/// A transaction that was started. Its session and its cursors share it.
+pub(crate) struct Transaction {
+    latches: Arc<Latches>,
+    all: Arc<Transactions>,
+    /// Ends the statement that runs when the time of the transaction is over.
+    token: CancellationToken,
+    phase: Mutex<Phase>,
+}
+
+enum Phase {
+    /// There was no statement yet.
+    New,
+    Open(Box<Open>),
+    Ended(End),
+}
+
+/// How a transaction has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Committed,
+    Aborted,
+    /// Its time was over.
+    Expired,
+    /// Whether its commit was made is known when the store is opened again.
+    Unknown,
+}
+
+/// A transaction that writes, and the collection that it writes to.
+#[derive(Clone, Copy)]
+pub(crate) struct Staging<'a> {
+    pub(crate) open: &'a Open,
+    pub(crate) state: &'a Arc<CollectionState>,
+}
+
+/// A transaction that has begun to read. Dropping it gives back all that it holds, and nothing of it is stored.
+pub(crate) struct Open {
+    pub(crate) owner: Owner,
+    latches: Arc<Latches>,
+    all: Arc<Transactions>,
+    /// The state that it reads, without what it has staged.
+    start: Arc<Snapshot>,
+    began: Instant,
+    stage: Mutex<Stage>,
+}
+
+impl Transaction {
+    pub(crate) fn new(latches: &Arc<Latches>, all: &Arc<Transactions>) -> Arc<Self> {
+        Arc::new(Self {
+            latches: Arc::clone(latches),
+            all: Arc::clone(all),
+            token: CancellationToken::new(),
+            phase: Mutex::new(Phase::New),
+        })
+    }
+
+    /// What ends its statements.
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Runs a statement. The first one takes the state that all of them read. An error of the statement aborts the transaction, as
+    /// in MongoDB: a part of a statement cannot be taken back alone.
+    pub(crate) fn statement<R>(
+        self: &Arc<Self>,
+        database: &Arc<Database>,
+        operation: &OperationContext,
+        run: impl FnOnce(&Open) -> Result<R>,
+    ) -> Result<R> {
+        let mut phase = sync::lock_for(operation, &self.phase)?;
+        if let Phase::New = &*phase {
+            let open = self.begin(database, operation)?;
+            let listed: Weak<Self> = Arc::downgrade(self);
+            self.all.add(open.owner, listed)?;
+            *phase = Phase::Open(Box::new(open));
+        }
+        let done = match &*phase {
+            Phase::Open(open) => run(open),
+            Phase::New => Err(Error::invalid_argument("a transaction was not begun")),
+            Phase::Ended(end) => return Err(end.refusal()),
+        };
+        done.map_err(|error| {
+            let is_over = self.is_over(&phase);
+            *phase = Phase::Ended(if is_over { End::Expired } else { End::Aborted });
+            if is_over { exceeded() } else { error }
+        })
+    }
+
+    fn begin(&self, database: &Arc<Database>, operation: &OperationContext) -> Result<Open> {
+        let take = || {
+            let snapshot = Snapshot::take(database);
+            (snapshot.sequence(), snapshot)
+        };
+        let (owner, start) = self.latches.begin(operation, take)?;
+        let (latches, all) = (Arc::clone(&self.latches), Arc::clone(&self.all));
+        Ok(Open { owner, latches, all, start, began: Instant::now(), stage: Mutex::default() })
+    }
+
+    /// Ends the transaction by `commit`. Returns `Ok` without calling it if there was no statement, or if it is committed.
+    pub(crate) fn commit(
+        &self,
+        operation: &OperationContext,
+        commit: impl FnOnce(&Open) -> Result<()>,
+    ) -> Result<()> {
+        let mut phase = sync::lock_for(operation, &self.phase)?;
+        let done = match &*phase {
+            Phase::New | Phase::Ended(End::Committed) => Ok(()),
+            Phase::Ended(end) => return Err(end.refusal()),
+            Phase::Open(_) if self.is_over(&phase) => Err(End::Expired.refusal()),
+            Phase::Open(open) => commit(open),
+        };
+        *phase = Phase::Ended(match &done {
+            Ok(()) => End::Committed,
+            Err(error) if error.is_commit_unknown() => End::Unknown,
+            Err(_) => End::Aborted,
+        });
+        done
+    }
+
+    /// Gives up what was staged.
+    pub(crate) fn abort(&self) {
+        self.end_as(End::Aborted);
+    }
+
+    fn end_as(&self, end: End) {
+        let mut phase = self.phase.lock();
+        if !matches!(*phase, Phase::Ended(_)) {
+            *phase = Phase::Ended(end);
+        }
+    }
+
+    /// Whether it reads and writes still.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Open(_))
+    }
+
+    fn is_over(&self, phase: &Phase) -> bool {
+        matches!(phase, Phase::Open(open) if open.began.elapsed() >= self.all.lifetime())
+    }
+}
+
+impl Expires for Transaction {
+    /// Aborts the transaction, because its time is over. A statement that runs is ended.
+    fn expire(&self) {
+        match self.phase.try_lock() {
+            Some(mut phase) if matches!(&*phase, Phase::Open(_)) => *phase = Phase::Ended(End::Expired),
+            Some(_) => {}
+            None => self.token.cancel(),
+        }
+    }
+}
+
+impl Open {
+    /// The sequence number of the state that it reads.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.start.sequence()
+    }
+
+    /// What it reads now: the state of its first statement, with what is staged over it.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        let stage = self.stage.lock();
+        if stage.overlay().is_empty() {
+            return Arc::clone(&self.start);
+        }
+        self.start.under(Arc::clone(stage.overlay()))
+    }
+
+    /// Fails if a collection is not what it was when the transaction began: it could not read it rightly any more.
+    pub(crate) fn check(&self, collection: &CollectionState) -> Result<()> {
+        if collection.is_as_of(self.sequence()) {
+            return Ok(());
+        }
+        Err(changed_since(&format!("the collection {}", collection.namespace)))
+    }
+
+    /// Claims a key that is to be written. Fails if it was written since the transaction began, or another one has it.
+    pub(crate) fn claim(&self, key: &[u8], operation: &OperationContext) -> Result<()> {
+        let hash = store::latch::hash_of(key);
+        let mut stage = self.stage.lock();
+        if stage.has_claimed(hash) {
+            return Ok(());
+        }
+        if !self.latches.claim(hash, self.owner, self.sequence(), operation)? {
+            return Err(conflict());
+        }
+        stage.add_claim(hash);
+        Ok(())
+    }
+
+    /// Changes what is staged. Fails if that becomes more than a transaction, or all of them, may keep.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Stage) -> R) -> Result<R> {
+        let mut stage = self.stage.lock();
+        let before = stage.bytes();
+        let changed = change(&mut stage);
+        self.all.resize(before, stage.bytes())?;
+        Ok(changed)
+    }
+
+    /// Looks at what is staged.
+    pub(crate) fn stage(&self) -> sync::MutexGuard<'_, Stage> {
+        self.stage.lock()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // A forked child touches nothing of its parent's.
+        if store::fork::is_child() {
+            return;
+        }
+        let sequence = self.sequence();
+        let mut stage = self.stage.lock();
+        self.latches.end(self.owner, sequence, stage.take_claims());
+        self.all.remove(self.owner, stage.bytes());
+    }
+}
+
+impl End {
+    /// Why a statement or a commit is refused after this end.
+    fn refusal(self) -> Error {
+        let (code, message) = match self {
+            Self::Unknown => {
+                let message = "a commit of the transaction failed before".to_owned();
+                let error = Error::new(ErrorKind::CommitUnknown { message });
+                return error.with_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
+            }
+            Self::Committed => (Code::TRANSACTION_COMMITTED, "the transaction has been committed"),
+            Self::Aborted => (Code::NO_SUCH_TRANSACTION, "the transaction has been aborted"),
+            Self::Expired => {
+                (Code::NO_SUCH_TRANSACTION, "the transaction has been aborted, because its time was over")
+            }
+        };
+        let error = Error::command(code, message);
+        if self == Self::Committed { error } else { error.with_label(TRANSIENT_TRANSACTION_ERROR) }
+    }
+}
+
+/// The error of a transaction that met a write of another one, or a plain one.
+#[cold]
+pub(crate) fn conflict() -> Error {
+    let message = "the transaction conflicts with another write: it may be tried again from its beginning";
+    Error::command(Code::WRITE_CONFLICT, message).with_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+/// The error of a name that is another one, or none, since the transaction began.
+#[cold]
+pub(crate) fn names_changed() -> Error {
+    changed_since("a collection or a view")
+}
+
+#[cold]
+fn changed_since(what: &str) -> Error {
+    let message =
+        format!("{what} was changed since the transaction began: it may be tried again from its beginning");
+    Error::command(Code::SNAPSHOT_UNAVAILABLE, message).with_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+#[cold]
+fn exceeded() -> Error {
+    let message = "the transaction has lasted longer than transactions may";
+    Error::command(Code::TRANSACTION_EXCEEDED_LIFETIME, message).with_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+/// Refuses a call that no transaction can have.
+#[cold]
+pub(crate) fn refused_within(what: &str) -> Error {
+    let message = format!("{what} cannot be done within a transaction");
+    Error::command(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message)
+}

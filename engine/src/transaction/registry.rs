@@ -1,0 +1,117 @@
+//! All open transactions of a store, and their limits.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use base::error::{Error, ErrorKind, Result};
+use base::sync::{AtomicUsize, Mutex};
+use query::code::Code;
+use store::latch::Owner;
+
+/// How many transactions may be open.
+const OPEN_MAX: usize = 10_000;
+/// How many bytes all of them together may stage.
+const STAGED_BYTES_MAX: usize = 256 << 20;
+
+/// What transactions of a store may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long one may last, from its first statement on.
+    pub(crate) lifetime: Duration,
+    /// How many bytes one may stage.
+    pub(crate) bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { lifetime: Duration::from_secs(60), bytes: 64 << 20 }
+    }
+}
+
+/// The open transactions of a store.
+pub(crate) struct Transactions {
+    limits: Limits,
+    open: Mutex<HashMap<Owner, Listed>>,
+    staged_bytes: AtomicUsize,
+}
+
+/// What ends when its time is over.
+pub(crate) trait Expires: Send + Sync {
+    fn expire(&self);
+}
+
+struct Listed {
+    transaction: Weak<dyn Expires>,
+    began: Instant,
+}
+
+impl Transactions {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, open: Mutex::default(), staged_bytes: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn lifetime(&self) -> Duration {
+        self.limits.lifetime
+    }
+
+    /// Lists a transaction that has begun.
+    pub(super) fn add(&self, owner: Owner, transaction: Weak<dyn Expires>) -> Result<()> {
+        let mut open = self.open.lock();
+        if open.len() >= OPEN_MAX {
+            let message = format!("{OPEN_MAX} transactions are open already");
+            return Err(Error::new(ErrorKind::Transaction { message }));
+        }
+        open.insert(owner, Listed { transaction, began: Instant::now() });
+        Ok(())
+    }
+
+    /// Removes a transaction that has staged `bytes` bytes.
+    pub(super) fn remove(&self, owner: Owner, bytes: usize) {
+        self.open.lock().remove(&owner);
+        self.staged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes account of a transaction that has staged `after` bytes where it was `before`.
+    pub(super) fn resize(&self, before: usize, after: usize) -> Result<()> {
+        let all = if after >= before {
+            let more = after - before;
+            self.staged_bytes.fetch_add(more, Ordering::Relaxed) + more
+        } else {
+            self.staged_bytes.fetch_sub(before - after, Ordering::Relaxed)
+        };
+        if after > self.limits.bytes {
+            let message =
+                format!("a transaction may stage {} bytes, and this one has {after}", self.limits.bytes);
+            return Err(Error::command(Code::TRANSACTION_TOO_LARGE, message));
+        }
+        if all > STAGED_BYTES_MAX {
+            let message = format!("all transactions together may stage {STAGED_BYTES_MAX} bytes");
+            return Err(Error::command(Code::EXCEEDED_MEMORY_LIMIT, message));
+        }
+        Ok(())
+    }
+
+    /// Ends those whose time is over.
+    pub(crate) fn expire(&self) {
+        self.end_if(|began| began.elapsed() >= self.limits.lifetime);
+    }
+
+    /// Ends all of them. One whose statement runs ends with it.
+    pub(crate) fn end_all(&self) {
+        self.end_if(|_| true);
+    }
+
+    fn end_if(&self, is_over: impl Fn(Instant) -> bool) {
+        // Not under the lock: what ends takes itself from the list.
+        let over: Vec<Arc<dyn Expires>> = {
+            let open = self.open.lock();
+            let over = open.values().filter(|listed| is_over(listed.began));
+            over.filter_map(|listed| listed.transaction.upgrade()).collect()
+        };
+        for transaction in over {
+            transaction.expire();
+        }
+    }
+}

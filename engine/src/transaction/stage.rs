@@ -1,0 +1,119 @@
+//! What a transaction is about to write.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use index::multikey::ArrayComponents;
+use sequence::in_flight::Kept;
+use store::Family;
+use store::keys::CollectionId;
+use store::overlay::Overlay;
+
+use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::sequences::SequenceState;
+
+/// The changes and claims of a transaction.
+#[derive(Default)]
+pub(crate) struct Stage {
+    overlay: Arc<Overlay>,
+    /// Hashes of the keys that it has claimed.
+    claims: HashSet<u64>,
+    collections: BTreeMap<CollectionId, Touched>,
+    /// Sequences that it has taken values from. Their safe watermarks wait for its end.
+    sequences: Vec<Taken>,
+}
+
+/// A collection that the transaction has written to.
+pub(crate) struct Touched {
+    pub(crate) state: Arc<CollectionState>,
+    /// What it is declared to be. It stays so until the commit, or that fails.
+    pub(crate) definition: Definition,
+    /// How many more documents it will have.
+    pub(crate) documents: i64,
+    pub(crate) inserted: u64,
+    pub(crate) updated: u64,
+    pub(crate) deleted: u64,
+    /// Arrays that the catalog does not know of, by the position of their index.
+    pub(crate) arrays: BTreeMap<usize, Vec<Vec<ArrayComponents>>>,
+}
+
+/// A sequence that values were taken from.
+struct Taken {
+    sequence: Arc<SequenceState>,
+    kept: Kept,
+}
+
+impl Stage {
+    /// The changed keys.
+    pub(crate) fn overlay(&self) -> &Arc<Overlay> {
+        &self.overlay
+    }
+
+    /// Stages the value of a key.
+    pub(crate) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        // A copy if a cursor still reads what was staged before.
+        Arc::make_mut(&mut self.overlay).put(family, key, value);
+    }
+
+    /// Stages the removal of a key.
+    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) {
+        Arc::make_mut(&mut self.overlay).delete(family, key);
+    }
+
+    /// About how many bytes of memory the changes take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.overlay.bytes()
+    }
+
+    pub(super) fn has_claimed(&self, hash: u64) -> bool {
+        self.claims.contains(&hash)
+    }
+
+    pub(super) fn add_claim(&mut self, hash: u64) {
+        self.claims.insert(hash);
+    }
+
+    /// The hashes of the claimed keys.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = u64> + '_ {
+        self.claims.iter().copied()
+    }
+
+    /// The claims, for who gives them back.
+    pub(crate) fn take_claims(&mut self) -> HashSet<u64> {
+        std::mem::take(&mut self.claims)
+    }
+
+    /// What is noted of a collection that is written to.
+    pub(crate) fn touch(&mut self, state: &Arc<CollectionState>, definition: &Definition) -> &mut Touched {
+        self.collections.entry(state.id).or_insert_with(|| Touched {
+            state: Arc::clone(state),
+            definition: definition.clone(),
+            documents: 0,
+            inserted: 0,
+            updated: 0,
+            deleted: 0,
+            arrays: BTreeMap::new(),
+        })
+    }
+
+    /// The collections that are written to, ascending by their ids.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = &Touched> {
+        self.collections.values()
+    }
+
+    /// Keeps the safe watermark of a sequence, from which a value is to be taken, until the transaction ends.
+    pub(crate) fn keep_watermark(&mut self, sequence: &Arc<SequenceState>, enter: impl FnOnce() -> Kept) {
+        if self.sequences.iter().any(|taken| Arc::ptr_eq(&taken.sequence, sequence)) {
+            return;
+        }
+        self.sequences.push(Taken { sequence: Arc::clone(sequence), kept: enter() });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for Taken { sequence, kept } in &self.sequences {
+            sequence.sequence.release(kept);
+        }
+    }
+}

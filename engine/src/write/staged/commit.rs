@@ -1,0 +1,196 @@
+//! The commit of a transaction: gates, latches, a look at the notes, one batch, one write.
+//!
+//! Nothing is waited for in front of the latches. Who holds a gate alone may wait for this transaction, so a gate that is not free is
+//! a conflict.
+
+use std::collections::HashMap;
+
+use base::error::{Error, Result};
+use base::lock_order::{self, Place};
+use base::metrics::notes;
+use query::operation::OperationContext;
+use sequence::generator::Generator;
+use store::handles::Storage;
+use store::keys::split_id;
+use store::latch::Latched;
+use store::write::{Batch, CommitLevel};
+use store::{Database, Family};
+
+use crate::catalog::collection::Definition;
+use crate::catalog::entry;
+use crate::catalog::gate::Shared;
+use crate::catalog::given_keys::steps::KeySpace;
+use crate::transaction::stage::{Stage, Touched};
+use crate::transaction::{Open, conflict};
+use crate::write::Target;
+
+/// What a commit needs beside the transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) storage: Storage<'a>,
+    pub(crate) generator: &'a Generator,
+    pub(crate) level: CommitLevel,
+    pub(crate) operation: &'a OperationContext,
+}
+
+/// A collection whose gate is held.
+struct Entered<'a> {
+    touched: &'a Touched,
+    definition: Shared<'a, Definition>,
+}
+
+impl Entered<'_> {
+    fn target<'t>(&'t self, terms: Terms<'t>) -> Target<'t> {
+        let Terms { storage, generator, level, operation } = terms;
+        Target::within(storage, &self.touched.state, &self.definition, generator, (level, operation))
+    }
+}
+
+/// Stores what a transaction has staged, all of it or nothing. Fails with code 112 if a key of it was written since the transaction
+/// began, or one of its collections is being changed.
+pub(crate) fn commit(open: &Open, terms: Terms<'_>) -> Result<()> {
+    let stored = store_staged(open, terms)?;
+    if stored {
+        // After the latches: other writers do not wait for the sync.
+        terms.storage.store.reach(terms.storage.database, terms.level)?;
+    }
+    Ok(())
+}
+
+/// Returns `false` if nothing is staged.
+fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
+    let mut stage = open.stage();
+    if stage.overlay().is_empty() {
+        return Ok(false);
+    }
+    let Terms { storage, operation, .. } = terms;
+    // Ascending by their ids, as for all that take several gates.
+    let entered = stage.collections().map(|touched| enter(open, touched)).collect::<Result<Vec<_>>>()?;
+    let mut latches = storage.store.latches.set();
+    stage.claims().for_each(|hash| latches.add_hash(hash));
+    let mut held = storage.store.latches.lock(&latches, operation)?;
+    // No look-up: what has no note was not written since the transaction began.
+    if held.is_written_since(open.sequence()) {
+        return Err(conflict());
+    }
+    let batch = batch_of(&stage, &entered, terms)?;
+    operation.look()?;
+    let committed = write(&entered, batch, terms, &mut held);
+    count(&stage, &entered, storage.database, committed)?;
+    held.release(open.owner);
+    drop((held, entered));
+    // They were taken back under the latches.
+    drop(stage.take_claims());
+    Ok(true)
+}
+
+/// Enters a collection, and makes sure that it is what it was when documents were staged.
+fn enter<'a>(open: &Open, touched: &'a Touched) -> Result<Entered<'a>> {
+    let definition = touched.state.try_enter().ok_or_else(conflict)?;
+    if !touched.state.is_as_of(open.sequence()) || !touched.definition.is_same(&definition) {
+        return Err(conflict());
+    }
+    Ok(Entered { touched, definition })
+}
+
+fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Result<Batch<'a>> {
+    let overlay = stage.overlay();
+    let mut batch = Batch::with_capacity(terms.storage.database, overlay.bytes());
+    let collections: HashMap<u32, &Entered<'_>> =
+        entered.iter().map(|entered| (entered.touched.state.id.0, entered)).collect();
+    for (key, value) in overlay.changes(Family::Records) {
+        let Some(entered) = split_id(key).and_then(|(id, _)| collections.get(&id)) else {
+            return Err(misplaced(key));
+        };
+        if value.is_some() {
+            // Here and not when it was claimed: a filter of keys that was begun since does not have it, and would call it absent.
+            entered.target(terms).admit_record(key)?;
+        }
+        stage_change(&mut batch, Family::Records, key, value);
+        entered.touched.state.builds.note(&mut batch, key, value.map_or(0, <[u8]>::len));
+    }
+    let mut unique = HashMap::new();
+    for entered in entered {
+        let indexes = entered.definition.indexes.iter().filter(|index| index.spec.is_unique());
+        unique.extend(indexes.map(|index| (index.id.0, (entered, index))));
+    }
+    for (key, value) in overlay.changes(Family::Entries) {
+        if value.is_some()
+            && let Some((entered, index)) = split_id(key).and_then(|(id, _)| unique.get(&id))
+        {
+            entered.target(terms).admit(&index.given_keys, key, || KeySpace::of_entries(index.id))?;
+        }
+        stage_change(&mut batch, Family::Entries, key, value);
+    }
+    Ok(batch)
+}
+
+fn stage_change(batch: &mut Batch<'_>, family: Family, key: &[u8], value: Option<&[u8]>) {
+    match value {
+        Some(value) => batch.put(family, key, value),
+        None => batch.delete(family, key),
+    }
+}
+
+/// Writes the batch, with the entries of collections whose indexes have new arrays, which plans know of already.
+fn write(
+    entered: &[Entered<'_>],
+    mut batch: Batch<'_>,
+    terms: Terms<'_>,
+    latched: &mut Latched<'_>,
+) -> Result<()> {
+    let Terms { storage, level, .. } = terms;
+    let mut noting = Vec::new();
+    for Entered { touched, definition } in entered.iter().filter(|entered| !entered.touched.arrays.is_empty())
+    {
+        let place = lock_order::take(Place::Arrays);
+        noting.push((touched.state.noting_arrays.lock(), place));
+        let entry = entry::encode(&touched.state.namespace, definition)?;
+        batch.put(Family::Meta, &touched.state.id.catalog_key(), &entry);
+    }
+    storage.store.write_latched(batch, level, latched)?;
+    for Entered { touched, definition } in entered {
+        for (position, found) in &touched.arrays {
+            let Some(index) = definition.indexes.get(*position) else { continue };
+            for found in found {
+                index.arrays.confirm(found);
+            }
+        }
+    }
+    drop(noting);
+    Ok(())
+}
+
+/// Counts what was stored and removed. The latches are held still.
+fn count(stage: &Stage, entered: &[Entered<'_>], database: &Database, committed: Result<()>) -> Result<()> {
+    // One that failed may have been made all the same, if only its sync could not be confirmed. Readers see it then.
+    let is_made = match &committed {
+        Ok(()) => true,
+        Err(error) => error.is_commit_unknown() && is_stored(stage, database),
+    };
+    if is_made {
+        for Entered { touched, .. } in entered {
+            touched.state.count.add(touched.documents);
+            notes::inserted(touched.inserted);
+            notes::updated(touched.updated);
+            notes::deleted(touched.deleted);
+        }
+    }
+    committed
+}
+
+/// Whether a batch was written, told by one of its records.
+fn is_stored(stage: &Stage, database: &Database) -> bool {
+    stage.overlay().changes(Family::Records).next().is_some_and(|(key, value)| {
+        let stored = database.get(Family::Records, key);
+        stored.is_ok_and(|stored| stored.as_deref() == value)
+    })
+}
+
+/// The error of a staged record that is in none of the transaction's collections.
+#[cold]
+fn misplaced(key: &[u8]) -> Error {
+    let (family, message) =
+        (Family::Records.name(), "a staged record belongs to no collection of its transaction");
+    Error::corruption(family, key, message)
+}
