@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bson::oid::ObjectId;
 use bson::{Document, doc};
+use query::operation::OperationContext;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::{Family, OpenMode, Store};
@@ -96,7 +97,13 @@ fn stored(path: &Path) -> Contents {
     let snapshot = Snapshot::take(&database);
     let mut contents = Contents::new();
     for family in Family::ALL {
-        let mut scan = Scan::open(&snapshot, family, (Vec::new(), None), CacheUse::Bypass);
+        let mut scan = Scan::open(
+            &snapshot,
+            family,
+            (Vec::new(), None),
+            CacheUse::Bypass,
+            &OperationContext::unlimited(),
+        );
         while scan.advance().expect("a step") {
             contents.insert((family.name().to_owned(), hex(scan.key())), hex(scan.value()));
         }

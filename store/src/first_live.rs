@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use base::error::Result;
-use rocksdb::ReadOptions;
-
 use crate::families::{Database, Family};
-use crate::snapshot::{OwnedIterator, Snapshot, Step};
-use crate::translate;
+use crate::snapshot::Snapshot;
+use base::error::Result;
 
-/// Notes the first live key of a range, which a scan of some moment has found.
+/// Notes the first live key of a range, which a scan of some moment has found: from the first bound in `deleted` up to the second
+/// one no key was live then. `first_key` reads the first key of a state between two bounds.
 #[cold]
-pub(super) fn note(database: &Arc<Database>, family: Family, start: &[u8], found: &[u8]) -> Result<()> {
+pub(super) fn note(
+    database: &Arc<Database>,
+    family: Family,
+    deleted: (&[u8], &[u8]),
+    first_key: impl FnOnce(&Arc<Snapshot>, (Vec<u8>, Vec<u8>)) -> Result<Option<Vec<u8>>>,
+) -> Result<()> {
     // Entries and records are written under latches, what describes collections is not.
     if family == Family::Meta {
         return Ok(());
     }
+    let (start, found) = deleted;
     let first = || {
         let snapshot = Snapshot::take(database);
         // From where an earlier note says that the range begins, or all deleted keys would be stepped over once more.
         let first = database.live_starts().of(database.number(family), start, || snapshot.sequence());
         let first = first.filter(|first| first.as_slice() <= found);
-        let mut reads = ReadOptions::default();
-        reads.set_iterate_lower_bound(first.unwrap_or_else(|| start.to_vec()));
-        reads.set_iterate_upper_bound(found);
-        let mut iterator = OwnedIterator::open(&snapshot, family, reads);
-        iterator.step(Step::First);
-        iterator.raw().status().map_err(translate::read)?;
-        Ok((iterator.raw().key().unwrap_or(found).to_vec(), snapshot.sequence()))
+        let bounds = (first.unwrap_or_else(|| start.to_vec()), found.to_vec());
+        let first = first_key(&snapshot, bounds)?;
+        Ok((first.unwrap_or_else(|| found.to_vec()), snapshot.sequence()))
     };
     database.live_starts().note(database.number(family), start, found, first)
 }
@@ -37,6 +37,8 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::open::OpenMode;
+    use query::operation::OperationContext;
+
     use crate::scan::{CacheUse, Scan};
     use crate::store::Store;
     use crate::write::{Batch, CommitLevel};
@@ -58,7 +60,8 @@ mod tests {
 
     fn first(snapshot: &Arc<Snapshot>) -> Vec<u8> {
         let bounds = (vec![0, 0, 0, 7], Some(vec![0, 0, 0, 8]));
-        let mut scan = Scan::open(snapshot, Family::Records, bounds, CacheUse::Fill);
+        let mut scan =
+            Scan::open(snapshot, Family::Records, bounds, CacheUse::Fill, &OperationContext::unlimited());
         scan.advance().expect("read");
         scan.key().to_vec()
     }

@@ -190,6 +190,8 @@ mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::{Config, TestRunner};
 
+    use query::operation::OperationContext;
+
     use super::*;
     use crate::fixture::Fixture;
     use crate::scan::{CacheUse, Scan, last_key};
@@ -282,7 +284,7 @@ mod tests {
             match step {
                 Move::SkipPrefix(length) => {
                     let prefix: Vec<u8> = self.scan.key().iter().copied().take(*length).collect();
-                    self.scan.skip_prefix(&prefix);
+                    self.scan.skip_prefix(&prefix)?;
                     let rest = self.expected.iter().skip(at);
                     let passed = rest.take_while(|(other, _)| other.starts_with(&prefix)).count();
                     self.at = Some(at + passed - 1);
@@ -310,16 +312,23 @@ mod tests {
     }
 
     fn check_walk(snapshot: &Arc<Snapshot>, keys: &BTreeMap<Key, Vec<u8>>, walk: &Walk) -> Result<()> {
+        let operation = OperationContext::unlimited();
         let end = walk.end.clone().filter(|end| *end > walk.start);
         let within = |key: &[u8]| key >= &*walk.start && end.as_ref().is_none_or(|end| key < &**end);
         let expected = keys.iter().map(|(key, value)| (key.as_slice(), value.as_slice()));
         let mut expected: Vec<_> = expected.filter(|(key, _)| within(key)).collect();
         if let Some(end) = &end {
-            let last = last_key(snapshot, Family::Records, &walk.start, end.clone())?;
+            let last = last_key(snapshot, Family::Records, &walk.start, end.clone(), &operation)?;
             assert_eq!(last.as_deref(), expected.last().map(|(key, _)| *key));
         }
         let cache = if walk.fills { CacheUse::Fill } else { CacheUse::Bypass };
-        let mut scan = Scan::open(snapshot, Family::Records, (walk.start.clone(), end.clone()), cache);
+        let mut scan = Scan::open(
+            snapshot,
+            Family::Records,
+            (walk.start.clone(), end.clone()),
+            cache,
+            &OperationContext::unlimited(),
+        );
         if !walk.is_ascending {
             scan = scan.towards(Direction::Descending);
             expected.reverse();

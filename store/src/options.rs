@@ -260,6 +260,8 @@ pub enum PlantedFault {
     FiltersStartEarly,
     /// Writes below the first live key that a scan has noted do not lower the note.
     LiveStartsNotLowered,
+    /// Where RocksDB has passed many deleted keys, a scan takes that for its end.
+    CutTakenForEnd,
     /// Threads that share a write are told of it before it is made.
     GroupsToldEarly,
 }

@@ -58,6 +58,11 @@ pub(super) fn read(error: rocksdb::Error) -> Error {
     }
 }
 
+/// Whether an iterator has stopped because it has passed as many deleted keys as it may in one call.
+pub(super) fn is_cut_short(error: &rocksdb::Error) -> bool {
+    error.kind() == RocksKind::Incomplete && !is_stall(error)
+}
+
 /// Whether an error says no more than that there was one before.
 pub(super) fn repeats_an_error(message: &str) -> bool {
     message.contains("Writer has previous error") || message.contains("Seen error")

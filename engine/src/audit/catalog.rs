@@ -148,7 +148,7 @@ fn audit_gaps(
     findings: &mut Findings,
 ) -> Result<()> {
     let bounds = (vec![META_GAP], Some(vec![META_GAP + 1]));
-    let mut scan = Scan::open(&subject.snapshot, Family::Meta, bounds, CacheUse::Bypass);
+    let mut scan = Scan::open(&subject.snapshot, Family::Meta, bounds, CacheUse::Bypass, &subject.operation);
     while scan.advance()? {
         let parts = split_sequence(scan.key());
         let number = parts.and_then(|(_, rest)| <[u8; 8]>::try_from(rest).ok()).map(u64::from_be_bytes);
@@ -172,7 +172,7 @@ fn audit_gaps(
 /// The next free number that is stored under `key`.
 fn next_number(subject: &Subject, key: &[u8]) -> Result<Option<u64>> {
     let bounds = (key.to_vec(), Some([key, &[0]].concat()));
-    let mut scan = Scan::open(&subject.snapshot, Family::Meta, bounds, CacheUse::Bypass);
+    let mut scan = Scan::open(&subject.snapshot, Family::Meta, bounds, CacheUse::Bypass, &subject.operation);
     if !scan.advance()? {
         return Ok(None);
     }

@@ -49,7 +49,13 @@ fn count(
     findings: &mut Findings,
 ) -> Result<HashMap<u32, u64>> {
     let mut found: HashMap<u32, u64> = HashMap::new();
-    let mut scan = Scan::open(&subject.snapshot, Family::Entries, (Vec::new(), None), CacheUse::Bypass);
+    let mut scan = Scan::open(
+        &subject.snapshot,
+        Family::Entries,
+        (Vec::new(), None),
+        CacheUse::Bypass,
+        &subject.operation,
+    );
     let mut entered = None;
     while scan.advance()? {
         let id = split_id(scan.key()).map(|(id, _)| id);
@@ -85,7 +91,13 @@ fn name_orphans(
     findings: &mut Findings,
 ) -> Result<()> {
     let Some(index) = audited.indexes.get(position) else { return Ok(()) };
-    let mut scan = Scan::open(&subject.snapshot, Family::Entries, bounds(index.id), CacheUse::Bypass);
+    let mut scan = Scan::open(
+        &subject.snapshot,
+        Family::Entries,
+        bounds(index.id),
+        CacheUse::Bypass,
+        &subject.operation,
+    );
     while scan.advance()? {
         if let Some(problem) = orphan(subject, audited, position, &scan)? {
             let place = audited.namespace.to_string();

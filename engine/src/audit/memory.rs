@@ -19,15 +19,20 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
     // Collections that cannot be read or are not stored were found in the snapshot.
     let stored = subject.states.iter().filter(|state| subject.collections.contains_key(&state.id.0));
     for state in stored {
-        for problem in problems(state, database)? {
+        for problem in problems(state, database, &subject.operation)? {
             findings.add(state.namespace.to_string(), None, &state.id.catalog_key(), problem);
         }
     }
     Ok(())
 }
 
-fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<String>> {
-    let Some(definition) = state.enter(&OperationContext::default())? else { return Ok(Vec::new()) };
+fn problems(
+    state: &CollectionState,
+    database: &Arc<Database>,
+    operation: &OperationContext,
+) -> Result<Vec<String>> {
+    // A change of the collection may be alone in it for long.
+    let Some(definition) = state.enter(operation)? else { return Ok(Vec::new()) };
     // From the database and not from the snapshot: the definition may have changed since, and both are of
     // this moment.
     let Some(value) = database.get(Family::Meta, &state.id.catalog_key())? else {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
+use query::operation::OperationContext;
 use sequence::auto_increment::Field;
 use store::keys::{CollectionId, META_BUILDING, META_COLLECTION, SequenceId};
 use store::snapshot::Snapshot;
@@ -56,6 +57,8 @@ struct Audited {
 /// What is audited: the state on disk and in memory at one moment.
 struct Subject {
     snapshot: Arc<Snapshot>,
+    /// The operation that the audit is a part of.
+    operation: OperationContext,
     /// The collections of the snapshot, by id.
     collections: HashMap<u32, Audited>,
     /// The names of the views of the snapshot, by id.
@@ -76,7 +79,7 @@ struct Subject {
 impl Subject {
     /// Takes the snapshot. No collection or sequence is added or removed during this call, and no write is
     /// committed at the moment of the snapshot. No running operation has to end first.
-    fn freeze(shared: &Shared, database: &Arc<Database>) -> Result<Self> {
+    fn freeze(shared: &Shared, database: &Arc<Database>, operation: &OperationContext) -> Result<Self> {
         let _catalog = shared.catalog.freeze();
         let states = shared.catalog.collections();
         let known_views = shared.catalog.views().iter().map(|view| view.id.0).collect();
@@ -119,6 +122,7 @@ impl Subject {
         let sequences = identities.collect();
         Ok(Self {
             snapshot,
+            operation: operation.clone(),
             collections,
             views,
             known_views,
@@ -150,7 +154,7 @@ pub(crate) fn verify(
     database: &Arc<Database>,
     watch: &mut Watch<'_>,
 ) -> Result<VerifyReport> {
-    let subject = Subject::freeze(shared, database)?;
+    let subject = Subject::freeze(shared, database, watch.operation)?;
     let (mut findings, mut orphans) = (Findings::default(), orphans::Orphans::default());
     let mut report = VerifyReport {
         collections: subject.collections.len() as u64,

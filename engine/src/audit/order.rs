@@ -61,7 +61,13 @@ fn audit_one(order: &Order<'_>, watch: &mut Watch<'_>, findings: &mut Findings) 
 fn audit_documents(order: &Order<'_>, watch: &mut Watch<'_>, findings: &mut Findings) -> Result<(u64, u64)> {
     let collection = order.audited.id;
     let bounds = (collection.prefix().to_vec(), Some(collection.end()));
-    let mut scan = Scan::open(&order.subject.snapshot, Family::Records, bounds, CacheUse::Bypass);
+    let mut scan = Scan::open(
+        &order.subject.snapshot,
+        Family::Records,
+        bounds,
+        CacheUse::Bypass,
+        &order.subject.operation,
+    );
     let (mut documents, mut bytes) = (0, 0);
     while scan.advance()? {
         watch.pass(scan.key().len() + scan.value().len())?;
@@ -90,7 +96,13 @@ fn audit_positions(
 ) -> Result<()> {
     let snapshot = &order.subject.snapshot;
     let (start, _) = order.id.positions_from(0);
-    let mut scan = Scan::open(snapshot, Family::Entries, (start, Some(order.id.end())), CacheUse::Bypass);
+    let mut scan = Scan::open(
+        snapshot,
+        Family::Entries,
+        (start, Some(order.id.end())),
+        CacheUse::Bypass,
+        &order.subject.operation,
+    );
     // After the tag: the `_id` of a document, which has its position as the value.
     let id_at = ID_BYTES + 1;
     while scan.advance()? {

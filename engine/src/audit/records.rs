@@ -38,7 +38,13 @@ pub(super) fn audit(
     watch.teller.begin(VerifyPhase::Documents, counted.sum::<Option<u64>>().unwrap_or(0));
     let mut expected = ExpectedEntries::new();
     let mut counts: HashMap<u32, u64> = HashMap::new();
-    let mut scan = Scan::open(&subject.snapshot, Family::Records, (Vec::new(), None), CacheUse::Bypass);
+    let mut scan = Scan::open(
+        &subject.snapshot,
+        Family::Records,
+        (Vec::new(), None),
+        CacheUse::Bypass,
+        &subject.operation,
+    );
     let mut entered = None;
     while scan.advance()? {
         let owner = split_id(scan.key()).and_then(|(id, _)| subject.collections.get(&id));

@@ -31,7 +31,8 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
     let Fixture { shared, database, .. } = &fixture;
     let state = fixture.collection("things").expect("there");
     let findings = || {
-        let mut watch = Watch::new(Pace::new(None, &|| Ok(())), None);
+        let operation = OperationContext::unlimited();
+        let mut watch = Watch::new(Pace::new(None, &|| Ok(())), &operation, None);
         verify(shared, database, &mut watch).expect("audited").findings
     };
     assert_eq!(findings(), []);
@@ -67,7 +68,8 @@ fn an_audit_waits_for_no_writer() {
     let (told, is_told) = channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut watch = Watch::new(Pace::new(None, &|| Ok(())), None);
+            let operation = OperationContext::unlimited();
+            let mut watch = Watch::new(Pace::new(None, &|| Ok(())), &operation, None);
             told.send(verify(&fixture.shared, &fixture.database, &mut watch)).expect("it is waited for");
         });
         let report = is_told.recv_timeout(PATIENCE);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use base::error::Result;
 use base::namespace::Namespace;
+use query::operation::OperationContext;
 use store::pace::Pace;
 
 use crate::progress::{VerifyPhase, VerifyProgress};
@@ -17,6 +18,7 @@ pub(crate) type Callback<'a> = dyn FnMut(&VerifyProgress) + Send + 'a;
 /// The course of one verification.
 pub(crate) struct Watch<'a> {
     pub(super) pace: Pace<'a>,
+    pub(super) operation: &'a OperationContext,
     pub(super) teller: Teller<'a>,
 }
 
@@ -28,9 +30,14 @@ pub(super) struct Teller<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(pace: Pace<'a>, tell: Option<Box<Callback<'a>>>) -> Self {
+    /// The watch of a verification that is a part of an operation.
+    pub(crate) fn new(
+        pace: Pace<'a>,
+        operation: &'a OperationContext,
+        tell: Option<Box<Callback<'a>>>,
+    ) -> Self {
         let teller = Teller { progress: VerifyProgress::default(), told: Instant::now(), tell };
-        Self { pace, teller }
+        Self { pace, operation, teller }
     }
 
     /// Notes that a record or an entry of `bytes` bytes is read. Fails if the audit is to end.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::error::{Error, Result};
+use query::operation::OperationContext;
 use sequence::store::Record;
 use store::keys::{
     self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
@@ -92,7 +93,7 @@ pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>)
 /// The ids and values of all keys in `meta` that begin with `tag`.
 pub(crate) fn tagged_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(u32, Vec<u8>)>> {
     let bounds = (vec![tag], Some(vec![tag + 1]));
-    let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill);
+    let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill, &OperationContext::unlimited());
     let mut entries = Vec::new();
     while scan.advance()? {
         let id = keys::tagged_id(scan.key()).ok_or_else(|| {
@@ -142,7 +143,13 @@ fn load_sequences(
 
 /// The ids and values of all keys in `meta` that are `tag` and the id of a sequence.
 pub(crate) fn sequence_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(SequenceId, Vec<u8>)>> {
-    let mut scan = Scan::open(snapshot, Family::Meta, (vec![tag], Some(vec![tag + 1])), CacheUse::Fill);
+    let mut scan = Scan::open(
+        snapshot,
+        Family::Meta,
+        (vec![tag], Some(vec![tag + 1])),
+        CacheUse::Fill,
+        &OperationContext::unlimited(),
+    );
     let mut entries = Vec::new();
     while scan.advance()? {
         let (id, _) =

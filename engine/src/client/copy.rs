@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use base::error::{Error, Result};
+use query::operation::OperationContext;
 use sequence::object_id::Layout;
 use store::pace::Pace;
 use store::{OpenMode, StoreOptions, copy};
@@ -92,7 +93,9 @@ impl Client {
         };
         // Any layout will do, because no `ObjectId` is made for a copy that is only read.
         let copy = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF)?;
-        let mut watch = Watch::new(Pace::new(None, look), tell);
+        // No other writes to the copy, so nothing is waited for that would look at an operation.
+        let operation = OperationContext::unlimited();
+        let mut watch = Watch::new(Pace::new(None, look), &operation, tell);
         let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
         audit::verify_files(&copy, &mut report, &mut watch)?;

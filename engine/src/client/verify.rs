@@ -157,7 +157,7 @@ impl<'a> Verification<'a> {
         };
         // Shortened to the life of `look`, which the watch keeps too.
         let tell = self.progress.map(|tell| tell as Box<Callback<'_>>);
-        let mut watch = Watch::new(Pace::new(self.bytes_per_second, &look), tell);
+        let mut watch = Watch::new(Pace::new(self.bytes_per_second, &look), &operation, tell);
         // The database is given back before files are read, which may take hours.
         let audited = audit::verify(shared, &*shared.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;

@@ -216,7 +216,8 @@ fn inspect(
         let own = expected.iter().filter(|entry| entry.index == position);
         let mut missing: BTreeMap<&[u8], &[u8]> = own.map(|entry| (&*entry.key, &*entry.value)).collect();
         let mut entries = Vec::new();
-        let mut scan = Scan::open(snapshot, Family::Entries, bounds(index.id), CacheUse::Bypass);
+        let bounds = bounds(index.id);
+        let mut scan = Scan::open(snapshot, Family::Entries, bounds, CacheUse::Bypass, operation);
         let mut read = 0_u32;
         while scan.advance()? {
             read = read.wrapping_add(1);

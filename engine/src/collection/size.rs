@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
@@ -59,15 +60,18 @@ pub(crate) struct KeyCounts {
 impl Handle {
     /// Counts the keys of all indexes by reading them. Returns `None` if the collection does not exist.
     pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
+        let operation = self.begin_plain(None);
         // One view for all counts, so that they fit each other while writes go on.
         self.view(|Viewed { state, view, .. }| {
             let count = |family: Family, start: Vec<u8>, end: Vec<u8>| -> Result<u64> {
                 // A view of a whole collection always has a snapshot, so this 0 is never told.
                 let Some(snapshot) = view.snapshot() else { return Ok(0) };
                 // Blocks that are read once must not displace the working set from the block cache.
-                let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Bypass);
+                let bounds = (start, Some(end));
+                let mut scan = Scan::open(snapshot, family, bounds, CacheUse::Bypass, &operation);
                 let mut keys = 0;
                 while scan.advance()? {
+                    operation.step()?;
                     keys += 1;
                 }
                 Ok(keys)
@@ -86,10 +90,12 @@ impl Handle {
     /// Estimates the sizes. Returns `None` if the collection does not exist.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
         // Not within the view: the first count after a crash reads all documents, on a view of its own.
-        let documents = self.known_count(&self.begin_plain(None))?.unwrap_or(0);
+        let operation = self.begin_plain(None);
+        let documents = self.known_count(&operation)?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
-            let indexes = index_bytes(database, state, &view, documents)?;
-            let document_bytes = document_bytes(view, documents)?;
+            let sample = Sample { documents, operation: &operation };
+            let indexes = sample.index_bytes(database, state, &view)?;
+            let document_bytes = sample.document_bytes(view)?;
             // New documents may be in no file yet, and a collection with documents must not seem empty.
             let record_bytes = record_bytes(database, state).max(document_bytes);
             let table_bytes = table_bytes(database, state);
@@ -101,22 +107,93 @@ impl Handle {
     }
 }
 
+/// How sizes are estimated.
+struct Sample<'a> {
+    /// How many documents the collection has.
+    documents: u64,
+    operation: &'a OperationContext,
+}
+
+impl Sample<'_> {
+    /// The size of the entries of each index, by its name. The index on `_id` comes first.
+    fn index_bytes(
+        &self,
+        database: &Database,
+        state: &CollectionState,
+        view: &ReadView,
+    ) -> Result<Vec<(String, u64)>> {
+        let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
+            view.snapshot().map_or(Ok(0), |snapshot| self.key_bytes(snapshot, family, (start, end)))
+        };
+        // The index on `_id` has no files of its own. Its size is that of the records' keys.
+        let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
+        let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
+        for index in state.indexes().iter() {
+            let (start, end) = (index.id.prefix().to_vec(), index.id.end());
+            let files = database.file_bytes(Family::Entries, &start, &end);
+            let keys = sample(Family::Entries, start, end)?;
+            // Files do not count what is only in memtables and the log. The sample does.
+            indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
+        }
+        Ok(indexes)
+    }
+
+    /// The size of the keys of an index. Beyond the first thousand it is extrapolated to one key for each document.
+    fn key_bytes(&self, snapshot: &Arc<Snapshot>, family: Family, bounds: (Vec<u8>, Vec<u8>)) -> Result<u64> {
+        let (start, end) = bounds;
+        // A sample is small, so it displaces little from the block cache.
+        let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Fill, self.operation);
+        let (mut read, mut bytes) = (0, 0);
+        while read < SAMPLE_LEN_MAX && scan.advance()? {
+            read += 1;
+            bytes += scan.key().len() as u64;
+            // The value of an entry belongs to the index. The value of a record is the document.
+            if family == Family::Entries {
+                bytes += scan.value().len() as u64;
+            }
+        }
+        // All keys were read. A partial index may have few of them among millions of documents.
+        if read < SAMPLE_LEN_MAX {
+            return Ok(bytes);
+        }
+        Ok(scaled(bytes, read, self.documents))
+    }
+
+    /// The size of all documents, extrapolated from the first thousand.
+    fn document_bytes(&self, view: ReadView) -> Result<u64> {
+        let everything = Selector::everything_within(self.operation.clone())?;
+        let mut sample = Matches::open(view, &everything, &Order::default())?;
+        let (mut read, mut bytes) = (0, 0);
+        while read < SAMPLE_LEN_MAX && sample.advance()? {
+            read += 1;
+            bytes += sample.bytes().len() as u64;
+        }
+        Ok(scaled(bytes, read, self.documents))
+    }
+}
+
 /// The document `storageStats`, with sizes divided by `scale`.
-pub(super) fn storage_stats(viewed: Viewed<'_>, scale: i64) -> Result<Document> {
+pub(super) fn storage_stats(
+    viewed: Viewed<'_>,
+    scale: i64,
+    operation: &OperationContext,
+) -> Result<Document> {
     let Viewed { database, state, view } = viewed;
     let limits = state.definition().capped.map(|capped| capped.limits);
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let scaled = |bytes: u64| long(bytes) / scale;
     let (files, again) = (record_bytes(database, state), view.again());
     // Counted on the view and not taken from the counter: size and count are of one moment.
-    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
+    let everything = Selector::everything_within(operation.clone())?;
+    let mut matches = Matches::open(view, &everything, &Order::default())?;
     let (mut count, mut size) = (0_u64, 0_u64);
     while matches.advance()? {
         count += 1;
         size = size.saturating_add(matches.bytes().len() as u64);
     }
     // All indexes: hidden ones take room as well, and the view has only those that searches may use.
-    let indexes = again.map_or(Ok(Vec::new()), |view| index_bytes(database, state, &view, count))?;
+    let sample = Sample { documents: count, operation };
+    let indexes = again.map_or(Ok(Vec::new()), |view| sample.index_bytes(database, state, &view))?;
     let in_indexes: u64 = indexes.iter().map(|(_, bytes)| bytes).sum();
     // As in the command `collStats`: what was just written is in no table file yet.
     let stored = files.max(size);
@@ -142,29 +219,6 @@ pub(super) fn storage_stats(viewed: Viewed<'_>, scale: i64) -> Result<Document> 
     Ok(storage)
 }
 
-/// The size of the entries of each index, by its name. The index on `_id` comes first.
-fn index_bytes(
-    database: &Database,
-    state: &CollectionState,
-    view: &ReadView,
-    documents: u64,
-) -> Result<Vec<(String, u64)>> {
-    let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
-        view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, start, end, documents))
-    };
-    // The index on `_id` has no files of its own. Its size is that of the records' keys.
-    let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
-    let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
-    for index in state.indexes().iter() {
-        let (start, end) = (index.id.prefix().to_vec(), index.id.end());
-        let files = database.file_bytes(Family::Entries, &start, &end);
-        let keys = sample(Family::Entries, start, end)?;
-        // Files do not count what is only in memtables and the log. The sample does.
-        indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
-    }
-    Ok(indexes)
-}
-
 /// The size of a collection's records in table files, and at least the size of an empty collection.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
     // No document is read, because lists of databases ask this of every collection.
@@ -174,43 +228,6 @@ pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 
 /// The size of a collection's records in table files.
 fn table_bytes(database: &Database, state: &CollectionState) -> u64 {
     database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end())
-}
-
-/// The size of the keys of an index. Beyond the first thousand it is extrapolated to one key for each document.
-fn key_bytes(
-    snapshot: &Arc<Snapshot>,
-    family: Family,
-    start: Vec<u8>,
-    end: Vec<u8>,
-    documents: u64,
-) -> Result<u64> {
-    // A sample is small, so it displaces little from the block cache.
-    let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Fill);
-    let (mut read, mut bytes) = (0, 0);
-    while read < SAMPLE_LEN_MAX && scan.advance()? {
-        read += 1;
-        bytes += scan.key().len() as u64;
-        // The value of an entry belongs to the index. The value of a record is the document.
-        if family == Family::Entries {
-            bytes += scan.value().len() as u64;
-        }
-    }
-    // All keys were read. A partial index may have few of them among millions of documents.
-    if read < SAMPLE_LEN_MAX {
-        return Ok(bytes);
-    }
-    Ok(scaled(bytes, read, documents))
-}
-
-/// The size of all documents, extrapolated from the first thousand.
-fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
-    let mut sample = Matches::open(view, &Selector::everything()?, &Order::default())?;
-    let (mut read, mut bytes) = (0, 0);
-    while read < SAMPLE_LEN_MAX && sample.advance()? {
-        read += 1;
-        bytes += sample.bytes().len() as u64;
-    }
-    Ok(scaled(bytes, read, documents))
 }
 
 /// The size of `all` items, if `read` of them take `bytes`. It is 0 if none was read.

@@ -5,6 +5,7 @@ use base::error::Result;
 use base::names::validate_database;
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
+use query::operation::OperationContext;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::clustered::Clustered;
@@ -31,7 +32,7 @@ pub(super) fn on_collection(collection: &Handle, pipeline: Pipeline) -> Result<P
             // interrupted as the pipeline itself.
             let operation = pipeline.variables().operation();
             let count = if asked.count { collection.known_count(operation)? } else { None };
-            let stats = collection.view(|viewed| asked.stats(viewed, count))?;
+            let stats = collection.view(|viewed| asked.stats(viewed, count, operation))?;
             // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
             vec![stats.ok_or_else(|| {
                 let namespace = &collection.given;
@@ -253,11 +254,16 @@ impl Asked {
 
     /// The document of `$collStats`. The size of the documents is exact, by reading every one; what files and indexes take is
     /// estimated.
-    fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
+    fn stats(
+        &self,
+        viewed: Viewed<'_>,
+        count: Option<u64>,
+        operation: &OperationContext,
+    ) -> Result<RawDocumentBuf> {
         let mut told = doc! { "ns": viewed.state.namespace.to_string(), "localTime": DateTime::now() };
         // This reads all documents, so it is done only if the caller asks for it.
         if let Some(scale) = self.storage {
-            told.insert("storageStats", storage_stats(viewed, scale)?);
+            told.insert("storageStats", storage_stats(viewed, scale, operation)?);
         }
         if let Some(count) = count {
             told.insert("count", i64::try_from(count).unwrap_or(i64::MAX));

@@ -33,7 +33,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
         let database = context.shared.store.enter()?;
         let operation = context.operation();
         let look = || Ok(operation.look()?);
-        audit::verify(context.shared, &database, &mut Watch::new(Pace::new(None, &look), None))?
+        audit::verify(context.shared, &database, &mut Watch::new(Pace::new(None, &look), &operation, None))?
     };
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.place == namespace).collect();

@@ -179,10 +179,10 @@ impl Reader<'_> {
     }
 
     /// Begins to count one scan.
-    fn begin(&self, access: &Access) -> Result<Option<Scan>> {
-        let keys = self.keys(access)?;
+    fn begin(&self, access: &Access, operation: &OperationContext) -> Result<Option<Scan>> {
+        let (keys, direction) = (self.keys(access)?, index::key::Direction::Ascending);
         Ok(keys.map(|Keys { family, spans, cost }| Scan {
-            walk: KeyWalk::new(self.snapshot, family, spans, index::key::Direction::Ascending),
+            walk: KeyWalk::new(self.snapshot, family, spans, direction, operation),
             family,
             cost,
         }))
@@ -214,7 +214,7 @@ impl<'a> Count<'a> {
             }
             let Some(scan) = &mut self.current else {
                 let Some(next) = self.scans.next() else { return Ok(true) };
-                self.current = reader.begin(next)?;
+                self.current = reader.begin(next, operation)?;
                 self.examined.extend(self.current.as_ref().map(|_| Examined::default()));
                 continue;
             };

@@ -10,6 +10,7 @@ use index::entry_document::{EntryDocuments, EntryParts};
 use index::key::{self, Direction};
 use index::key_bounds::KeyBounds;
 use index::range::Exactness;
+use query::operation::OperationContext;
 use query::planner::{EntryAnswer, EntryScan};
 use store::Family;
 use store::keys::{CollectionId, ID_BYTES};
@@ -145,6 +146,7 @@ impl EntryWalk {
         collection: CollectionId,
         index: &Index,
         scan: &EntryScan,
+        operation: &OperationContext,
     ) -> Self {
         let (spans, exactness) = KeySpans::of_entries(index, &scan.bounds);
         // Even if all keys are within the bounds, those of a plain index are decoded: the `_id` is after the fields.
@@ -154,8 +156,8 @@ impl EntryWalk {
             Exactness::Wider => Some(KeyBounds::of(&index.spec, &scan.bounds)),
         };
         Self {
-            walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction),
-            records: Box::new(RecordFetch::new(snapshot, collection)),
+            walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction, operation),
+            records: Box::new(RecordFetch::new(snapshot, collection, operation)),
             bounds,
             is_unique: index.spec.is_unique(),
             record_key: collection.prefix().to_vec(),
@@ -269,17 +271,18 @@ impl EntryWalk {
     }
 
     /// Goes on after all entries with the same values as the current one, if its document is a match and one is enough.
-    pub(super) fn skip_equal(&mut self) {
+    pub(super) fn skip_equal(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.is_found) {
-            return;
+            return Ok(());
         }
-        let Some(Distinct { fields, null }) = &self.distinct else { return };
+        let Some(Distinct { fields, null }) = &self.distinct else { return Ok(()) };
         let Some((start, end)) = self.prefix_bytes(fields - 1).zip(self.prefix_bytes(*fields)) else {
-            return;
+            return Ok(());
         };
         if self.walk.key().get(start..end) != Some(null) {
-            self.walk.skip_prefix(end);
+            self.walk.skip_prefix(end)?;
         }
+        Ok(())
     }
 
     /// How many bytes the current key has up to the end of its first fields.

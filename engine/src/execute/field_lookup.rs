@@ -86,7 +86,7 @@ impl FieldLookup {
             }
         };
         Some(Self {
-            records: RecordFetch::new(&snapshot, collection),
+            records: RecordFetch::new(&snapshot, collection, variables.operation()),
             snapshot,
             path: path.clone(),
             operation: variables.operation().clone(),
@@ -126,7 +126,7 @@ impl FieldLookup {
                 let was_open = scan.is_some();
                 let scan = scan.get_or_insert_with(|| {
                     let bounds = (index.id.prefix().to_vec(), Some(index.id.end()));
-                    Scan::open(&self.snapshot, Family::Entries, bounds, CacheUse::Fill)
+                    Scan::open(&self.snapshot, Family::Entries, bounds, CacheUse::Fill, &self.operation)
                 });
                 if is_first {
                     scan.seek(key)?;

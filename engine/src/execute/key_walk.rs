@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::error::Result;
 use bson::RawDocument;
 use index::key::Direction;
+use query::operation::OperationContext;
 use store::Family;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
@@ -18,6 +19,7 @@ pub(super) struct KeyWalk {
     snapshot: Arc<Snapshot>,
     family: Family,
     direction: Direction,
+    operation: OperationContext,
     pending: KeySpans,
     current: Current,
 }
@@ -46,14 +48,16 @@ enum Current {
 }
 
 impl KeyWalk {
-    /// Opens a walk over the spans in `pending`, from the first or from the last on.
+    /// Opens a walk over the spans in `pending`, from the first or from the last on, as a part of an operation.
     pub(super) fn new(
         snapshot: &Arc<Snapshot>,
         family: Family,
         pending: KeySpans,
         direction: Direction,
+        operation: &OperationContext,
     ) -> Self {
-        Self { snapshot: Arc::clone(snapshot), family, direction, pending, current: Current::Nothing }
+        let (snapshot, operation) = (Arc::clone(snapshot), operation.clone());
+        Self { snapshot, family, direction, operation, pending, current: Current::Nothing }
     }
 
     /// Steps to the next key.
@@ -103,17 +107,17 @@ impl KeyWalk {
     /// Opens a scan of a span.
     fn scan(&mut self, bounds: (Vec<u8>, Vec<u8>)) {
         let (start, end) = bounds;
-        let scan = Scan::open(&self.snapshot, self.family, (start, Some(end)), CacheUse::Fill);
+        let bounds = (start, Some(end));
+        let scan = Scan::open(&self.snapshot, self.family, bounds, CacheUse::Fill, &self.operation);
         self.current = Current::Scan(scan.towards(self.direction));
     }
 
     /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
-    pub(super) fn skip_prefix(&mut self, bytes: usize) {
+    pub(super) fn skip_prefix(&mut self, bytes: usize) -> Result<()> {
         // A key by itself is alone in its span.
-        if let Current::Scan(scan) = &mut self.current {
-            let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
-            scan.skip_prefix(&prefix);
-        }
+        let Current::Scan(scan) = &mut self.current else { return Ok(()) };
+        let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
+        scan.skip_prefix(&prefix)
     }
 
     /// Releases the scan, for which the store keeps memory. The bounds of what follows are kept.

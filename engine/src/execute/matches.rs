@@ -129,7 +129,8 @@ impl Matches {
         // Without a plan: a position is what such a walk goes on from, so no index could serve it.
         let source = match (view.into_state(), order) {
             (ReadState::Snapshot(snapshot), Some(order)) => {
-                let walk = NaturalWalk::open(&snapshot, collection, order, Extent::From(first))?;
+                let operation = selector.variables().operation();
+                let walk = NaturalWalk::open(&snapshot, collection, order, Extent::From(first), operation)?;
                 MatchSource::Natural(Box::new(walk))
             }
             (ReadState::Snapshot(_) | ReadState::Record { .. }, _) => {
@@ -201,7 +202,8 @@ impl Matches {
                     note_plan(&access, &indexes);
                     if let (Some(natural), Access::Records(_)) = (natural, &access) {
                         let extent = Extent::All(direction);
-                        let walk = NaturalWalk::open(&snapshot, collection, natural, extent)?;
+                        let operation = selector.variables().operation();
+                        let walk = NaturalWalk::open(&snapshot, collection, natural, extent, operation)?;
                         MatchSource::Natural(Box::new(walk))
                     } else {
                         MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
@@ -465,7 +467,8 @@ impl MatchSource {
         let scans = match access {
             Access::Records(scan) => {
                 let spans = KeySpans::of_records(&scan.ids, collection)?;
-                let walk = KeyWalk::new(&snapshot, Family::Records, spans, scan.direction);
+                let operation = selector.variables().operation();
+                let walk = KeyWalk::new(&snapshot, Family::Records, spans, scan.direction, operation);
                 return Ok(Self::Records(Box::new(walk)));
             }
             Access::Nothing => Vec::new(),
@@ -535,6 +538,7 @@ impl ScanSequence {
 
     /// Opens the next scan, or several that are merged.
     fn open(&mut self, access: Access, selector: &Selector) -> Result<()> {
+        let operation = selector.variables().operation();
         self.first = self.examined.len();
         self.current = match access {
             Access::Nothing => {
@@ -549,30 +553,30 @@ impl ScanSequence {
             }
             Access::Merge(merge) => {
                 self.examined.resize(self.first + merge.scans.len(), Examined::default());
-                let scans = merge.scans.iter().map(|access| self.open_one(access));
+                let scans = merge.scans.iter().map(|access| self.open_one(access, operation));
                 let scans = scans.collect::<Result<Vec<_>>>()?.into_iter().flatten();
                 Some(Current::Merged(Box::new(MergeWalk::new(scans, merge.order, selector))))
             }
             one @ (Access::Records(_) | Access::Entries(_)) => {
                 self.examined.push(Examined::default());
-                self.open_one(&one)?.map(Box::new).map(Current::One)
+                self.open_one(&one, operation)?.map(Box::new).map(Current::One)
             }
         };
         Ok(())
     }
 
     /// Opens one scan. Returns `None` for anything that is not one scan.
-    fn open_one(&self, access: &Access) -> Result<Option<OpenScan>> {
+    fn open_one(&self, access: &Access, operation: &OperationContext) -> Result<Option<OpenScan>> {
         match access {
             Access::Records(scan) => {
                 let spans = KeySpans::of_records(&scan.ids, self.collection)?;
-                let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction);
+                let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction, operation);
                 Ok(Some(OpenScan::Records(walk)))
             }
             Access::Entries(scan) => {
                 let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");
                 index.uses.note();
-                let walk = EntryWalk::new(&self.snapshot, self.collection, index, scan);
+                let walk = EntryWalk::new(&self.snapshot, self.collection, index, scan, operation);
                 Ok(Some(OpenScan::Entries { walk, index: scan.index }))
             }
             // Merges are made of scans only.

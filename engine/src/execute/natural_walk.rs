@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use bson::RawDocument;
 use index::key::Direction;
+use query::operation::OperationContext;
 use store::Family;
 use store::keys::{CollectionId, ID_BYTES, OrderId};
 use store::snapshot::Snapshot;
@@ -46,6 +47,7 @@ impl NaturalWalk {
         collection: CollectionId,
         order: OrderId,
         extent: Extent,
+        operation: &OperationContext,
     ) -> Result<Self> {
         let (first, direction) = match extent {
             // From the first position on that a document can have: before it there may be very many that were removed.
@@ -56,8 +58,8 @@ impl NaturalWalk {
         // Up to the last position that the snapshot has, whatever the state says.
         let spans = KeySpans::between(start, end);
         Ok(Self {
-            walk: KeyWalk::new(snapshot, Family::Entries, spans, direction),
-            records: RecordFetch::new(snapshot, collection),
+            walk: KeyWalk::new(snapshot, Family::Entries, spans, direction, operation),
+            records: RecordFetch::new(snapshot, collection, operation),
             record_key: collection.prefix().to_vec(),
             document: Vec::new(),
         })

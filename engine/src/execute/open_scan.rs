@@ -81,7 +81,7 @@ impl OpenScan {
             }),
             Self::Entries { walk, .. } => {
                 // Only now: until here the current entry was in use.
-                walk.skip_equal();
+                walk.skip_equal()?;
                 let step = walk.advance()?;
                 if step == EntryStep::End {
                     return Ok(Advanced::End);

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::Family;
 use store::keys::CollectionId;
 use store::scan::{CacheUse, Scan};
@@ -28,6 +29,7 @@ const STEPS_MAX: usize = 4;
 pub(super) struct RecordFetch {
     snapshot: Arc<Snapshot>,
     collection: CollectionId,
+    operation: OperationContext,
     /// The record key that was read last, and how the keys before it were ordered.
     last: Vec<u8>,
     order: Ordering,
@@ -44,10 +46,15 @@ pub(super) struct RecordFetch {
 }
 
 impl RecordFetch {
-    pub(super) fn new(snapshot: &Arc<Snapshot>, collection: CollectionId) -> Self {
+    pub(super) fn new(
+        snapshot: &Arc<Snapshot>,
+        collection: CollectionId,
+        operation: &OperationContext,
+    ) -> Self {
         Self {
             snapshot: Arc::clone(snapshot),
             collection,
+            operation: operation.clone(),
             last: Vec::new(),
             order: Ordering::Equal,
             run: 0,
@@ -78,7 +85,7 @@ impl RecordFetch {
         }
         let walk = self.walk.get_or_insert_with(|| {
             let bounds = (self.collection.prefix().to_vec(), Some(self.collection.end()));
-            Scan::open(&self.snapshot, Family::Records, bounds, CacheUse::Fill)
+            Scan::open(&self.snapshot, Family::Records, bounds, CacheUse::Fill, &self.operation)
         });
         self.is_at = walk.seek(record_key)?;
         if self.is_at {

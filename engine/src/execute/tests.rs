@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use bson::doc;
+use bson::{Document, RawBsonRef, doc};
+use index::collation::Collation;
+use index::key::{self, Direction};
 use query::operation::OperationContext;
+use store::Family;
+use store::write::{Batch, CommitLevel};
 
 use crate::catalog::change::{Created, NewCollection, Rename, Replace, drop_indexes};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{FoundCollection, ReadView, look_up};
 use crate::fixture::Fixture;
-use crate::options::IndexModel;
+use crate::options::{Hint, IndexModel};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::prepare::record_key;
@@ -190,4 +194,64 @@ fn an_index_is_hidden_before_its_entries_go_and_shown_again_if_they_stay() {
     });
     assert!(refused.is_err());
     assert_eq!((state.indexes().len(), held.indexes.len()), (1, 1));
+}
+
+/// As many deleted keys as RocksDB passes in more than one call.
+const DELETED: i32 = 70_000;
+
+/// RocksDB passed them all in one call, in which no operation was looked at, whichever way the documents were read.
+#[test]
+fn deleted_keys_are_steps_of_the_operation_that_passes_them() {
+    let fixture = Fixture::filled(|client| {
+        let database = client.database("test");
+        database.create_collection("capped").capped(true).size(1 << 20).run().expect("made");
+        for name in ["plain", "capped"] {
+            let documents = [0, DELETED].map(|id| doc! { "_id": id, "a": id });
+            database.collection(name).insert_many(documents).run().expect("stored");
+        }
+        let by_a = IndexModel::builder().keys(doc! { "a": 1 }).build();
+        database.collection::<Document>("plain").create_index(by_a).run().expect("made");
+    });
+    let (plain, capped) = ("plain", "capped");
+    let [state, ordered] = [plain, capped].map(|name| fixture.collection(name).expect("there"));
+    let (index, order) = (state.indexes()[0].id, ordered.order().expect("it is capped").id);
+    // Again for each search: RocksDB removes them soon after the first one has passed them.
+    let delete = || {
+        let mut batch = Batch::new(&fixture.database);
+        for number in 1..DELETED {
+            let mut entry = index.prefix().to_vec();
+            for _ in 0..2 {
+                key::encode(RawBsonRef::Int32(number), Direction::Ascending, &mut entry);
+            }
+            batch.delete(Family::Records, &record_key(state.id, RawBsonRef::Int32(number)));
+            batch.delete(Family::Entries, &entry);
+            batch.delete(Family::Entries, &order.position_key(2 + u64::from(number.unsigned_abs())));
+        }
+        fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("written");
+    };
+    let by = |keys| Some(Hint::Keys(keys));
+    for (name, filter, sort, hint) in [
+        (plain, doc! {}, None, None),
+        (plain, doc! {}, Some(doc! { "_id": -1 }), None),
+        (plain, doc! { "_id": { "$gt": -1 } }, None, None),
+        (plain, doc! { "a": { "$gte": 0 } }, None, by(doc! { "a": 1 })),
+        (plain, doc! { "a": { "$gte": 0 } }, Some(doc! { "a": -1 }), by(doc! { "a": 1 })),
+        (capped, doc! {}, None, None),
+        (capped, doc! {}, Some(doc! { "$natural": -1 }), None),
+    ] {
+        delete();
+        let operation = OperationContext::counting();
+        let selector = Selector::parse(&filter, None, operation.clone(), Collation::simple());
+        let (_, view) =
+            ReadView::take(&fixture.database, fixture.finding(name, || {})).expect("a view").expect("there");
+        let order = Order::of(sort.as_ref(), hint.as_ref()).expect("an order");
+        let mut matches = Matches::open(view, &selector.expect("a filter"), &order).expect("a walk");
+        let mut documents = 0;
+        while matches.advance().expect("a step") {
+            documents += 1;
+        }
+        assert_eq!(documents, 2, "{name} {filter} {sort:?}");
+        let steps = operation.steps_taken();
+        assert!(steps > 5000, "{name} {filter} {sort:?}: {steps} steps");
+    }
 }

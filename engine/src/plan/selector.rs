@@ -97,6 +97,7 @@ impl Selector {
     }
 
     /// The filter that every document matches.
+    #[cfg(test)]
     pub(crate) fn everything() -> Result<Self> {
         Self::everything_within(OperationContext::default())
     }

@@ -235,7 +235,7 @@ fn build_indexes(
         if let Some(order) = state.order() {
             let look = || Ok(operation.look()?);
             let (storage, order) = (shared.storage(&database), order.id);
-            let build = OrderBuild { storage, collection: state.id, order, look: &look };
+            let build = OrderBuild { storage, collection: state.id, order, operation, look: &look };
             let placed = build.run(state.id.prefix().to_vec())?;
             let mut batch = Batch::new(&database);
             placed.stage(&mut batch, order);
@@ -266,7 +266,7 @@ fn build_indexes(
         }
     }
     let look = || Ok(operation.look()?);
-    let mut watch = Watch::new(Pace::new(None, &look), None);
+    let mut watch = Watch::new(Pace::new(None, &look), operation, None);
     report.verified = audit::verify(&shared, &*shared.store.enter()?, &mut watch)?;
     audit::verify_files(&shared, &mut report.verified, &mut watch)?;
     shared.close()?;

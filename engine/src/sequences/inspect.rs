@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::error::Result;
+use query::operation::OperationContext;
 use sequence::store::GAPS_KEPT;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
@@ -161,7 +162,10 @@ pub(crate) fn gaps_of(state: &SequenceState, database: &Arc<Database>) -> Result
     // Before the snapshot: a gap that is written in between is listed twice rather than not at all.
     let pending = state.sequence.pending_gaps();
     let (first, end) = state.identity.id.gap_bounds();
-    let mut scan = Scan::open(&Snapshot::take(database), Family::Meta, (first, Some(end)), CacheUse::Fill);
+    let (snapshot, bounds) = (Snapshot::take(database), (first, Some(end)));
+    // A sequence keeps few gaps, and is read without an operation.
+    let operation = OperationContext::unlimited();
+    let mut scan = Scan::open(&snapshot, Family::Meta, bounds, CacheUse::Fill, &operation);
     let mut gaps = Vec::new();
     while scan.advance()? {
         let (gap, at) = decode_gap(scan.key(), scan.value())?;

@@ -352,7 +352,8 @@ impl<'a, 'b> Insertion<'a, 'b> {
         let (start, end) = order.positions_from(position);
         // Only where documents were removed by hand, and then one scan passes all of them.
         let snapshot = Snapshot::take(self.target.database);
-        let mut scan = Scan::open(&snapshot, Family::Entries, (start, Some(end)), CacheUse::Fill);
+        let (bounds, operation) = ((start, Some(end)), self.target.operation);
+        let mut scan = Scan::open(&snapshot, Family::Entries, bounds, CacheUse::Fill, operation);
         if scan.advance()? {
             let malformed =
                 || Error::corruption(Family::Entries.name(), scan.key(), "the key is not that of a position");

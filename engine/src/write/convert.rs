@@ -80,7 +80,7 @@ fn convert_alone(
     }
     // A build would go on with an index that the collection is to lose.
     refuse_builds(state)?;
-    let build = OrderBuild { storage, collection: state.id, order: capped.order, look };
+    let build = OrderBuild { storage, collection: state.id, order: capped.order, operation, look };
     // What has no room gets no position, and goes with the commit.
     let kept = build.kept(capped.limits)?;
     let stands = build.run(kept.first.clone())?;

@@ -188,7 +188,7 @@ impl<'a> Target<'a> {
 
     #[inline]
     fn admit(&self, given: &Arc<GivenKeys>, key: &[u8], space: impl Fn() -> KeySpace) -> Result<Absence> {
-        let admission = given.admit(key, || space().last_stored(self.database))?;
+        let admission = given.admit(key, || space().last_stored(self.database, self.operation))?;
         if admission.needs_step {
             self.leave_step(given, space());
         }

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
 use store::keys::{CollectionId, OrderId, position_of};
@@ -26,6 +27,7 @@ pub(crate) struct OrderBuild<'a> {
     pub(crate) storage: Storage<'a>,
     pub(crate) collection: CollectionId,
     pub(crate) order: OrderId,
+    pub(crate) operation: &'a OperationContext,
     /// Looks whether to stop.
     pub(crate) look: &'a dyn Fn() -> Result<()>,
 }
@@ -43,7 +45,7 @@ impl OrderBuild<'_> {
         // Backwards, because the newest documents stay, and the highest `_id`s are those.
         let snapshot = Snapshot::take(self.storage.database);
         let bounds = (self.collection.prefix().to_vec(), Some(self.collection.end()));
-        let scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass);
+        let scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass, self.operation);
         let mut scan = scan.towards(index::key::Direction::Descending);
         let (mut documents, mut bytes) = (0, 0);
         let mut first = self.collection.end();
@@ -69,7 +71,7 @@ impl OrderBuild<'_> {
         let mut state = OrderState { next: last.map_or(1, |last| last + 1), ..OrderState::empty() };
         let mut batch = Batch::new(database);
         let bounds = (first, Some(self.collection.end()));
-        let mut scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass);
+        let mut scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass, self.operation);
         while scan.advance()? {
             (self.look)()?;
             state.documents += 1;
@@ -100,7 +102,8 @@ impl OrderBuild<'_> {
         let Storage { store, database } = self.storage;
         let snapshot = Snapshot::take(database);
         let (start, end) = self.order.positions_from(0);
-        let scan = Scan::open(&snapshot, Family::Entries, (start, Some(end)), CacheUse::Bypass);
+        let scan =
+            Scan::open(&snapshot, Family::Entries, (start, Some(end)), CacheUse::Bypass, self.operation);
         let mut scan = scan.towards(index::key::Direction::Descending);
         let (mut batch, mut last) = (Batch::new(database), None);
         // The documents whose positions are in the batch; those before are in the store.

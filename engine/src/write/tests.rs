@@ -72,7 +72,13 @@ fn key_space(client: &Client) -> Vec<(Family, Vec<u8>, Vec<u8>)> {
     let snapshot = Snapshot::take(&database);
     let mut found = Vec::new();
     for family in Family::ALL {
-        let mut scan = Scan::open(&snapshot, family, (Vec::new(), None), CacheUse::Bypass);
+        let mut scan = Scan::open(
+            &snapshot,
+            family,
+            (Vec::new(), None),
+            CacheUse::Bypass,
+            &OperationContext::unlimited(),
+        );
         while scan.advance().expect("a step") {
             let is_of_sequence = matches!(scan.key().first(), Some(&(META_MARK | META_GAP)));
             if family != Family::Meta || !is_of_sequence {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::error::Result;
+use query::operation::OperationContext;
 use store::keys::{CollectionId, IndexId};
 use store::latch::Latches;
 use store::scan::{Scan, last_key};
@@ -69,9 +70,13 @@ impl KeySpace {
         Self { family: Family::Entries, prefix: index.prefix().to_vec(), end: index.end() }
     }
 
-    /// The highest stored key.
-    pub(crate) fn last_stored(self, database: &Arc<Database>) -> Result<Option<Vec<u8>>> {
-        last_key(&Snapshot::take(database), self.family, &self.prefix, self.end)
+    /// The highest stored key, read for an operation.
+    pub(crate) fn last_stored(
+        self,
+        database: &Arc<Database>,
+        operation: &OperationContext,
+    ) -> Result<Option<Vec<u8>>> {
+        last_key(&Snapshot::take(database), self.family, &self.prefix, self.end, operation)
     }
 }
 

@@ -86,7 +86,8 @@ impl Stored {
         let collection = fixture.collection("ids").expect("the collection");
         let bounds = (collection.id.prefix().to_vec(), Some(collection.id.end()));
         let snapshot = Snapshot::take(&fixture.database);
-        let mut scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass);
+        let mut scan =
+            Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass, &OperationContext::unlimited());
         let mut keys = Vec::new();
         while scan.advance().expect("read") {
             keys.push(scan.key().to_vec());

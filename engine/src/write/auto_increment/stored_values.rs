@@ -24,7 +24,8 @@ pub(crate) fn furthest(
 ) -> Result<Option<i64>> {
     let path = FieldPath::parse(path).map_err(|error| Error::invalid_argument(error.to_string()))?;
     let bounds = (collection.id.prefix().to_vec(), Some(collection.id.end()));
-    let mut scan = Scan::open(&Snapshot::take(database), Family::Records, bounds, CacheUse::Bypass);
+    let snapshot = Snapshot::take(database);
+    let mut scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass, operation);
     let mut furthest = None;
     while scan.advance()? {
         operation.pass(scan.value().len())?;

@@ -106,7 +106,8 @@ impl<'a> Follower<'a> {
         mut report: Option<&mut Report<'_, '_>>,
     ) -> Result<()> {
         let building = self.building;
-        let mut notes = Scan::open(&later, Family::Entries, building.build.notes(round), CacheUse::Bypass);
+        let (bounds, operation) = (building.build.notes(round), building.operation);
+        let mut notes = Scan::open(&later, Family::Entries, bounds, CacheUse::Bypass, operation);
         let mut versions =
             Versions { old: Records::open(&self.snapshot, building), new: Records::open(&later, building) };
         let mut pending = self.pending();
@@ -283,7 +284,7 @@ impl Records {
     fn open(snapshot: &Arc<Snapshot>, building: &Building<'_>) -> Self {
         let collection = building.collection.id;
         let bounds = (collection.prefix().to_vec(), Some(collection.end()));
-        Self { scan: Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass) }
+        Self { scan: Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass, building.operation) }
     }
 
     /// The record with a key, which must not be before the last one that was asked for. Returns `None` if it does not exist.

@@ -35,7 +35,7 @@ pub(super) fn load(
     report.phase(IndexBuildPhase::Scanning, building.collection.count.known().unwrap_or(0));
     let collection = building.collection.id;
     let bounds = (collection.prefix().to_vec(), Some(collection.end()));
-    let mut scan = Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass);
+    let mut scan = Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass, building.operation);
     let mut keys = Sorter::new(building.storage.database, building.build.index.id, memory);
     let mut bytes = 0;
     while scan.advance()? {
