@@ -74,6 +74,7 @@ fn has_wrapper(value: &Bson) -> bool {
 #[cfg(feature = "shell")]
 fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failure> {
     use crate::failure::Exit;
+    use crate::look::Look;
     use crate::script::{self, Engine, Purpose, Stopped, Target};
 
     /// What an expression may have; what is larger is given as Extended JSON.
@@ -85,6 +86,7 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
         store_name: String::new(),
         database: "test".to_owned(),
         keeps_read: false,
+        look: Look::default(),
     };
     script::on_thread(|| {
         let engine = Engine::new(target, MEMORY_BYTES, signals.clone())?;

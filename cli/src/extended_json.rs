@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairndb::bson::raw::RawJavaScriptCodeWithScopeRef;
 use cairndb::bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocument};
 
 use formats::dates::date_text;
@@ -12,6 +13,7 @@ use formats::parse::json_value;
 
 use crate::argument::shown;
 use crate::failure::Failure;
+use crate::look::{Look, Part};
 
 /// Deeper documents are refused: MongoDB stores up to 200 levels, and each takes some of the stack.
 const DEPTH_MAX: usize = 250;
@@ -52,19 +54,44 @@ pub(crate) fn is_wrapper(name: &str) -> bool {
     )
 }
 
-/// Appends a document. With `indent`, each field has a line of its own, indented by that many levels.
-pub(crate) fn write_document(
+/// How documents are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) mode: Mode,
+    /// The level of a document, if each field has a line of its own.
+    pub(crate) indent: Option<usize>,
+    pub(crate) look: Look,
+}
+
+impl Layout {
+    /// All on one line, as in a file.
+    pub(crate) fn line(mode: Mode) -> Self {
+        Self { mode, indent: None, look: Look::default() }
+    }
+}
+
+/// Appends a document on one line.
+pub(crate) fn write_document(out: &mut Vec<u8>, document: &RawDocument, mode: Mode) -> Result<(), Failure> {
+    lay_out_document(out, document, Layout::line(mode))
+}
+
+/// Appends a value on one line.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: RawBsonRef<'_>, mode: Mode) -> Result<(), Failure> {
+    lay_out_value(out, value, Layout::line(mode))
+}
+
+/// Appends a document.
+pub(crate) fn lay_out_document(
     out: &mut Vec<u8>,
     document: &RawDocument,
-    mode: Mode,
-    indent: Option<usize>,
+    layout: Layout,
 ) -> Result<(), Failure> {
-    Writer { out, mode, depth: 0, indent }.document(document)
+    Writer { out, layout, depth: 0 }.document(document)
 }
 
 /// Appends a value.
-pub(crate) fn write_value(out: &mut Vec<u8>, value: RawBsonRef<'_>, mode: Mode) -> Result<(), Failure> {
-    Writer { out, mode, depth: 0, indent: None }.value(value)
+pub(crate) fn lay_out_value(out: &mut Vec<u8>, value: RawBsonRef<'_>, layout: Layout) -> Result<(), Failure> {
+    Writer { out, layout, depth: 0 }.value(value)
 }
 
 /// The number as Extended JSON names it.
@@ -98,9 +125,8 @@ fn parse(option: &str, text: &str) -> Result<Bson, Failure> {
 
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    mode: Mode,
+    layout: Layout,
     depth: usize,
-    indent: Option<usize>,
 }
 
 impl Writer<'_> {
@@ -110,9 +136,9 @@ impl Writer<'_> {
         for field in document {
             let (name, value) = field.map_err(|error| damaged(&error))?;
             self.separate(&mut is_first);
-            self.text(name.as_str());
+            self.part(Part::Name, |writer| writer.text(name.as_str()));
             self.out.push(b':');
-            if self.indent.is_some() {
+            if self.layout.indent.is_some() {
                 self.out.push(b' ');
             }
             self.value(value)?;
@@ -160,18 +186,44 @@ impl Writer<'_> {
     }
 
     fn line(&mut self) {
-        if let Some(levels) = self.indent {
+        if let Some(levels) = self.layout.indent {
             self.out.push(b'\n');
             self.out.resize(self.out.len() + 2 * (levels + self.depth), b' ');
         }
     }
 
+    /// Appends a part in its color.
+    fn part<T>(&mut self, part: Part, write: impl FnOnce(&mut Self) -> T) -> T {
+        self.layout.look.begin(part, self.out);
+        let written = write(self);
+        self.layout.look.end(part, self.out);
+        written
+    }
+
     fn value(&mut self, value: RawBsonRef<'_>) -> Result<(), Failure> {
+        match part_of(value, self.layout.mode) {
+            Some(part) => self.part(part, |writer| writer.uncolored(value)),
+            None => self.uncolored(value),
+        }
+    }
+
+    /// Code with its variables, which may be documents.
+    fn scoped(&mut self, code: RawJavaScriptCodeWithScopeRef<'_>) -> Result<(), Failure> {
+        self.raw("{\"$code\":");
+        self.part(Part::Typed, |writer| writer.text(code.code));
+        self.raw(",\"$scope\":");
+        self.document(code.scope)?;
+        self.raw("}");
+        Ok(())
+    }
+
+    fn uncolored(&mut self, value: RawBsonRef<'_>) -> Result<(), Failure> {
         match value {
             RawBsonRef::Double(number) => self.double(number),
             RawBsonRef::String(text) => self.text(text),
             RawBsonRef::Document(document) => self.document(document)?,
             RawBsonRef::Array(array) => self.array(array)?,
+            RawBsonRef::JavaScriptCodeWithScope(code) => self.scoped(code)?,
             RawBsonRef::Boolean(value) => self.raw(if value { "true" } else { "false" }),
             RawBsonRef::Null => self.raw("null"),
             RawBsonRef::Int32(number) => self.whole("$numberInt", i64::from(number)),
@@ -181,13 +233,6 @@ impl Writer<'_> {
             RawBsonRef::Decimal128(number) => self.wrapped("$numberDecimal", &number.to_string()),
             RawBsonRef::Symbol(text) => self.wrapped("$symbol", text),
             RawBsonRef::JavaScriptCode(code) => self.wrapped("$code", code),
-            RawBsonRef::JavaScriptCodeWithScope(code) => {
-                self.raw("{\"$code\":");
-                self.text(code.code);
-                self.raw(",\"$scope\":");
-                self.document(code.scope)?;
-                self.raw("}");
-            }
             RawBsonRef::Binary(binary) => {
                 let (text, subtype) = (STANDARD.encode(binary.bytes), u8::from(binary.subtype));
                 self.raw(&format!("{{\"$binary\":{{\"base64\":\"{text}\",\"subType\":\"{subtype:02x}\"}}}}"));
@@ -217,7 +262,7 @@ impl Writer<'_> {
 
     fn double(&mut self, number: f64) {
         let text = double_text(number);
-        if self.mode == Mode::Relaxed && number.is_finite() {
+        if self.layout.mode == Mode::Relaxed && number.is_finite() {
             self.raw(&text);
         } else {
             self.wrapped("$numberDouble", &text);
@@ -225,7 +270,7 @@ impl Writer<'_> {
     }
 
     fn whole(&mut self, wrapper: &str, number: i64) {
-        match self.mode {
+        match self.layout.mode {
             Mode::Relaxed => self.raw(&number.to_string()),
             Mode::Canonical => self.wrapped(wrapper, &number.to_string()),
         }
@@ -233,7 +278,7 @@ impl Writer<'_> {
 
     fn date(&mut self, date: DateTime) {
         let milliseconds = date.timestamp_millis();
-        if self.mode == Mode::Relaxed && WRITTEN_DATES.contains(&milliseconds) {
+        if self.layout.mode == Mode::Relaxed && WRITTEN_DATES.contains(&milliseconds) {
             self.wrapped("$date", &date_text(milliseconds));
         } else {
             self.raw(&format!("{{\"$date\":{{\"$numberLong\":\"{milliseconds}\"}}}}"));
@@ -252,9 +297,26 @@ impl Writer<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// A JSON string: quotes, backslashes and control characters are escaped, all else stays UTF-8.
+    /// A JSON string: quotes, backslashes and control characters are escaped, all else stays UTF-8. The control characters
+    /// beyond ASCII stay as well in a file, and are commands to some terminals.
     fn text(&mut self, text: &str) {
         self.out.push(b'"');
+        let mut rest = text;
+        if self.layout.look.is_seen() {
+            while let Some((at, control)) = rest.char_indices().find(|(_, one)| is_control_beyond_ascii(*one))
+            {
+                let (before, after) = rest.split_at(at);
+                self.ascii_escaped(before);
+                // Writing to a vector cannot fail.
+                let _ = write!(self.out, "\\u{:04x}", u32::from(control));
+                rest = after.get(control.len_utf8()..).unwrap_or_default();
+            }
+        }
+        self.ascii_escaped(rest);
+        self.out.push(b'"');
+    }
+
+    fn ascii_escaped(&mut self, text: &str) {
         for &byte in text.as_bytes() {
             match byte {
                 b'"' | b'\\' => self.out.extend_from_slice(&[b'\\', byte]),
@@ -266,7 +328,38 @@ impl Writer<'_> {
                 _ => self.out.push(byte),
             }
         }
-        self.out.push(b'"');
+    }
+}
+
+fn is_control_beyond_ascii(character: char) -> bool {
+    character.is_control() && !character.is_ascii()
+}
+
+/// What a value is colored as. Returns `None` for what has others in it, each with its own color.
+pub(crate) fn part_of(value: RawBsonRef<'_>, mode: Mode) -> Option<Part> {
+    match value {
+        RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::JavaScriptCodeWithScope(_) => None,
+        RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) if mode == Mode::Relaxed => {
+            Some(Part::Number)
+        }
+        RawBsonRef::String(_) => Some(Part::Text),
+        RawBsonRef::Boolean(_) => Some(Part::Truth),
+        RawBsonRef::Null => Some(Part::Nothing),
+        RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Double(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::DbPointer(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MinKey
+        | RawBsonRef::MaxKey => Some(Part::Typed),
     }
 }
 
@@ -285,7 +378,7 @@ mod tests {
         let raw = RawDocumentBuf::try_from(document).unwrap();
         for (mode, expected) in [(Mode::Canonical, canonical), (Mode::Relaxed, relaxed)] {
             let mut out = Vec::new();
-            write_document(&mut out, &raw, mode, None).unwrap();
+            write_document(&mut out, &raw, mode).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }
@@ -356,11 +449,33 @@ mod tests {
         let raw = RawDocumentBuf::try_from(&document).unwrap();
         for indent in [None, Some(0)] {
             let mut out = Vec::new();
-            write_document(&mut out, &raw, Mode::Canonical, indent).unwrap();
+            let layout = Layout { indent, ..Layout::line(Mode::Canonical) };
+            lay_out_document(&mut out, &raw, layout).unwrap();
             let text = String::from_utf8(out).unwrap();
             assert_eq!(parse_document("--filter", &text).unwrap(), document);
             assert_eq!(text.contains('\n'), indent.is_some());
         }
+    }
+
+    /// What a terminal obeys is an escape there, and in a file stays what it is.
+    #[test]
+    fn at_a_terminal_parts_have_colors_and_controls_are_escapes() {
+        let raw =
+            RawDocumentBuf::try_from(&doc! { "\u{9b}n": "\u{1b}\u{9b}ü", "o": [1, Bson::Null] }).unwrap();
+        let shown = |look| {
+            let mut out = Vec::new();
+            lay_out_document(&mut out, &raw, Layout { look, ..Layout::line(Mode::Relaxed) }).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown(Look::default()), "{\"\u{9b}n\":\"\\u001b\u{9b}ü\",\"o\":[1,null]}");
+        let seen = Look { is_terminal: true, is_colored: false };
+        assert_eq!(shown(seen), "{\"\\u009bn\":\"\\u001b\\u009bü\",\"o\":[1,null]}");
+        let colored = shown(Look { is_colored: true, ..seen });
+        assert!(colored.contains("\u{1b}[36m1\u{1b}[0m"), "{colored:?}");
+        let plain = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[34m", "\u{1b}[32m", "\u{1b}[36m", "\u{1b}[90m"]
+            .into_iter()
+            .fold(colored, |text, code| text.replace(code, ""));
+        assert_eq!(plain, shown(seen));
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod inspect;
 mod interruptible;
 mod listing;
 mod log;
+mod look;
 mod migrate;
 mod operations;
 mod output;

@@ -309,7 +309,7 @@ impl Report<'_> {
         let mut line = Vec::new();
         // A report has texts, numbers and no deep nesting, so that it is always written.
         if let Ok(raw) = RawDocumentBuf::try_from(&document) {
-            let _ = write_document(&mut line, &raw, Mode::Relaxed, None);
+            let _ = write_document(&mut line, &raw, Mode::Relaxed);
         }
         json_line(&String::from_utf8_lossy(&line))
     }

@@ -3,7 +3,6 @@
 mod answer;
 mod people;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -15,9 +14,10 @@ use crate::argument::content;
 use crate::ask::answer::{Ask, Found, List};
 use crate::ask::people::People;
 use crate::export::{Table, form};
-use crate::extended_json::{Mode, write_value};
+use crate::extended_json::{Layout, Mode, lay_out_value};
 use crate::failure::{Exit, Failure};
 use crate::listing::{databases, named};
+use crate::look::Coloring;
 use crate::script::{self, Engine, Target};
 use crate::signals::Signals;
 use crate::store::session::{Session, Writes};
@@ -26,8 +26,8 @@ use crate::talk::{Report, Talk};
 
 /// Evaluates an expression in the language of `cairn shell`, which is MongoDB's, and prints its value.
 ///
-/// The documents of a cursor are printed as they come, one a line, and on a terminal as a table. Another value is printed as
-/// it is: a document or an array as Extended JSON, a text as text.
+/// The documents of a cursor are printed as they come, one a line. Another value is printed as it is: a document or an array as
+/// Extended JSON, a text as text. At a terminal documents are a table where one shows all of them, and else indented.
 ///
 /// The store is a folder, a Unix socket or a URI. A folder is opened for reading, also while another process has it open;
 /// an expression that writes opens it for writing, which needs the folder for this process alone.
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Read EXPRESSION as a filter or a pipeline for this collection.
     #[arg(short, long, value_name = "NAME")]
     collection: Option<String>,
-    /// How documents are printed; without it as a table on a terminal, and otherwise as `ndjson`.
+    /// How documents are printed; without it as `ndjson`, and at a terminal as a table or indented.
     #[arg(long)]
     format: Option<Form>,
     /// Print canonical Extended JSON, which keeps every type; in the formats `ndjson` and `json` alone.
@@ -66,6 +66,8 @@ pub(crate) struct Arguments {
     /// Print what the search would look at, and not its documents.
     #[arg(long)]
     explain: bool,
+    #[command(flatten)]
+    coloring: Coloring,
     #[command(flatten)]
     access: Access,
     #[command(flatten)]
@@ -86,13 +88,30 @@ pub(crate) enum Form {
 }
 
 impl Arguments {
-    fn form(&self) -> Form {
-        let is_for_people = std::io::stdout().is_terminal() && !self.canonical;
-        self.format.unwrap_or(if is_for_people { Form::Table } else { Form::Ndjson })
+    /// Extended JSON as it is printed: on one line, or at a terminal indented, unless a line for each document is asked for.
+    fn layout(&self) -> Layout {
+        let mode = if self.canonical { Mode::Canonical } else { Mode::Relaxed };
+        let look = self.coloring.look();
+        let is_indented = look.is_terminal && self.format != Some(Form::Ndjson);
+        Layout { mode, indent: is_indented.then_some(0), look }
     }
 
-    fn mode(&self) -> Mode {
-        if self.canonical { Mode::Canonical } else { Mode::Relaxed }
+    /// How the documents of a cursor are printed.
+    fn form(&self) -> Result<Box<dyn form::Form>, Failure> {
+        let layout = self.layout();
+        Ok(match self.format {
+            None if layout.indent.is_some() && !self.canonical => {
+                Box::new(People::or_indented(width(), layout))
+            }
+            None | Some(Form::Ndjson) => Box::new(form::Lines { layout }),
+            Some(Form::Json) => {
+                // Documents are a level below the array.
+                let layout = Layout { indent: layout.indent.map(|level| level + 1), ..layout };
+                Box::new(form::OneArray { layout, is_first: true })
+            }
+            Some(Form::Csv) => Box::new(Table::new(b',', "auto", false)?),
+            Some(Form::Table) => Box::new(People::new(width(), layout.look)),
+        })
     }
 }
 
@@ -128,7 +147,7 @@ fn query(
     missing: &mut Option<String>,
 ) -> Result<(), Failure> {
     // What is wrong with the command line is found before anything is opened.
-    if arguments.canonical && !matches!(arguments.form(), Form::Ndjson | Form::Json) {
+    if arguments.canonical && matches!(arguments.format, Some(Form::Csv | Form::Table)) {
         return Err(Failure::usage("--canonical is for the formats ndjson and json"));
     }
     let text = content("EXPRESSION", &arguments.expression, signals)?;
@@ -144,6 +163,7 @@ fn query(
         store_name: arguments.store.display().to_string(),
         database,
         keeps_read: true,
+        look: arguments.coloring.look(),
     };
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
@@ -169,7 +189,7 @@ fn only_database(mut names: Vec<String>) -> Result<String, Failure> {
 
 fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u64) -> Result<(), Failure> {
     if let Some(shown) = shell_words(arguments, engine, text)? {
-        engine.print(format!("{shown}\n").as_bytes())?;
+        engine.print_text(&format!("{shown}\n"))?;
         return engine.flush().map(drop);
     }
     let shown = match arguments.collection {
@@ -227,15 +247,16 @@ fn show(arguments: &Arguments, engine: &Engine, found: Found<'_>, printed: &mut 
     let rows: Box<dyn Documents + '_> = match found {
         Found::Nothing => return Ok(()),
         Found::Text(text) => {
-            engine.print(text.as_bytes())?;
-            engine.print(b"\n")?;
+            engine.print_text(&format!("{text}\n"))?;
             return engine.flush().map(drop);
         }
         Found::Stream { database, command } => engine.stream(&database, command)?,
         Found::Rows(rows) => Box::new(rows),
-        Found::Value(value) => match (arguments.form(), value) {
-            (Form::Csv | Form::Table, RawBson::Document(document)) => Box::new(List::of(vec![document])),
-            (Form::Csv | Form::Table, RawBson::Array(array)) => match List::of_array(&array) {
+        Found::Value(value) => match (arguments.format, value) {
+            (Some(Form::Csv | Form::Table), RawBson::Document(document)) => {
+                Box::new(List::of(vec![document]))
+            }
+            (Some(Form::Csv | Form::Table), RawBson::Array(array)) => match List::of_array(&array) {
                 Some(list) => Box::new(list),
                 None => return print_value(arguments, engine, RawBson::Array(array).as_raw_bson_ref()),
             },
@@ -247,7 +268,7 @@ fn show(arguments: &Arguments, engine: &Engine, found: Found<'_>, printed: &mut 
 
 fn print_value(arguments: &Arguments, engine: &Engine, value: RawBsonRef<'_>) -> Result<(), Failure> {
     let mut line = Vec::new();
-    write_value(&mut line, value, arguments.mode())?;
+    lay_out_value(&mut line, value, arguments.layout())?;
     line.push(b'\n');
     engine.print(&line)?;
     engine.flush().map(drop)
@@ -260,27 +281,26 @@ fn print_rows(
     mut rows: Box<dyn Documents + '_>,
     printed: &mut u64,
 ) -> Result<(), Failure> {
-    let mode = arguments.mode();
-    let mut form: Box<dyn form::Form> = match arguments.form() {
-        Form::Ndjson => Box::new(form::Lines { mode }),
-        Form::Json => Box::new(form::OneArray { mode, indent: None, is_first: true }),
-        Form::Csv => Box::new(Table::new(b',', "auto", false)?),
-        Form::Table => Box::new(People::new(width())),
+    let mut form = arguments.form()?;
+    // The cells of CSV are as they are stored, which a terminal might obey.
+    let is_csv = arguments.format == Some(Form::Csv);
+    let print = |bytes: &[u8]| {
+        if is_csv { engine.print_text(&String::from_utf8_lossy(bytes)) } else { engine.print(bytes) }
     };
     let (mut bytes, mut lossy) = (Vec::new(), 0_u64);
     form.begin(&mut bytes);
     while !engine.is_to_stop() && rows.advance()? {
         // A table shows what fits, and people see that.
         let is_lossy = form.write(&mut bytes, rows.current())?.is_some();
-        lossy += u64::from(is_lossy && arguments.form() != Form::Table);
+        lossy += u64::from(is_lossy && arguments.format != Some(Form::Table));
         *printed += 1;
-        if !engine.print(&bytes)? {
+        if !print(&bytes)? {
             return Ok(());
         }
         bytes.clear();
     }
     form.end(&mut bytes)?;
-    if engine.print(&bytes)? {
+    if print(&bytes)? {
         engine.flush()?;
     }
     if lossy > 0 {

@@ -1,14 +1,15 @@
 //! Documents as a table for people: a column for each field, as wide as the terminal allows. The first documents say which
-//! columns there are and how wide they are; the others keep to that.
+//! columns there are and how wide they are; the others keep to that. Where no table shows all of them, they can be indented.
 
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use formats::dates::date_text;
 use unicode_width::UnicodeWidthChar;
 
 use crate::export::form::Form;
-use crate::extended_json::{Mode, write_value};
+use crate::extended_json::{Layout, Mode, lay_out_document, part_of, write_value};
 use crate::failure::Failure;
 use crate::grid::columns;
+use crate::look::{Look, Part};
 use crate::plain::plain;
 
 /// How many documents, and bytes of them, are looked at before the first line is printed.
@@ -17,6 +18,8 @@ const SAMPLE_BYTES: usize = 1 << 20;
 /// No cell is wider, in columns of the terminal.
 const CELL_MAX: usize = 40;
 const GAP: &str = "  ";
+/// Ends a row whose document has more than the columns show.
+const MORE: &str = " …";
 
 pub(super) struct People {
     /// The columns of the terminal.
@@ -27,6 +30,9 @@ pub(super) struct People {
     sample_bytes: usize,
     /// Whether fields are left out because their columns have no room.
     is_cut: bool,
+    look: Look,
+    /// How documents are laid out if a table would not show all of the first ones. Without it there is always a table.
+    otherwise: Option<Layout>,
 }
 
 struct Column {
@@ -34,11 +40,26 @@ struct Column {
     width: usize,
     /// Numbers end below each other.
     is_number: bool,
+    /// Whether all of the first documents fit.
+    is_whole: bool,
+}
+
+/// What a row has of a document's field.
+struct Cell {
+    text: String,
+    part: Part,
 }
 
 impl People {
-    pub(super) fn new(width: usize) -> Self {
-        Self { width, columns: Vec::new(), sample: Some(Vec::new()), sample_bytes: 0, is_cut: false }
+    /// A table, which leaves out what it has no room for.
+    pub(super) fn new(width: usize, look: Look) -> Self {
+        let sample = Some(Vec::new());
+        Self { width, columns: Vec::new(), sample, sample_bytes: 0, is_cut: false, look, otherwise: None }
+    }
+
+    /// A table where it shows all of the first documents, and else documents that are laid out so.
+    pub(super) fn or_indented(width: usize, layout: Layout) -> Self {
+        Self { otherwise: Some(layout), ..Self::new(width, layout.look) }
     }
 
     /// Takes the columns from the sample and writes it.
@@ -46,26 +67,41 @@ impl People {
         let Some(sample) = self.sample.take() else { return Ok(()) };
         for document in &sample {
             for (name, value) in document.iter().flatten() {
-                let text = cell(value)?;
-                let is_number = is_number(value);
-                let width = columns(&text).min(CELL_MAX);
+                let width = columns(&cell(value)?.text);
+                let (is_number, is_whole) = (is_number(value), width <= CELL_MAX);
                 let known = self.columns.iter_mut().find(|column| column.name == name.as_str());
                 if let Some(column) = known {
-                    column.width = column.width.max(width);
+                    column.width = column.width.max(width.min(CELL_MAX));
                     column.is_number &= is_number;
+                    column.is_whole &= is_whole;
                 } else {
                     let name = name.as_str().to_owned();
-                    let width = width.max(columns(&plain(&name)).min(CELL_MAX));
-                    self.columns.push(Column { name, width, is_number });
+                    let of_name = columns(&plain(&name));
+                    let is_whole = is_whole && of_name <= CELL_MAX;
+                    let width = width.max(of_name).min(CELL_MAX);
+                    self.columns.push(Column { name, width, is_number, is_whole });
                 }
             }
         }
+        let is_flat = !sample.iter().any(|document| has_others(document));
+        let is_whole = self.columns.iter().all(|column| column.is_whole);
         self.keep_what_fits();
-        if !sample.is_empty() {
-            let head: Vec<String> = self.columns.iter().map(|column| plain(&column.name)).collect();
-            self.line(out, &head);
+        if is_flat && is_whole && !self.is_cut {
+            self.otherwise = None;
         }
-        sample.iter().try_for_each(|document| self.row(out, document))
+        if !sample.is_empty() && self.otherwise.is_none() {
+            let name = |column: &Column| Cell { text: plain(&column.name), part: Part::Name };
+            let head: Vec<Cell> = self.columns.iter().map(name).collect();
+            self.line(out, &head, self.is_cut);
+        }
+        sample.iter().try_for_each(|document| self.one(out, document))
+    }
+
+    fn one(&self, out: &mut Vec<u8>, document: &RawDocument) -> Result<(), Failure> {
+        let Some(layout) = self.otherwise else { return self.row(out, document) };
+        lay_out_document(out, document, layout)?;
+        out.push(b'\n');
+        Ok(())
     }
 
     /// Leaves out the last columns that the terminal has no room for; the first one stays.
@@ -84,30 +120,37 @@ impl People {
         let mut cells = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             let value = document.iter().flatten().find(|(name, _)| name.as_str() == column.name);
-            cells.push(value.map_or(Ok(String::new()), |(_, value)| cell(value))?);
+            let nothing = Cell { text: String::new(), part: Part::Nothing };
+            cells.push(value.map_or(Ok(nothing), |(_, value)| cell(value))?);
         }
-        self.line(out, &cells);
+        let has_column = |name: &str| self.columns.iter().any(|column| column.name == name);
+        let has_more = document.iter().flatten().any(|(name, _)| !has_column(name.as_str()));
+        self.line(out, &cells, has_more || self.is_cut);
         Ok(())
     }
 
-    fn line(&self, out: &mut Vec<u8>, cells: &[String]) {
-        let mut line = String::new();
-        for (at, (column, text)) in self.columns.iter().zip(cells).enumerate() {
+    fn line(&self, out: &mut Vec<u8>, cells: &[Cell], has_more: bool) {
+        let mut line = Vec::new();
+        for (at, (column, Cell { text, part })) in self.columns.iter().zip(cells).enumerate() {
             if at > 0 {
-                line.push_str(GAP);
+                line.extend_from_slice(GAP.as_bytes());
             }
             let shown = cut(text, column.width);
             let margin = " ".repeat(column.width.saturating_sub(columns(&shown)));
             let (before, after) =
                 if column.is_number { (margin.as_str(), "") } else { ("", margin.as_str()) };
-            line.push_str(before);
-            line.push_str(&shown);
-            line.push_str(after);
+            line.extend_from_slice(before.as_bytes());
+            if !shown.is_empty() {
+                self.look.begin(*part, &mut line);
+                line.extend_from_slice(shown.as_bytes());
+                self.look.end(*part, &mut line);
+            }
+            line.extend_from_slice(after.as_bytes());
         }
-        if self.is_cut {
-            line.push_str(" …");
+        if has_more {
+            line.extend_from_slice(MORE.as_bytes());
         }
-        out.extend_from_slice(line.trim_end().as_bytes());
+        out.extend_from_slice(line.trim_ascii_end());
         out.push(b'\n');
     }
 }
@@ -116,7 +159,7 @@ impl Form for People {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
     fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
-        let Some(sample) = &mut self.sample else { return self.row(out, document).map(|()| None) };
+        let Some(sample) = &mut self.sample else { return self.one(out, document).map(|()| None) };
         sample.push(document.to_owned());
         self.sample_bytes += document.as_bytes().len();
         if sample.len() >= SAMPLE_DOCUMENTS || self.sample_bytes >= SAMPLE_BYTES {
@@ -150,8 +193,21 @@ fn is_number(value: RawBsonRef<'_>) -> bool {
     )
 }
 
+/// Whether a document has others in it, or arrays, which a cell shows badly.
+fn has_others(document: &RawDocument) -> bool {
+    document
+        .iter()
+        .flatten()
+        .any(|(_, value)| matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_)))
+}
+
 /// A value without what only a program needs: texts, ids, dates and decimals as they are, all else in relaxed Extended JSON.
-fn cell(value: RawBsonRef<'_>) -> Result<String, Failure> {
+fn cell(value: RawBsonRef<'_>) -> Result<Cell, Failure> {
+    let text = cell_text(value)?;
+    Ok(Cell { text, part: part_of(value, Mode::Relaxed).unwrap_or(Part::Typed) })
+}
+
+fn cell_text(value: RawBsonRef<'_>) -> Result<String, Failure> {
     if let RawBsonRef::String(text) | RawBsonRef::Symbol(text) = value {
         return Ok(plain(text));
     }
@@ -177,7 +233,7 @@ mod tests {
 
     #[track_caller]
     fn check(width: usize, documents: &[Document], expected: &str) {
-        let (mut people, mut out) = (People::new(width), Vec::new());
+        let (mut people, mut out) = (People::new(width, Look::default()), Vec::new());
         for document in documents {
             people.write(&mut out, &RawDocumentBuf::try_from(document).unwrap()).unwrap();
         }

@@ -209,7 +209,7 @@ pub(crate) fn server_version(store: &dyn Store) -> Result<String, Failure> {
 pub(crate) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
     let raw = RawDocumentBuf::try_from(document).map_err(|error| damaged(&error))?;
     let mut text = Vec::new();
-    write_document(&mut text, &raw, mode, None)?;
+    write_document(&mut text, &raw, mode)?;
     String::from_utf8(text).map_err(|error| damaged(&error))
 }
 

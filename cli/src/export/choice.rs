@@ -3,7 +3,7 @@
 use crate::export::Arguments;
 use crate::export::form::{Form, Lines, OneArray, Stored};
 use crate::export::table::{AUTO, Table};
-use crate::extended_json::Mode;
+use crate::extended_json::{Layout, Mode};
 use crate::failure::Failure;
 use crate::format::Format;
 
@@ -24,9 +24,10 @@ pub(super) fn form(arguments: &Arguments) -> Result<Box<dyn Form>, Failure> {
     }
     let mode = if arguments.canonical { Mode::Canonical } else { Mode::Relaxed };
     match format {
-        Format::Ndjson => Ok(Box::new(Lines { mode })),
+        Format::Ndjson => Ok(Box::new(Lines { layout: Layout::line(mode) })),
         Format::Json => {
-            Ok(Box::new(OneArray { mode, indent: arguments.pretty.then_some(1), is_first: true }))
+            let layout = Layout { indent: arguments.pretty.then_some(1), ..Layout::line(mode) };
+            Ok(Box::new(OneArray { layout, is_first: true }))
         }
         Format::Bson => Ok(Box::new(Stored)),
         Format::Csv | Format::Tsv => {

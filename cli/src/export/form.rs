@@ -2,7 +2,7 @@
 
 use cairndb::bson::{RawBsonRef, RawDocument};
 
-use crate::extended_json::{Mode, is_wrapper, write_document};
+use crate::extended_json::{Layout, is_wrapper, lay_out_document};
 use crate::failure::Failure;
 
 /// A way to write documents.
@@ -13,16 +13,16 @@ pub(crate) trait Form {
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Failure>;
 }
 
-/// Extended JSON, a document on each line.
+/// Extended JSON, a document on each line, or indented.
 pub(crate) struct Lines {
-    pub(crate) mode: Mode,
+    pub(crate) layout: Layout,
 }
 
 impl Form for Lines {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
     fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
-        write_document(out, document, self.mode, None)?;
+        lay_out_document(out, document, self.layout)?;
         out.push(b'\n');
         Ok(wrapper_in(document))
     }
@@ -34,9 +34,7 @@ impl Form for Lines {
 
 /// One array of Extended JSON.
 pub(crate) struct OneArray {
-    pub(crate) mode: Mode,
-    /// The level of each document, if every field has a line of its own.
-    pub(crate) indent: Option<usize>,
+    pub(crate) layout: Layout,
     pub(crate) is_first: bool,
 }
 
@@ -47,10 +45,10 @@ impl Form for OneArray {
 
     fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
         out.extend_from_slice(if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" });
-        if self.indent.is_some() {
+        if self.layout.indent.is_some() {
             out.extend_from_slice(b"  ");
         }
-        write_document(out, document, self.mode, self.indent)?;
+        lay_out_document(out, document, self.layout)?;
         Ok(wrapper_in(document))
     }
 

@@ -208,7 +208,7 @@ impl Rejects {
         let raw = RawDocumentBuf::try_from(&reject)
             .map_err(|error| Failure::new(crate::failure::Exit::Failed, error.to_string()))?;
         let mut out = Vec::new();
-        write_document(&mut out, &raw, Mode::Relaxed, None)?;
+        write_document(&mut out, &raw, Mode::Relaxed)?;
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 

@@ -109,7 +109,7 @@ fn raw(fields: &Document) -> Result<RawDocumentBuf, Failure> {
 /// Canonical, because the types are what one comes to see.
 fn json(document: &RawDocument) -> Result<String, Failure> {
     let mut line = Vec::new();
-    write_document(&mut line, document, Mode::Canonical, None)?;
+    write_document(&mut line, document, Mode::Canonical)?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -12,6 +11,7 @@ use rquickjs::context::EvalOptions;
 use rquickjs::{Context, Ctx, Function, Object, Runtime, Value};
 
 use crate::failure::{Exit, Failure};
+use crate::look::Look;
 use crate::output::Output;
 use crate::script::evaluate::{run_script, run_text};
 use crate::script::native;
@@ -85,6 +85,8 @@ pub(crate) struct Target {
     pub(crate) database: String,
     /// Whether the bytes of the last document that was read are kept.
     pub(crate) keeps_read: bool,
+    /// How answers look.
+    pub(crate) look: Look,
 }
 
 /// An engine with the shell's language.
@@ -104,7 +106,7 @@ impl Engine {
             store_name: target.store_name,
             database: target.database,
             output: RefCell::new(Output::standard()?),
-            is_seen: std::io::stdout().is_terminal(),
+            look: target.look,
             ended: RefCell::new(None),
             signals: RefCell::new(signals),
             keeps_read: target.keeps_read,
@@ -220,6 +222,11 @@ impl Engine {
     /// Writes to where scripts print. Returns whether more is wanted.
     pub(crate) fn print(&self, bytes: &[u8]) -> Result<bool, Failure> {
         Ok(self.shared.output.borrow_mut().write(bytes)? == crate::output::Written::Whole)
+    }
+
+    /// Writes a text, which may have anything in it, as it is shown. Returns whether more is wanted.
+    pub(crate) fn print_text(&self, text: &str) -> Result<bool, Failure> {
+        self.print(self.shared.look.text(text).as_bytes())
     }
 
     /// Makes what was printed seen.
@@ -417,8 +424,13 @@ mod tests {
     fn a_signal_during_the_preparation_is_a_signal() {
         for exit in [Exit::Interrupted, Exit::Terminated] {
             let store = crate::store::in_memory().unwrap();
-            let target =
-                Target { store, store_name: String::new(), database: "test".to_owned(), keeps_read: false };
+            let target = Target {
+                store,
+                store_name: String::new(),
+                database: "test".to_owned(),
+                keeps_read: false,
+                look: Look::default(),
+            };
             let made = Engine::new(target, MEMORY_BYTES, Signals::already(exit));
             let failure = made.map(drop).unwrap_err();
             assert_eq!((failure.exit, failure.message.as_str()), (exit, "interrupted"));

@@ -1,6 +1,30 @@
 // Values as mongosh shows them: as an expression that makes them, on one line where it fits, and otherwise on several.
-(function (cairn) {
+(function (cairn, native) {
     "use strict";
+
+    // Marks around the parts of a text that the tool colors, as `look.rs` knows them. They are characters of no text.
+    const MARKS = { name: "\ufdd0", text: "\ufdd1", number: "\ufdd2", truth: "\ufdd3", nothing: "\ufdd4", typed: "\ufdd5" };
+    const END = "\ufddf";
+    const ANY_MARK = /[\ufdd0-\ufddf]/g;
+    const isColored = native.isColored();
+    let isMarking = false;
+    const mark = (part, text) => (isMarking ? MARKS[part] + text + END : text);
+    const lengthOf = (text) => (isMarking ? text.replace(ANY_MARK, "").length : text.length);
+    // Spaces that fill a text up to a width.
+    const margin = (text, width) => " ".repeat(Math.max(width - lengthOf(text), 0));
+
+    // Has the texts that `work` makes of values marked, if answers are colored.
+    cairn.marked = function (work) {
+        if (isMarking || !isColored) return work();
+        isMarking = true;
+        try {
+            return work();
+        } finally {
+            isMarking = false;
+        }
+    };
+    // A text that is shown as it is must not look marked.
+    cairn.unmarked = (text) => (isColored ? text.replace(ANY_MARK, escaped) : text);
 
     const WIDTH = 80;
     // What a line has besides its items.
@@ -26,46 +50,49 @@
         const quote = !text.includes("'") ? "'" : !text.includes('"') ? '"' : !text.includes("`") && !text.includes("${") ? "`" : "'";
         // What would end the line or move a terminal's cursor is escaped, and half of a surrogate pair.
         const inner = text.replace(/[\x00-\x1f\x7f-\x9f\\\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, escaped);
-        return quote + (quote === "'" ? inner.replace(/'/g, "\\'") : inner) + quote;
+        return cairn.unmarked(quote + (quote === "'" ? inner.replace(/'/g, "\\'") : inner) + quote);
     };
 
     const nameOf = (name) => (/^[A-Za-z_][A-Za-z_0-9]*$/.test(name) ? name : cairn.quoted(name));
 
     function scalar(value) {
-        if (value === null) return "null";
+        if (value === null) return mark("nothing", "null");
         switch (typeof value) {
-            case "string": return cairn.quoted(value);
-            case "number": return Object.is(value, -0) ? "-0" : String(value);
-            case "bigint": return `${value}n`;
-            case "symbol": return value.toString();
-            case "boolean": case "undefined": return String(value);
+            case "string": return mark("text", cairn.quoted(value));
+            case "number": return mark("number", Object.is(value, -0) ? "-0" : String(value));
+            case "bigint": return mark("number", `${value}n`);
+            case "symbol": return cairn.unmarked(value.toString());
+            case "boolean": return mark("truth", String(value));
+            case "undefined": return mark("nothing", "undefined");
             case "function": {
                 if (typeof value[cairn.KIND] === "string") return `${value[cairn.KIND]}()`;
                 const isClass = /^class\b/.test(Function.prototype.toString.call(value));
                 return isClass ? `[class ${value.name || "(anonymous)"}]` : value.name ? `[Function: ${value.name}]` : "[Function (anonymous)]";
             }
         }
-        if (value instanceof Date) return Number.isNaN(value.getTime()) ? "Invalid Date" : `ISODate('${value.toISOString()}')`;
-        if (value instanceof RegExp) return String(value);
-        if (value instanceof Error) return cairn.errorText(value);
+        if (value instanceof Date) return mark("typed", Number.isNaN(value.getTime()) ? "Invalid Date" : `ISODate('${value.toISOString()}')`);
+        if (value instanceof RegExp) return mark("typed", cairn.unmarked(String(value)));
+        if (value instanceof Error) return cairn.unmarked(cairn.errorText(value));
         const shown = value["\0shown"];
-        if (typeof shown === "function") return shown(value);
-        return undefined;
+        if (typeof shown !== "function") return undefined;
+        const text = shown(value);
+        // Code may have variables, which are marked by themselves.
+        return lengthOf(text) === text.length ? mark("typed", text) : text;
     }
 
     // The items of long arrays stand in columns, in about the shape that a person would give them: the wider the items are
     // and the more their widths differ, the fewer columns.
     function columns(items, isNumbers, indent) {
-        const widest = Math.max(...items.map((item) => item.length));
+        const widest = Math.max(...items.map(lengthOf));
         const cell = widest + GAP;
-        const mean = items.reduce((sum, item) => sum + item.length + GAP, 0) / items.length;
+        const mean = items.reduce((sum, item) => sum + lengthOf(item) + GAP, 0) / items.length;
         if (cell * 3 + indent >= WIDTH || (mean * items.length <= cell * 5 && widest > GROUPED)) return items;
         const weight = Math.max(cell - 3 - Math.sqrt(cell - mean), 1);
         const count = Math.min(Math.round(Math.sqrt((2.5 * items.length) / weight)), Math.floor((WIDTH - indent) / cell), COLUMNS_MAX);
         if (count <= 1) return items;
         const widths = [];
         for (let column = 0; column < count; column += 1) {
-            widths.push(Math.max(...items.filter((_, at) => at % count === column).map((item) => item.length)) + GAP);
+            widths.push(Math.max(...items.filter((_, at) => at % count === column).map(lengthOf)) + GAP);
         }
         const lines = [];
         for (let at = 0; at < items.length; at += count) {
@@ -74,7 +101,7 @@
             const cells = line.map((item, column) => {
                 const cell = column === last ? item : `${item}, `;
                 const width = column === last ? widths[column] - GAP : widths[column];
-                return isNumbers ? cell.padStart(width) : column === last ? cell : cell.padEnd(width);
+                return isNumbers ? margin(cell, width) + cell : column === last ? cell : cell + margin(cell, width);
             });
             lines.push(cells.join(""));
         }
@@ -129,7 +156,7 @@
                 const name = prototype && prototype !== Object.prototype && prototype.constructor ? prototype.constructor.name : "";
                 if (name) open = `${name} {`;
                 if (prototype === null) open = "[Object: null prototype] {";
-                for (const field of cairn.fields(value)) add(`${nameOf(field)}: `, value[field]);
+                for (const field of cairn.fields(value)) add(`${mark("name", nameOf(field))}: `, value[field]);
             }
             if (items.length === 0 && !(isList && value.length > 0)) return { text: open + close, levels: 0 };
             const count = items.length;
@@ -140,13 +167,13 @@
             }
             // Columns are lines already.
             if (levels < LEVELS_ON_A_LINE && items.length === count && !this.isExpanded) {
-                const length = items.reduce((sum, item) => sum + item.length, items.length + open.length + indent);
+                const length = items.reduce((sum, item) => sum + lengthOf(item), items.length + open.length + indent);
                 if (length + items.length + FRAME <= WIDTH && !items.some((item) => item.includes("\n"))) {
                     return { text: `${open} ${items.join(", ")} ${close}`, levels: levels + 1 };
                 }
             }
-            const margin = " ".repeat(indent);
-            return { text: `${open}\n${margin}  ${items.join(`,\n${margin}  `)}\n${margin}${close}`, levels: levels + 1 };
+            const before = " ".repeat(indent);
+            return { text: `${open}\n${before}  ${items.join(`,\n${before}  `)}\n${before}${close}`, levels: levels + 1 };
         }
     }
 

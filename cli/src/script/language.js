@@ -27,12 +27,12 @@
 
     // ---- words
 
-    const shown = (value) => (value === undefined ? "" : typeof value === "string" ? value : cairn.display(value));
+    const shown = (value) => (value === undefined ? "" : cairn.result(value));
     function print(...values) { native.print(values.map(shown).join(" ") + "\n"); }
     define("print", print);
     // As in mongosh: every field on a line of its own, to any depth.
     define("printjson", (value) => {
-        const text = typeof value === "object" && !value?.["\0display"] ? cairn.expanded(value) : shown(value);
+        const text = typeof value === "object" && !value?.["\0display"] ? cairn.marked(() => cairn.expanded(value)) : shown(value);
         native.print(`${text}\n`);
     });
     define("tojson", (value) => cairn.display(value));
@@ -169,18 +169,18 @@
     };
 
     // The text of a statement's result. Nothing is shown of `undefined`.
-    cairn.result = (value) => (value === undefined ? undefined : typeof value === "string" ? value : cairn.display(value));
+    cairn.result = (value) => (value === undefined ? undefined : typeof value === "string" ? cairn.unmarked(value) : cairn.marked(() => cairn.display(value)));
 
     // Statements of a line that are no JavaScript.
     cairn.words = function (line) {
         const words = line.trim().replace(/;+$/, "").trim().split(/\s+/);
         if (words.length === 1) {
-            if (words[0] === "it") return { text: cairn.more() };
+            if (words[0] === "it") return { text: cairn.marked(() => cairn.more()) };
             if (words[0] === "help") return { text: help().text };
             if (words[0] === "exit" || words[0] === "quit") return exit();
         }
         if (words.length === 2 && words[0] === "use" && /^[^("'`]/.test(words[1])) return { text: use(words[1]).text };
-        if (words.length === 2 && words[0] === "show" && /^[A-Za-z]+$/.test(words[1])) return { text: show(words[1]).text };
+        if (words.length === 2 && words[0] === "show" && /^[A-Za-z]+$/.test(words[1])) return { text: cairn.marked(() => show(words[1])).text };
         return undefined;
     };
 

@@ -128,7 +128,7 @@ fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Res
     let own = Rc::clone(shared);
     let print = move |ctx: Ctx<'js>, text: Value<'js>| {
         let text = to_bson::text(&ctx, &text)?;
-        match own.write(text.as_bytes()) {
+        match own.write(&text) {
             Ok(Written::Whole) => {}
             Ok(Written::NotWanted) => own.end(Ended::NotWanted),
             Err(failure) => own.end(Ended::Failed(failure)),
@@ -136,6 +136,8 @@ fn output<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> Res
         Ok::<_, rquickjs::Error>(own.is_ended())
     };
     native.set("print", Function::new(ctx.clone(), print)?)?;
+    let is_colored = shared.look.is_colored;
+    native.set("isColored", Function::new(ctx.clone(), move || is_colored)?)?;
     let own = Rc::clone(shared);
     native.set("exit", Function::new(ctx.clone(), move |code: i32| own.end(Ended::Exit(code)))?)?;
     let own = Rc::clone(shared);

@@ -6,6 +6,7 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use rquickjs::{Ctx, Object};
 
 use crate::failure::Failure;
+use crate::look::Look;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Documents, Store};
@@ -32,8 +33,7 @@ pub(super) struct Shared {
     pub(super) store_name: String,
     pub(super) database: String,
     pub(super) output: RefCell<Output>,
-    /// Whether standard output is a terminal.
-    pub(super) is_seen: bool,
+    pub(super) look: Look,
     pub(super) ended: RefCell<Option<Ended>>,
     pub(super) signals: RefCell<Signals>,
     pub(super) keeps_read: bool,
@@ -55,11 +55,12 @@ impl Shared {
         self.store.borrow().stream(database, command)
     }
 
-    /// Writes to standard output. A person sees it at once, and a program when there is more or the statement ends.
-    pub(super) fn write(&self, bytes: &[u8]) -> Result<Written, Failure> {
+    /// Writes what a script prints to standard output. A person sees it at once, and a program when there is more or the
+    /// statement ends.
+    pub(super) fn write(&self, text: &str) -> Result<Written, Failure> {
         let mut output = self.output.borrow_mut();
-        let written = output.write(bytes)?;
-        if self.is_seen && written == Written::Whole { output.flush() } else { Ok(written) }
+        let written = output.write(self.look.text(text).as_bytes())?;
+        if self.look.is_terminal && written == Written::Whole { output.flush() } else { Ok(written) }
     }
 
     /// Ends scripts as soon as the engine looks.

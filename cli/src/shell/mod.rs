@@ -15,6 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
 use crate::listing::databases;
 use crate::log;
+use crate::look::Coloring;
 use crate::script::statement::Statement;
 use crate::script::{self, Engine, Stopped, Target, read_script};
 use crate::signals::Signals;
@@ -72,6 +73,8 @@ pub(crate) struct Arguments {
     /// Leave out the greeting.
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    coloring: Coloring,
     /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     log_level: LevelFilter,
@@ -176,6 +179,7 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
         store: Box::new(opened.session),
         store_name: shown_name(&arguments.store.to_string_lossy()),
         keeps_read: false,
+        look: arguments.coloring.look(),
     };
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
@@ -222,7 +226,7 @@ fn statement(engine: &Engine, name: &str, text: &str) -> Result<(), Stopped> {
         })?,
     };
     if let Some(shown) = shown {
-        engine.print(format!("{shown}\n").as_bytes()).map_err(Stopped::Uncaught)?;
+        engine.print_text(&format!("{shown}\n")).map_err(Stopped::Uncaught)?;
     }
     Ok(())
 }

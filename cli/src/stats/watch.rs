@@ -139,7 +139,7 @@ fn json(before: &Reading, now: &Reading) -> Result<String, Failure> {
         document.insert("connections", connections);
     }
     let mut line = Vec::new();
-    write_document(&mut line, &raw(&document)?, Mode::Relaxed, None)?;
+    write_document(&mut line, &raw(&document)?, Mode::Relaxed)?;
     line.push(b'\n');
     Ok(String::from_utf8_lossy(&line).into_owned())
 }

@@ -12,11 +12,9 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::fixture::small_disk::SmallDisk;
-use crate::fixture::{Fixture, cairn, complains, number, on_both, read, report};
+use crate::fixture::{Fixture, cairn, complains, number, on_both, read, report, screen};
 
 /// Texts that no compression makes much shorter.
 fn documents(count: u64) -> Vec<Document> {
@@ -89,14 +87,7 @@ fn plain_progress_has_a_rate_and_the_time_left() {
 
 /// What a command tells at a terminal.
 fn told_at_a_terminal(mut command: Command) -> String {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
-    grantpt(&terminal).expect("it works");
-    unlockpt(&terminal).expect("it works");
-    tcsetwinsize(&terminal, Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 })
-        .expect("it works");
-    let name = ptsname(&terminal, Vec::new()).expect("it has a name");
-    let other =
-        File::options().read(true).write(true).open(name.to_str().expect("a path")).expect("it opens");
+    let (mut terminal, other) = screen::terminal(200);
     let mut child = command
         .env("TERM", "xterm")
         .stdout(Stdio::null())
@@ -105,14 +96,9 @@ fn told_at_a_terminal(mut command: Command) -> String {
         .expect("it works");
     // It holds the other end.
     drop(command);
-    let mut terminal = File::from(terminal);
-    let (mut told, mut buffer) = (Vec::new(), [0; 4096]);
-    // The terminal ends with an error when nothing has it open any more.
-    while let Ok(count @ 1..) = terminal.read(&mut buffer) {
-        told.extend_from_slice(buffer.get(..count).unwrap_or_default());
-    }
+    let told = screen::read_to_end(&mut terminal);
     assert!(child.wait().expect("it works").success());
-    String::from_utf8_lossy(&told).into_owned()
+    told
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod backup;
 mod beside;
 mod collections;
+mod colors;
 mod compact;
 mod dump;
 mod ends;

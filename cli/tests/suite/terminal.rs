@@ -12,10 +12,8 @@ use std::time::{Duration, Instant};
 
 use cairndb::Client;
 use cairndb::bson::doc;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::fixture::{Fixture, on_both};
+use crate::fixture::{Fixture, on_both, screen};
 
 /// No answer takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -36,26 +34,19 @@ struct Typist {
 
 impl Typist {
     fn start(fixture: &Fixture, more: &[&str]) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
-        grantpt(&terminal).expect("it works");
-        unlockpt(&terminal).expect("it works");
         // So wide that no line is drawn anew.
-        let size = Winsize { ws_row: 50, ws_col: 2000, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&terminal, size).expect("it works");
-        let name = ptsname(&terminal, Vec::new()).expect("it has a name");
-        let other =
-            File::options().read(true).write(true).open(name.to_str().expect("a path")).expect("it opens");
+        let (terminal, other) = screen::terminal(2000);
         let mut command = fixture.run("shell", more);
         let child = command
             .env("XDG_STATE_HOME", fixture.path("state"))
             .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
             .stdin(Stdio::from(other.try_clone().expect("it works")))
             .stdout(Stdio::from(other.try_clone().expect("it works")))
             .stderr(Stdio::from(other))
             .spawn()
             .expect("it works");
         drop(command);
-        let terminal = File::from(terminal);
         let mut reading = terminal.try_clone().expect("it works");
         let (sender, said) = channel();
         std::thread::spawn(move || {
