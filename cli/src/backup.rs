@@ -7,6 +7,7 @@ use cairndb::BackupPhase;
 use cairndb::bson::Bson;
 
 use crate::failure::Failure;
+use crate::figures::{DOCUMENTS, counted, size};
 use crate::signals::Signals;
 use crate::store::{Access, BackedUp, BackupWish, Store, open_to_copy};
 use crate::talk::{Phases, Reached, Report, Talk, Unit, warn};
@@ -105,11 +106,13 @@ pub(crate) fn report(
         let BackedUp { folder, removed, kept, documents, bytes, bytes_linked, .. } = &made;
         let linked = match bytes_linked {
             0 => String::new(),
-            linked => format!(", {linked} of them linked"),
+            &linked => format!(", {} of them linked", size(linked)),
         };
         talk.say(&format!(
-            "{} {documents} documents into {folder}: {bytes} bytes{linked}, verified",
-            words.verb
+            "{} {} into {folder}: {}{linked}, verified",
+            words.verb,
+            counted(*documents, DOCUMENTS),
+            size(*bytes)
         ));
         for name in removed {
             talk.say(&format!("removed {name}"));

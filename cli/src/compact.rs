@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::failure::Failure;
+use crate::figures::size;
 use crate::listing::is_cairndb;
 use crate::signals::Signals;
 use crate::store::{Access, CompactedBytes, namespace, open_existing};
@@ -66,7 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if report.failure.is_none() {
         let store = arguments.store.to_string_lossy();
         let what = arguments.namespace.as_deref().unwrap_or(&store);
-        arguments.talk.say(&format!("compacted {what}: {before} bytes of tables before, {after} after"));
+        arguments.talk.say(&format!(
+            "compacted {what}: {} of tables before, {} after",
+            size(before),
+            size(after)
+        ));
     }
     report.failure.map_or(Ok(()), Err)
 }

@@ -3,6 +3,8 @@
 use cairndb::bson::{Document, doc};
 use query::code::Code;
 
+use crate::figures::{DOCUMENTS, counted_were};
+
 /// What the exit status means. 0 is success; the numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -73,7 +75,8 @@ impl Failure {
     /// With what was done before, if a server was lost in the middle.
     pub(crate) fn after(mut self, count: u64, done: &str) -> Self {
         if self.exit == Exit::NoStore && count > 0 {
-            self.message = format!("{}: {count} documents were {done} until then", self.message);
+            let documents = counted_were(count, DOCUMENTS);
+            self.message = format!("{}: {documents} {done} until then", self.message);
         }
         self
     }

@@ -1,6 +1,5 @@
 //! Tables for people: columns of text and of numbers, as wide as what they have.
 
-use indicatif::HumanBytes;
 use unicode_width::UnicodeWidthStr;
 
 /// What a cell shows that has no value.
@@ -57,11 +56,6 @@ pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// A size for people.
-pub(crate) fn size(bytes: u64) -> String {
-    HumanBytes(bytes).to_string()
-}
-
 /// A value, or what stands for none.
 pub(crate) fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
@@ -70,6 +64,7 @@ pub(crate) fn or_nothing<T: ToString>(value: Option<T>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::size;
     use crate::plain::plain;
 
     #[test]
@@ -81,7 +76,7 @@ mod tests {
         grid.row(vec![plain("ü\n"), size(2048)]);
         grid.row(vec![plain("long name"), or_nothing(None::<u64>)]);
         grid.write(&mut out);
-        assert_eq!(out, "name           size\nü\\n        2.00 KiB\nlong name         -\n");
+        assert_eq!(out, "name         size\nü\\n        2.0 kB\nlong name       -\n");
         grid.write(&mut out);
         assert_eq!(out.lines().count(), 7);
     }

@@ -20,6 +20,7 @@ mod dumped;
 mod export;
 mod extended_json;
 mod failure;
+mod figures;
 mod fingerprint;
 mod format;
 mod grid;

@@ -7,6 +7,7 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
+use crate::figures::count;
 use crate::grid::{Grid, or_nothing};
 use crate::output::print;
 use crate::plain::plain;
@@ -143,6 +144,7 @@ fn table(operations: &[Document]) -> String {
         let command = one.get_document("command").ok().and_then(|command| command.keys().next().cloned());
         let seconds =
             one.get_i64("secs_running").or_else(|_| one.get_i32("secs_running").map(i64::from)).ok();
+        let seconds = seconds.map(|seconds| count(u64::try_from(seconds).unwrap_or_default()));
         grid.row(vec![
             or_nothing(number_of(one)),
             plain(&command.unwrap_or_else(|| text("op"))),

@@ -7,6 +7,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{ErrorKind, SalvageReport, SalvagedCollection};
 
 use crate::failure::{Exit, Failure};
+use crate::figures::{COLLECTIONS, DOCUMENTS, Noun, count, counted, size, were};
 use crate::output::print_lines;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
@@ -83,10 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     arguments.talk.report(&mut report, false);
     if matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) {
-        let (new, collections) = (arguments.new.display(), found.collections.len());
-        arguments
-            .talk
-            .say(&format!("salvaged {documents} documents in {collections} collections into {new}"));
+        let new = arguments.new.display();
+        let (documents, collections) =
+            (counted(documents, DOCUMENTS), counted(found.collections.len() as u64, COLLECTIONS));
+        arguments.talk.say(&format!("salvaged {documents} in {collections} into {new}"));
     }
     report.failure.map_or(Ok(()), Err)
 }
@@ -116,12 +117,13 @@ fn lines(report: &SalvageReport) -> Vec<String> {
     let mut lines = Vec::new();
     for collection in &report.collections {
         let SalvagedCollection { namespace, documents, may_be_old, refused, .. } = collection;
-        let mut line = format!("{namespace}: {documents} documents");
+        let mut line = format!("{namespace}: {}", counted(*documents, DOCUMENTS));
         if *may_be_old > 0 {
-            line = format!("{line}, {may_be_old} of them may be older than they were");
+            line = format!("{line}, {} of them may be older than they were", count(*may_be_old));
         }
         if *refused > 0 {
-            line = format!("{line}, {refused} were damaged and are left out");
+            let are = if *refused == 1 { "is" } else { "are" };
+            line = format!("{line}, {} {} damaged and {are} left out", count(*refused), were(*refused));
         }
         if collection.is_renamed {
             line = format!("{line}; its name is lost");
@@ -139,11 +141,12 @@ fn lines(report: &SalvageReport) -> Vec<String> {
     }
     lines.extend(report.unreadable.iter().map(|lost| {
         let (file, place) = (lost.file.display(), lost.place.as_deref().map(|place| format!(" of {place}")));
-        let (bytes, offset, reason) = (lost.bytes, lost.offset, &lost.reason);
-        format!("{file}: {bytes} bytes at {offset}{} cannot be read: {reason}", place.unwrap_or_default())
+        let (bytes, offset, reason) = (size(lost.bytes), lost.offset, &lost.reason);
+        format!("{file}: {bytes} at {offset}{} cannot be read: {reason}", place.unwrap_or_default())
     }));
     if report.unreadable_omitted > 0 {
-        lines.push(format!("{} more places cannot be read", report.unreadable_omitted));
+        let more = counted(report.unreadable_omitted, Noun("more place", "more places"));
+        lines.push(format!("{more} cannot be read"));
     }
     lines.extend(
         report.lost_writes.iter().map(|lost| format!("the writes {} to {} are lost", lost.from, lost.to)),

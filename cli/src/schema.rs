@@ -9,6 +9,7 @@ use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
 use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
+use crate::figures::{self, DOCUMENTS, Noun, counted, counted_were};
 use crate::grid::Grid;
 use crate::listing::check_collection;
 use crate::output::print;
@@ -226,10 +227,12 @@ fn show(arguments: &Arguments, schema: &Schema) -> Result<(), Failure> {
     grid.write(&mut text);
     print(text.as_bytes())?;
     if let Some(more) = schema.fields.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
-        arguments.talk.say(&format!("{more} more fields are in the report of --json"));
+        let are = if more == 1 { "is" } else { "are" };
+        let more = counted(more as u64, Noun("more field", "more fields"));
+        arguments.talk.say(&format!("{more} {are} in the report of --json"));
     }
-    let Schema { documents, sampled, .. } = schema;
-    arguments.talk.say(&format!("{sampled} of {documents} documents were looked at"));
+    let documents = counted_were(schema.documents, DOCUMENTS);
+    arguments.talk.say(&format!("{} of {documents} looked at", figures::count(schema.sampled)));
     Ok(())
 }
 

@@ -1,16 +1,18 @@
 //! What a command tells besides its data: words and progress on standard error, and the report.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::figures;
 use crate::log;
 use crate::output::print_line;
 use crate::plain::{json_line, plain};
@@ -95,24 +97,18 @@ impl Talk {
             self.progress == Shown::Auto && !self.json && !self.quiet && std::io::stderr().is_terminal();
         let bar = is_bar.then(|| {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-            let template = match (unit, total) {
-                (Unit::Documents, Some(_)) => {
-                    "{msg}{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
-                }
-                (Unit::Documents, None) => "{msg}{spinner} {human_pos} documents, {per_sec}",
-                (Unit::Entries, Some(_)) => {
-                    "{msg}{wide_bar} {human_pos}/{human_len} index entries, {per_sec}, {eta} left"
-                }
-                (Unit::Entries, None) => "{msg}{spinner} {human_pos} index entries, {per_sec}",
-                (Unit::Bytes, Some(_)) => {
-                    "{wide_bar} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
-                }
-                (Unit::Bytes, None) => "{spinner} {binary_bytes}, {binary_bytes_per_sec}",
-            };
+            let template =
+                if total.is_some() { "{msg}{wide_bar} {reached}" } else { "{msg}{spinner} {reached}" };
             // The template is a constant; if it were wrong, the bar would only look different.
-            bar.set_style(
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style.with_key(
+                "reached",
+                move |state: &ProgressState, out: &mut dyn fmt::Write| {
+                    // A line that cannot be drawn is drawn again a moment later.
+                    let _ = out.write_str(&unit.reached(state.pos(), total, state.elapsed()));
+                },
+            ));
             bar
         });
         let plain = (self.progress == Shown::Plain && !self.quiet && !self.json).then_some(started);
@@ -164,6 +160,28 @@ pub(crate) enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// How far a command is, with the rate, and with the time left where it is known how much there is.
+    fn reached(self, done: u64, total: Option<u64>, elapsed: Duration) -> String {
+        let number = match self {
+            Self::Documents | Self::Entries => figures::count,
+            Self::Bytes => figures::size,
+        };
+        let mut told = number(done);
+        if let Some(total) = total {
+            told = format!("{told} of {}", number(total));
+        }
+        let (noun, rate) = match self {
+            Self::Documents => (" documents", figures::rate(done, elapsed)),
+            Self::Entries => (" index entries", figures::rate(done, elapsed)),
+            Self::Bytes => ("", figures::rate_of_bytes(done, elapsed)),
+        };
+        let left = total.and_then(|total| left(done, total, elapsed));
+        let left = left.map(|left| format!(", {} left", figures::time(left))).unwrap_or_default();
+        format!("{told}{noun}, {rate}{left}")
+    }
+}
+
 /// What is done so far, of how much.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -188,17 +206,8 @@ impl Progress {
         }
         if self.plain.is_some_and(|last| last.elapsed() >= PLAIN_PAUSE) {
             self.plain = Some(Instant::now());
-            let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-            let elapsed = self.started.elapsed();
-            let left = self.total.and_then(|total| left(done, total, elapsed));
-            let left = left.map(|left| format!(", {left} s left")).unwrap_or_default();
-            let rate = rate(done, elapsed);
-            let unit = match self.unit {
-                Unit::Documents => "documents",
-                Unit::Entries => "index entries",
-                Unit::Bytes => "bytes",
-            };
-            write_line(&mut std::io::stderr(), &format!("{before}{done}{of} {unit}, {rate} a second{left}"));
+            let reached = self.unit.reached(done, self.total, self.started.elapsed());
+            write_line(&mut std::io::stderr(), &format!("{before}{reached}"));
         }
     }
 
@@ -251,16 +260,11 @@ impl<'a, P: PartialEq> Phases<'a, P> {
     }
 }
 
-/// The seconds that the rest takes at the rate until now, rounded up. Returns `None` if there is no rate yet.
-fn left(done: u64, total: u64, elapsed: Duration) -> Option<u128> {
+/// How long the rest takes at the rate until now, in whole seconds, rounded up. Returns `None` if there is no rate yet.
+fn left(done: u64, total: u64, elapsed: Duration) -> Option<Duration> {
     let rest = u128::from(total.saturating_sub(done));
     let milliseconds = (elapsed.as_millis() * rest).checked_div(u128::from(done))?;
-    Some(milliseconds.div_ceil(1000))
-}
-
-/// Whole units a second.
-pub(crate) fn rate(done: u64, elapsed: Duration) -> u128 {
-    u128::from(done) * 1000 / elapsed.as_millis().max(1)
+    Some(Duration::from_secs(u64::try_from(milliseconds.div_ceil(1000)).unwrap_or(u64::MAX)))
 }
 
 /// The report of a command, which `--json` prints.
@@ -323,10 +327,12 @@ mod tests {
     fn what_is_left_takes_as_long_as_what_was_done() {
         let seconds = Duration::from_secs(10);
         assert_eq!(left(0, 100, seconds), None);
-        assert_eq!(left(25, 100, seconds), Some(30));
-        assert_eq!(left(99, 100, seconds), Some(1));
+        assert_eq!(left(25, 100, seconds), Some(Duration::from_secs(30)));
+        assert_eq!(left(99, 100, seconds), Some(Duration::from_secs(1)));
         // An estimate may be too small.
-        assert_eq!(left(120, 100, seconds), Some(0));
-        assert_eq!(rate(120, seconds), 12);
+        assert_eq!(left(120, 100, seconds), Some(Duration::ZERO));
+        let told = Unit::Documents.reached(2500, Some(10_000), seconds);
+        assert_eq!(told, "2,500 of 10,000 documents, 250 a second, 30.0 s left");
+        assert_eq!(Unit::Bytes.reached(25_000, None, seconds), "25.0 kB, 2.5 kB a second");
     }
 }

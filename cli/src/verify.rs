@@ -8,6 +8,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{Finding, VerifyPhase, VerifyReport};
 
 use crate::failure::{Exit, Failure};
+use crate::figures::{COLLECTIONS, DOCUMENTS, ENTRIES, FILES, FINDINGS, Noun, counted, counted_were, size};
 use crate::output::print_lines;
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
@@ -59,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(found) => {
             let findings = found.findings.len() as u64 + found.findings_omitted;
             let more = if found.findings_omitted > 0 { ", not all of them listed" } else { "" };
-            (found, Err(Failure::new(Exit::Different, format!("{findings} findings{more}"))))
+            let findings = counted(findings, FINDINGS);
+            (found, Err(Failure::new(Exit::Different, format!("{findings}{more}"))))
         }
         Err(failure) => (VerifyReport::default(), Err(failure)),
     };
@@ -85,17 +87,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     arguments.talk.report(&mut report, false);
     if report.failure.is_none() {
-        let VerifyReport { collections, documents, entries, files, file_bytes, .. } = &found;
         arguments.talk.say(&format!(
-            "verified {documents} documents in {collections} collections, {entries} index entries and {files} files \
-             of {file_bytes} bytes: nothing is wrong"
+            "verified {} in {}, {} and {} of {}: nothing is wrong",
+            counted(found.documents, DOCUMENTS),
+            counted(found.collections, COLLECTIONS),
+            counted(found.entries, ENTRIES),
+            counted(found.files, FILES),
+            size(found.file_bytes)
         ));
     }
     let orphans = found.orphans.len() as u64 + found.orphans_omitted;
     if orphans > 0 {
-        arguments
-            .talk
-            .say(&format!("{orphans} uploads of files were cut short and take room: see remove_orphans"));
+        let take = if orphans == 1 { "takes" } else { "take" };
+        let orphans = counted_were(orphans, Noun("upload of a file", "uploads of files"));
+        arguments.talk.say(&format!("{orphans} cut short and {take} room: see remove_orphans"));
     }
     report.failure.map_or(Ok(()), Err)
 }

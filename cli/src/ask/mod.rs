@@ -13,9 +13,10 @@ use rquickjs::{Ctx, Value};
 use crate::argument::content;
 use crate::ask::answer::{Ask, Found, List};
 use crate::ask::people::People;
-use crate::export::{Table, form};
+use crate::export::{Table, form, lossy_documents};
 use crate::extended_json::{Layout, Mode, lay_out_value};
 use crate::failure::{Exit, Failure};
+use crate::figures::{DOCUMENTS, counted};
 use crate::listing::{databases, named};
 use crate::look::Coloring;
 use crate::script::{self, Engine, Target};
@@ -122,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut printed, mut missing) = (0, None);
     let done = Signals::watch().and_then(|signals| {
         let done = query(arguments, &signals, &mut printed, &mut missing);
-        signals.judge(done, format!("interrupted after {printed} documents"))
+        signals.judge(done, format!("interrupted after {}", counted(printed, DOCUMENTS)))
     });
     let done = done.map_err(|failure| failure.after(printed, "printed"));
     let mut report = Report {
@@ -304,10 +305,7 @@ fn print_rows(
         engine.flush()?;
     }
     if lossy > 0 {
-        return Err(Failure::new(
-            Exit::Partly,
-            format!("{lossy} documents have what the format cannot carry"),
-        ));
+        return Err(Failure::new(Exit::Partly, lossy_documents(lossy)));
     }
     Ok(())
 }

@@ -24,10 +24,13 @@ use crate::dump::directory::Directory;
 use crate::dump::work::{Counts, Dump, Work};
 use crate::dumped::{DumpPlace, DumpedKind};
 use crate::failure::{Exit, Failure};
+use crate::figures::{
+    self, COLLECTIONS, DOCUMENTS, SEQUENCES, VIEWS, counted, counted_were, in_time, list, size,
+};
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Store, open_for_reading};
-use crate::talk::{Report, rate};
+use crate::talk::Report;
 
 /// What wrote a dump, as it says itself.
 const TOOL: &str = concat!("cairn ", env!("CARGO_PKG_VERSION"));
@@ -54,7 +57,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let done = done.map_err(|failure| failure.after(read, "read"));
     let done = done.and_then(|()| match told.left_out.len() {
         0 => Ok(()),
-        left_out => Err(Failure::new(Exit::Partly, format!("{left_out} collections were left out"))),
+        left_out => Err(Failure::new(
+            Exit::Partly,
+            format!("{} left out", counted_were(left_out as u64, COLLECTIONS)),
+        )),
     });
     told.report(arguments, started.elapsed(), done)
 }
@@ -88,12 +94,10 @@ impl Told {
         arguments.talk.report(&mut report, is_output_taken);
         let is_done = matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. }));
         if is_done && !self.counts.is_unwanted.load(Ordering::Relaxed) {
-            let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));
-            arguments.talk.say(&format!(
-                "dumped {collections} collections, {views} views, {} sequences, {documents} documents, {bytes} bytes, \
-                 in {seconds:.1} s, {rate} a second",
-                self.sequences
-            ));
+            let of = list(&[(collections, COLLECTIONS), (views, VIEWS), (self.sequences, SEQUENCES)]);
+            let of = if of.is_empty() { String::new() } else { format!("{of}, ") };
+            let (documents, in_time) = (counted(documents, DOCUMENTS), in_time(documents, elapsed));
+            arguments.talk.say(&format!("dumped {of}{documents}, {}, {in_time}", size(bytes)));
         }
         report.failure.take().map_or(Ok(()), Err)
     }
@@ -225,7 +229,8 @@ fn check_filter(catalog: &Catalog, filter: Option<&Document>) -> Result<(), Fail
     }
     let count = catalog.found.len();
     Err(Failure::usage(format!(
-        "--filter is for one collection, and {count} would be dumped: give --include"
+        "--filter is for one collection, and {} would be dumped: give --include",
+        figures::count(count as u64)
     )))
 }
 

@@ -16,12 +16,13 @@ use cairndb::bson::{RawDocument, doc};
 use crate::command::{count, raw};
 use crate::extended_json::Mode;
 use crate::failure::{Exit, Failure};
+use crate::figures::{DOCUMENTS, counted, in_time, size};
 use crate::format::Format;
 use crate::listing::check_collection;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
 use crate::store::{Access, Store, namespace, open_for_reading};
-use crate::talk::{Report, Talk, rate};
+use crate::talk::{Report, Talk};
 
 /// Documents are named on standard error up to this many; the report counts all.
 const NAMED_MAX: u64 = 100;
@@ -108,14 +109,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut counts = Counts { is_wanted: true, ..Counts::default() };
     let done = Signals::watch().and_then(|signals| {
         let done = export(arguments, &signals, &mut counts);
-        signals.judge(done, format!("interrupted after {} documents", counts.exported))
+        signals.judge(done, format!("interrupted after {}", counted(counts.exported, DOCUMENTS)))
     });
     let done = done.map_err(|failure| failure.after(counts.exported, "read"));
     let done = done.and_then(|()| match counts.lossy {
         0 => Ok(()),
-        lossy => {
-            Err(Failure::new(Exit::Partly, format!("{lossy} documents have what the format cannot carry")))
-        }
+        lossy => Err(Failure::new(Exit::Partly, lossy_documents(lossy))),
     });
     let elapsed = started.elapsed();
     let mut report = Report {
@@ -130,13 +129,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let written =
         matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) && counts.is_wanted;
     if written {
-        let (exported, bytes, rate) = (counts.exported, counts.bytes, rate(counts.exported, elapsed));
-        let seconds = elapsed.as_secs_f64();
-        arguments.talk.say(&format!(
-            "exported {exported} documents, {bytes} bytes, in {seconds:.1} s, {rate} a second"
-        ));
+        let (documents, bytes) = (counted(counts.exported, DOCUMENTS), size(counts.bytes));
+        let in_time = in_time(counts.exported, elapsed);
+        arguments.talk.say(&format!("exported {documents}, {bytes}, {in_time}"));
     }
     report.failure.take().map_or(Ok(()), Err)
+}
+
+/// Tells how many documents an output has not as they are.
+pub(crate) fn lossy_documents(lossy: u64) -> String {
+    let have = if lossy == 1 { "has" } else { "have" };
+    format!("{} {have} what the format cannot carry", counted(lossy, DOCUMENTS))
 }
 
 fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Result<(), Failure> {

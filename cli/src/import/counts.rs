@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::figures::{RECORDS, count, counted, size, were};
 use crate::import::write::Done;
 
 /// What became of the records.
@@ -42,13 +43,34 @@ impl Counts {
 
     /// For people: what is not zero. Of a dry run nothing was done.
     pub(super) fn told(&self, is_dry: bool) -> String {
-        let mut told = format!("read {} records", self.read);
-        for (name, count) in self.list().into_iter().skip(1).filter(|(_, count)| *count > 0) {
-            let name = if name == "alreadyThere" { "already there" } else { name };
-            let would = is_dry && ["inserted", "modified", "upserted", "deleted"].contains(&name);
-            told = format!("{told}, {count} {}{name}", if would { "would be " } else { "" });
-        }
-        told
+        format!("read {}, {}", counted(self.read, RECORDS), self.outcomes(is_dry, self.rejected))
+    }
+
+    /// The same where the records that were rejected are told already.
+    pub(super) fn told_after_rejects(&self, is_dry: bool) -> String {
+        let of = counted(self.read, RECORDS);
+        let rejected = format!("{} of {of} {} rejected", count(self.rejected), were(self.rejected));
+        format!("{rejected}: {}", self.outcomes(is_dry, 0))
+    }
+
+    fn outcomes(&self, is_dry: bool, rejected: u64) -> String {
+        let would = if is_dry { "would be " } else { "" };
+        let outcomes = [
+            (self.inserted, would, "inserted"),
+            (self.matched, "", "matched"),
+            (self.modified, would, "modified"),
+            (self.upserted, would, "upserted"),
+            (self.deleted, would, "deleted"),
+            (self.already_there, "", "already there"),
+            (self.skipped, "", "skipped"),
+            (self.discarded, "", "discarded"),
+            (rejected, "", "rejected"),
+        ];
+        let there = outcomes.into_iter().filter(|(number, ..)| *number > 0);
+        let mut told: Vec<String> =
+            there.map(|(number, would, done)| format!("{} {would}{done}", count(number))).collect();
+        told.push(size(self.bytes));
+        told.join(", ")
     }
 
     /// Counts what was written as discarded.

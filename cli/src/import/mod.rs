@@ -21,12 +21,13 @@ use std::time::Instant;
 pub(crate) use crate::import::options::Arguments;
 
 use crate::failure::{Exit, Failure};
+use crate::figures::in_time;
 use crate::import::counts::Counts;
 use crate::import::input::Input;
 use crate::import::rejects::Rejects;
 use crate::import::run::Importer;
 use crate::signals::Signals;
-use crate::talk::{Report, rate, warn};
+use crate::talk::{Report, warn};
 
 /// Runs the command and reports. Returns the exit status if not all was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -47,11 +48,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let finished = importer.finish();
         signals.judge(done.and(finished), "interrupted")
     });
-    let done = done.and_then(|()| match importer.counts.rejected {
-        0 => Ok(()),
-        rejected => Err(Failure::new(Exit::Partly, format!("{rejected} records were rejected"))),
-    });
-    let failure = done.err().map(|failure| importer.told(failure));
+    let failure = match done {
+        Ok(()) => importer.rejected(),
+        Err(failure) => Some(importer.told(failure)),
+    };
     let elapsed = started.elapsed();
     let mut report = Report {
         command: "import",
@@ -63,13 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     arguments.talk.report(&mut report, false);
     let Counts { read, .. } = importer.counts;
-    let (counts, seconds, rate) =
-        (importer.counts.told(arguments.dry_run), elapsed.as_secs_f64(), rate(read, elapsed));
+    let counts = importer.counts.told(arguments.dry_run);
     if importer.was_done {
-        arguments.talk.say(&format!("all {read} records were imported before, and nothing now: {counts}"));
+        arguments.talk.say(&format!("everything was imported before, and nothing now: {counts}"));
     } else if report.failure.is_none() {
         // A failure has the counts in its own words.
-        arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
+        arguments.talk.say(&format!("{counts}, {}", in_time(read, elapsed)));
     }
     // What a signal ended may not be known to be done: the same command then says that it is.
     if report.failure.as_ref().is_none_or(|failure| failure.exit == Exit::Partly)

@@ -12,6 +12,7 @@ use formats::format::FileFormat;
 use crate::aside;
 use crate::compressed::is_damage;
 use crate::failure::{Exit, Failure};
+use crate::figures::{Noun, REJECTS, counted, list};
 use crate::format::Format;
 use crate::import::batch::{Batch, Line, code_of};
 use crate::import::columns::{TableRecipe, TableStart};
@@ -145,6 +146,25 @@ impl<'a> Importer<'a> {
         if let Some(not_replaced) = &self.not_replaced {
             failure.message = format!("{}; {not_replaced}", failure.message);
         }
+        self.placed(failure)
+    }
+
+    /// Tells of the records that were rejected, if an import that came to its end has rejected any.
+    pub(super) fn rejected(&self) -> Option<Failure> {
+        if self.counts.rejected == 0 {
+            return None;
+        }
+        let mut message = self.counts.told_after_rejects(self.arguments.dry_run);
+        let mut files = self.rejects.made();
+        if let Some(first) = files.next() {
+            let more = list(&[(files.count() as u64, Noun("more file", "more files"))]);
+            let and = if more.is_empty() { "" } else { " and " };
+            message = format!("{message}; what was rejected is in {}{and}{more}", first.display());
+        }
+        Some(self.placed(Failure::new(Exit::Partly, message)))
+    }
+
+    fn placed(&self, mut failure: Failure) -> Failure {
         // The line to look at: where it ended, or the first that was refused if it came to the end.
         let refused = self.first_reject.filter(|_| failure.exit == Exit::Partly);
         failure.line = failure.line.or(refused).or(self.last.as_ref().map(|(_, line)| *line));
@@ -279,7 +299,9 @@ impl<'a> Importer<'a> {
             self.rejects.resume(input, rejected, len)?;
         }
         if self.rejects.is_over(0) {
-            let message = format!("there are {rejected} rejects already: give a greater --max-rejects");
+            let are = if rejected == 1 { "is" } else { "are" };
+            let rejects = counted(rejected, REJECTS);
+            let message = format!("there {are} {rejects} already: give a greater --max-rejects");
             return Err(Failure::new(Exit::Partly, message));
         }
         Ok(Begin::AtRecords)
@@ -313,7 +335,7 @@ impl<'a> Importer<'a> {
         let Counts { read, rejected, .. } = self.counts;
         // An error page that has the name of the file is no new content.
         if read > 0 && rejected == read {
-            return Err(Failure::new(Exit::Partly, format!("all {read} records were rejected")));
+            return Err(Failure::new(Exit::Partly, "every record was rejected"));
         }
         if let Err(failure) = replacement.put_in_place(store) {
             if failure.exit == Exit::NoStore {
@@ -396,7 +418,7 @@ impl<'a> Importer<'a> {
     fn stopped(&self) -> Failure {
         let (name, line) = self.last.clone().unwrap_or_default();
         let rejected = self.counts.rejected;
-        let message = format!("stopped at {name}, line {line}, after {rejected} rejects");
+        let message = format!("stopped at {name}, line {line}, after {}", counted(rejected, REJECTS));
         Failure { line: Some(line), ..Failure::new(Exit::Partly, message) }
     }
 

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::{Exit, Failure};
+use crate::figures::size;
 use crate::inspect::options::{Arguments, Looked};
 use crate::output::print;
 use crate::plain::plain;
@@ -72,7 +73,7 @@ fn text(found: &DocumentInspection) -> Result<String, Failure> {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(out, "record    {}", HEXLOWER.encode(&found.record_key));
-    let stored = found.stored_bytes.map_or_else(|| "nothing".to_owned(), |bytes| format!("{bytes} bytes"));
+    let stored = found.stored_bytes.map_or_else(|| "nothing".to_owned(), size);
     let _ = writeln!(out, "stored    {stored}");
     if let Some(problem) = &found.problem {
         let _ = writeln!(out, "problem   {}", plain(problem));

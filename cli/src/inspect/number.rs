@@ -9,6 +9,7 @@ use query::code::Code;
 use crate::command::{count, raw};
 use crate::extended_json::{Mode, write_value};
 use crate::failure::{Exit, Failure};
+use crate::figures::{DOCUMENTS, counted};
 use crate::inspect::options::{Arguments, Asked, Looked, Verdict};
 use crate::listing::{check_collection, check_database, if_known};
 use crate::output::print;
@@ -185,7 +186,10 @@ impl Answer {
         let round = self.round().map(|round| format!(" in round {round}")).unwrap_or_default();
         let mut sentence = match self.verdict {
             Verdict::Present if self.documents == 1 => format!("a document has {value}: {}", self.named()),
-            Verdict::Present => format!("{} documents have {value}: {}", self.documents, self.named()),
+            Verdict::Present => {
+                let documents = counted(self.documents, DOCUMENTS);
+                format!("{documents} have {value}: {}", self.named())
+            }
             Verdict::NotYet if self.reserved_by().is_some() => {
                 format!(
                     "no document has {value}; the process that has the store open has reserved it, and may have handed it out"

@@ -6,6 +6,7 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
+use crate::figures::{DOCUMENTS, count, counted};
 use crate::fingerprint::Fingerprint;
 use crate::migrate::planned::{Moved, VALIDATION, options_of};
 use crate::restore::tally::Tally;
@@ -60,7 +61,11 @@ pub(super) fn documents(
     let differing = model.differing(&made);
     if model.documents != made.documents {
         let (made, model) = (made.documents, model.documents);
-        tally.differ(&format!("{namespace}: {made} documents in the target, and {model} in the source"));
+        tally.differ(&format!(
+            "{namespace}: {} in the target, and {} in the source",
+            counted(made, DOCUMENTS),
+            count(model)
+        ));
     } else if !differing.is_empty() {
         let (count, parts) = (differing.len(), model.parts());
         tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));

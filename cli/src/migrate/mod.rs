@@ -27,6 +27,9 @@ use cairndb::bson::{Bson, Document};
 pub(crate) use crate::migrate::options::Arguments;
 
 use crate::failure::{Exit, Failure};
+use crate::figures::{
+    COLLECTIONS, DOCUMENTS, Noun, SEQUENCES, VIEWS, count, counted, counted_were, in_time, list,
+};
 use crate::migrate::options::Direction;
 use crate::migrate::plan::{Ends, Plan};
 use crate::migrate::planned::Moved;
@@ -39,7 +42,10 @@ use crate::signals::Signals;
 use crate::store::{
     Store, check_place, is_absent, open_existing, open_for_reading, open_for_writing, open_server,
 };
-use crate::talk::{Phases, Report, rate, warn};
+use crate::talk::{Phases, Report, warn};
+
+/// What is moved of a database.
+const COLLECTIONS_AND_VIEWS: Noun = Noun("collection or view", "collections and views");
 
 /// What a migration came to.
 #[derive(Default)]
@@ -126,7 +132,8 @@ fn migrate(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<
     if is_stopped {
         let skip = if unsupported > 0 { ", or go on without these by --skip-unsupported" } else { "" };
         let message = format!(
-            "the migration does not begin: {blockers} things keep it from that, and {unsupported} are not supported{skip}"
+            "the migration does not begin: {}{skip}",
+            hindrances(blockers as u64, unsupported as u64)
         );
         return Err(Failure::new(Exit::Different, message));
     }
@@ -178,12 +185,10 @@ impl Told {
             ));
         }
         state.end()?;
-        let (refused, left_out) = (load(&self.tally.refused), load(&self.tally.left_out));
-        if refused + left_out > 0 {
-            let message = format!("{refused} documents and {left_out} other things were not carried");
-            return Err(Failure::new(Exit::Partly, message));
+        match self.tally.left_behind() {
+            Some(left_behind) => Err(Failure::new(Exit::Partly, format!("{left_behind} not carried"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The lines of a plan.
@@ -193,7 +198,10 @@ impl Told {
         let way = if arguments.direction() == Direction::ToCluster { "to" } else { "from" };
         let cluster = self.cluster.as_deref().unwrap_or_default();
         let mut lines = vec![format!(
-            "{collections} collections with about {documents} documents, and {views} views, {way} {cluster}"
+            "{} with about {}, and {}, {way} {cluster}",
+            counted(collections as u64, COLLECTIONS),
+            counted(documents, DOCUMENTS),
+            counted(views as u64, VIEWS)
         )];
         lines.extend(self.collections.iter().map(collection_line));
         lines
@@ -256,22 +264,32 @@ impl Told {
         if let Some(failure) = report.failure.as_mut().filter(is_failed) {
             let message = &failure.message;
             failure.message = format!(
-                "{message}: {documents} documents were copied until then; give the same command again to go on"
+                "{message}: {} copied until then; give the same command again to go on",
+                counted_were(documents, DOCUMENTS)
             );
         }
         arguments.talk.report(&mut report, false);
         let is_done = matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. }));
         if is_done && !arguments.plan {
-            let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));
-            let collections = self.collections.len();
-            arguments.talk.say(&format!(
-                "migrated {collections} collections and views, {documents} documents, {} sequences; both sides are the \
-                 same, in {seconds:.1} s, {rate} documents a second",
-                self.counters + self.numbered
-            ));
+            let of = list(&[
+                (self.collections.len() as u64, COLLECTIONS_AND_VIEWS),
+                (documents, DOCUMENTS),
+                (self.counters + self.numbered, SEQUENCES),
+            ]);
+            let of = if of.is_empty() { "nothing" } else { &of };
+            let in_time = in_time(documents, elapsed);
+            arguments.talk.say(&format!("migrated {of}; both sides are the same, {in_time}"));
         }
         report.failure.take().map_or(Ok(()), Err)
     }
+}
+
+/// What keeps a migration from its begin.
+fn hindrances(blockers: u64, unsupported: u64) -> String {
+    let keep = if blockers == 1 { "keeps" } else { "keep" };
+    let are = if unsupported == 1 { "is" } else { "are" };
+    let blockers = counted(blockers, Noun("thing", "things"));
+    format!("{blockers} {keep} it from that, and {} {are} not supported", count(unsupported))
 }
 
 fn collection_line(one: &Document) -> String {
@@ -286,7 +304,8 @@ fn collection_line(one: &Document) -> String {
         return line + ": a view";
     }
     let documents = one.get_i64("documents").unwrap_or_default();
-    let _ = write!(line, ": about {documents} documents");
+    let documents = counted(u64::try_from(documents).unwrap_or_default(), DOCUMENTS);
+    let _ = write!(line, ": about {documents}");
     let indexes = one.get_array("indexes").map(Vec::as_slice).unwrap_or_default();
     let names: Vec<&str> = indexes.iter().filter_map(Bson::as_str).filter(|name| *name != "_id_").collect();
     if !names.is_empty() {

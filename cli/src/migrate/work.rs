@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::command::raw;
 use crate::failure::Failure;
+use crate::figures::{DOCUMENTS, counted};
 use crate::migrate::compare::{definition, documents};
 use crate::migrate::copy::Copier;
 use crate::migrate::differing;
@@ -129,7 +130,7 @@ impl Work<'_> {
             let count = differing::name(self.source, self.target, moved, self.tally, &|| self.is_over())?;
             let namespace = moved.planned.namespace();
             // Not by the tally, which names no more than a hundred.
-            warn(&format!("{namespace}: {count} documents differ in all"));
+            warn(&format!("{namespace}: {} differ in all", counted(count, DOCUMENTS)));
             self.tally.differing_documents.fetch_add(count, Ordering::Relaxed);
             Ok(())
         })?;

@@ -26,6 +26,7 @@ pub(crate) use crate::restore::options::Arguments;
 use crate::aside;
 use crate::dumped::{DumpPlace, DumpedKind};
 use crate::failure::{Exit, Failure};
+use crate::figures::{DIFFERENCES, counted, in_time};
 use crate::fingerprint::Fingerprint;
 use crate::patterns::renamed;
 use crate::restore::differing::Differing;
@@ -38,7 +39,7 @@ use crate::restore::source::Source;
 use crate::restore::tally::Tally;
 use crate::signals::Signals;
 use crate::store::{Store, UserThere, check_place, open_for_writing};
-use crate::talk::{Report, Unit, rate, warn};
+use crate::talk::{Report, Unit, warn};
 
 /// How many collections are named that a restore left as they were.
 const NAMED_MAX: usize = 3;
@@ -59,18 +60,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// What a restore that came to its end came to.
 fn judged(tally: &Tally) -> Result<(), Failure> {
-    let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let (differences, refused, left_out) =
-        (load(&tally.differences), load(&tally.refused), load(&tally.left_out));
+    let differences = tally.differences.load(Ordering::Relaxed);
     if differences > 0 {
-        let message = format!("the store and the dump have {differences} differences");
+        let message = format!("the store and the dump have {}", counted(differences, DIFFERENCES));
         return Err(Failure::new(Exit::Different, message));
     }
-    if refused + left_out > 0 {
-        let message = format!("{refused} documents and {left_out} other things were not restored");
-        return Err(Failure::new(Exit::Partly, message));
+    match tally.left_behind() {
+        Some(left_behind) => Err(Failure::new(Exit::Partly, format!("{left_behind} not restored"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn report(
@@ -79,17 +77,11 @@ fn report(
     elapsed: Duration,
     done: Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let counts = tally.counts();
-    let told: Vec<String> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    let told = if told.is_empty() { NOTHING.to_owned() } else { told.join(", ") };
+    let told = Some(tally.told()).filter(|told| !told.is_empty()).unwrap_or_else(|| NOTHING.to_owned());
     let mut report = Report {
         command: "restore",
         elapsed,
-        counts,
+        counts: tally.counts(),
         names: Vec::new(),
         found: Vec::new(),
         failure: done.err(),
@@ -104,9 +96,8 @@ fn report(
         matches!(&report.failure, None | Some(Failure { exit: Exit::Partly | Exit::Different, .. }));
     if is_done {
         let documents = tally.documents.load(Ordering::Relaxed);
-        let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));
         let verb = if arguments.dry_run { "read" } else { "restored" };
-        arguments.talk.say(&format!("{verb} {told}, in {seconds:.1} s, {rate} documents a second"));
+        arguments.talk.say(&format!("{verb} {told}, {}", in_time(documents, elapsed)));
     }
     report.failure.take().map_or(Ok(()), Err)
 }

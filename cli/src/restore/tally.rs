@@ -7,6 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use query::code::Code;
 
 use crate::failure::Failure;
+use crate::figures::{
+    COLLECTIONS, DOCUMENTS, FIELDS, INDEXES, OTHERS, SEQUENCES, VIEWS, counted, counted_were, list, size,
+};
 use crate::talk::warn;
 
 /// Things are named on standard error up to this many; the report counts all.
@@ -132,6 +135,36 @@ impl Tally {
     /// The failure of a thread, if one failed.
     pub(crate) fn result(&self) -> Result<(), Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    /// What was restored, for people: without what is zero.
+    pub(crate) fn told(&self) -> String {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let things = list(&[
+            (load(&self.collections), COLLECTIONS),
+            (load(&self.views), VIEWS),
+            (load(&self.documents), DOCUMENTS),
+        ]);
+        let bytes = Some(load(&self.bytes)).filter(|bytes| *bytes > 0).map(size);
+        let more = list(&[
+            (load(&self.indexes), INDEXES),
+            (load(&self.fields), FIELDS),
+            (load(&self.sequences), SEQUENCES),
+        ]);
+        let parts = [Some(things), bytes, Some(more)];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Tells of what was not carried, as `2 documents and 1 other thing were`. Returns `None` if all was.
+    pub(crate) fn left_behind(&self) -> Option<String> {
+        let (documents, others) =
+            (self.refused.load(Ordering::Relaxed), self.left_out.load(Ordering::Relaxed));
+        match (documents, others) {
+            (0, 0) => None,
+            (_, 0) => Some(counted_were(documents, DOCUMENTS)),
+            (0, _) => Some(counted_were(others, OTHERS)),
+            (_, _) => Some(format!("{} and {} were", counted(documents, DOCUMENTS), counted(others, OTHERS))),
+        }
     }
 
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {

@@ -6,6 +6,7 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
+use crate::figures::{DOCUMENTS, count, counted};
 use crate::fingerprint::Fingerprint;
 use crate::restore::integer::integer;
 use crate::restore::make::{is_to_make, name_of, prepared_indexes, to_make};
@@ -32,7 +33,11 @@ pub(super) fn collection(
     let differing = dumped.differing(&stored);
     if stored.documents != dumped.documents {
         let (stored, dumped) = (stored.documents, dumped.documents);
-        tally.differ(&format!("{namespace}: {stored} documents, and {dumped} in the dump"));
+        tally.differ(&format!(
+            "{namespace}: {}, and {} in the dump",
+            counted(stored, DOCUMENTS),
+            count(dumped)
+        ));
     } else if !differing.is_empty() {
         let (count, parts) = (differing.len(), dumped.parts());
         tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));

@@ -11,6 +11,7 @@ use cairndb::bson::Bson;
 
 use crate::aside::is_aside;
 use crate::failure::Failure;
+use crate::figures::{LINES, counted};
 use crate::output::print;
 use crate::signals::Signals;
 use crate::stats::look::{Looked, Scope, look};
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let done = Signals::watch().and_then(|signals| {
         let done = stats(arguments, &signals, &mut looked, &mut lines);
         let ended = match arguments.watch {
-            Some(_) => format!("interrupted after {lines} lines"),
+            Some(_) => format!("interrupted after {}", counted(lines, LINES)),
             None => "interrupted: not everything was looked at".to_owned(),
         };
         signals.judge(done, ended)

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use cairndb::bson::Document;
 
 use crate::command::count;
-use crate::grid::{Grid, or_nothing, size};
+use crate::figures::{count as number_of, size};
+use crate::grid::{Grid, or_nothing};
 use crate::plain::plain;
 use crate::stats::look::{Looked, kind};
 use crate::store::FolderFacts;
@@ -40,8 +41,9 @@ pub(super) fn text(looked: &Looked) -> String {
 
 fn scrub_line(scrub: &Document) -> String {
     let number = |name| count(scrub, name).unwrap_or(0);
-    let (passes, read, findings) = (number("passes"), size(number("bytesRead")), number("findings"));
-    let told = if findings == 0 { "" } else { ": the server's log and cairn verify say where" };
+    let (passes, read, findings) =
+        (number_of(number("passes")), size(number("bytesRead")), number_of(number("findings")));
+    let told = if findings == "0" { "" } else { ": the server's log and cairn verify say where" };
     format!("\nscrub: passes {passes}, read {read}, findings {findings}{told}\n")
 }
 
@@ -52,7 +54,7 @@ fn collections(looked: &Looked) -> Grid {
         grid.row(match &facts.sizes {
             Some(sizes) => vec![
                 namespace,
-                sizes.documents.to_string(),
+                number_of(sizes.documents),
                 or_nothing(sizes.mean().map(size)),
                 size(sizes.data),
                 // The log belongs to no collection.
@@ -73,7 +75,7 @@ fn indexes(looked: &Looked) -> Grid {
                 plain(&format!("{}.{}", facts.database, facts.listed.name)),
                 plain(&index.name),
                 size(index.bytes),
-                or_nothing(index.uses.map(|(uses, _)| uses)),
+                or_nothing(index.uses.map(|(uses, _)| number_of(uses))),
             ]);
         }
     }
@@ -82,14 +84,9 @@ fn indexes(looked: &Looked) -> Grid {
 
 fn files(folder: &FolderFacts, out: &mut String) {
     let stats = &folder.stats;
-    let mut grid = Grid::new(1, &["files", "number", "bytes", "on disk"]);
+    let mut grid = Grid::new(1, &["files", "number", "size", "on disk"]);
     for files in &stats.files {
-        grid.row(vec![
-            kind(files.kind),
-            files.files.to_string(),
-            files.bytes.to_string(),
-            size(files.disk_bytes),
-        ]);
+        grid.row(vec![kind(files.kind), number_of(files.files), size(files.bytes), size(files.disk_bytes)]);
     }
     grid.write(out);
     let left = match (folder.holder, stats.was_closed_in_order) {

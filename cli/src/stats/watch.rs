@@ -7,6 +7,7 @@ use cairndb::bson::{Document, doc};
 use crate::command::raw;
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::figures::count;
 use crate::grid::or_nothing;
 use crate::output::{Written, print};
 use crate::signals::Signals;
@@ -117,8 +118,18 @@ fn head() -> String {
 }
 
 fn text(before: &Reading, now: &Reading) -> String {
-    let rates = now.rates(before).map(|(_, rate)| or_nothing(rate.map(f64::round)));
+    let rates = now.rates(before).map(|(_, rate)| or_nothing(rate.map(figure)));
     line(rates.chain([or_nothing(now.connections)]))
+}
+
+fn figure(rate: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is whole and not negative"
+    )]
+    let rate = rate.round() as u64;
+    count(rate)
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {

@@ -58,7 +58,7 @@ fn a_copy_is_verified_and_can_be_served_where_it_is() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        told.starts_with("backed up 4000 documents into copy: ") && told.ends_with(" bytes, verified\n"),
+        told.starts_with("backed up 4,000 documents into copy: ") && told.ends_with("B, verified\n"),
         "{told}"
     );
     assert!(output.stdout.is_empty());

@@ -583,8 +583,8 @@ fn a_file_has_the_mode_that_others_have() {
 #[test]
 fn pipes_links_and_devices_are_written_through() {
     on_both(&[doc! { "_id": 1 }], |fixture| {
-        complains(&fixture.export(&["shop.orders", "/dev/null"]), 0, "exported 1 documents");
-        complains(&fixture.export(&["shop.orders", "/dev/null", "--overwrite"]), 0, "exported 1 documents");
+        complains(&fixture.export(&["shop.orders", "/dev/null"]), 0, "exported 1 document,");
+        complains(&fixture.export(&["shop.orders", "/dev/null", "--overwrite"]), 0, "exported 1 document,");
         fixture.refused(&["shop.orders", "/dev/full"], 1, "/dev/full: No space left");
         assert!(Command::new("mkfifo").arg(fixture.path("pipe")).status().unwrap().success());
         let reader = Command::new("cat").arg(fixture.path("pipe")).stdout(Stdio::piped()).spawn().unwrap();

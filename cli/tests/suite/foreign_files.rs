@@ -84,11 +84,11 @@ fn what_is_no_decimal_is_rejected() {
     let fixture = Fixture::new(&[], false);
     let output =
         fixture.taken("a.csv", b"a.decimal\n\"\"\n.\nE01\n-+32.4\n++1\n1.50\n", &["--types", "typed"]);
-    complains(&output, 3, "5 records were rejected");
+    complains(&output, 3, "5 of 6 records were rejected");
     let one_and_a_half: Decimal128 = "1.50".parse().unwrap();
     assert_eq!(fixture.there(), [doc! { "a": one_and_a_half }]);
     let line = r#"{"a":{"$numberDecimal":""}}"#;
-    complains(&fixture.taken("a.ndjson", line.as_bytes(), &[]), 3, "1 records were rejected");
+    complains(&fixture.taken("a.ndjson", line.as_bytes(), &[]), 3, "every record was rejected");
     fixture.refused(&["shop.orders", "--filter", line], 2, "$numberDecimal does not stand for");
     #[cfg(feature = "shell")]
     for text in ["", ".", "E01", "-+32.4", "++1"] {
@@ -102,7 +102,7 @@ fn integers_beyond_64_bits_are_never_rounded_in_silence() {
     let fixture = Fixture::new(&[], false);
     let lines = "{\"a\":18446744073709551615}\n{\"a\":1}\n";
     let output = fixture.taken("a.ndjson", lines.as_bytes(), &[]);
-    complains(&output, 3, "1 records were rejected");
+    complains(&output, 3, "1 of 2 records was rejected");
     let reject: Document = serde_json::from_slice(&read(&fixture.path("a.ndjson.rejects.ndjson"))).unwrap();
     assert!(
         reject.get_str("error").unwrap().contains("\"18446744073709551615\" has more than 64 bits"),
@@ -140,7 +140,7 @@ fn a_cell_after_what_was_read_ahead_does_not_bring_a_second_type() {
     let rows = (0..6_000).map(|number| format!("{},{text}\n", 10_000 + number)).collect::<Vec<_>>().concat();
     let input = format!("code,text\n{rows}01067,x\n");
     let output = fixture.taken("a.csv", input.as_bytes(), &[]);
-    complains(&output, 3, "1 records were rejected");
+    complains(&output, 3, "1 of 6,001 records was rejected");
     let reject: Document = serde_json::from_slice(&read(&fixture.path("a.csv.rejects.ndjson"))).unwrap();
     let reason = "column 1: \"01067\" is no integer as those before";
     assert_eq!(reject.get_str("error").unwrap(), reason);
@@ -189,9 +189,9 @@ fn a_damaged_gzip_is_told_as_damage_with_its_place() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!told.contains("rejected"), "{told}");
     }
-    complains(&fixture.taken("c.ndjson.gz", &whole, &[]), 0, "20000 inserted");
+    complains(&fixture.taken("c.ndjson.gz", &whole, &[]), 0, "20,000 inserted");
     // A line that is wrong in a file that is whole stays a reject.
-    complains(&fixture.taken("d.ndjson.gz", &gzip(b"{\"a\":1}\nx\n"), &[]), 3, "1 records were rejected");
+    complains(&fixture.taken("d.ndjson.gz", &gzip(b"{\"a\":1}\nx\n"), &[]), 3, "1 of 2 records was rejected");
 }
 
 /// What pandas and R write by default: an index whose column has no name. The whole file was refused.

@@ -185,7 +185,7 @@ fn a_plan_says_all_and_writes_nothing() {
         for words in [
             "  shop.orders: about 301 documents, indexes sku, tags_1_total_-1, maybe, at, large, secret, all, some, a validator",
             "  shop.newest: a view",
-            "  odd.a\\nb: about 1 documents",
+            "  odd.a\\nb: about 1 document",
             "note: numbers.gapless, field n.value: its contract gapless needs transactions",
             "note: tickets, sequence ordered: its contract ordered has no counterpart",
             "it becomes the counter tickets.counters/descending, at -15",

@@ -259,7 +259,7 @@ fn a_comparison_finds_what_is_not_the_same() {
     let empty = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
     let planted = [
         (vec![doc! { "_id": 1, "stamp": empty }], "{}", "shop.a, _id 1: it is not the same as in the dump"),
-        (vec![doc! { "_id": 1 }, doc! { "_id": 1 }], "{}", "1 documents, and 2 in the dump"),
+        (vec![doc! { "_id": 1 }, doc! { "_id": 1 }], "{}", "1 document, and 2 in the dump"),
         (
             vec![],
             r#"{"cairndb":{"autoIncrement":[{"Field":"$n","snapshot":{"UsedUpTo":7}}]}}"#,

@@ -76,7 +76,7 @@ fn a_whole_folder_is_verified_and_counted() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stdout.is_empty());
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("500 documents in 1 collections") && told.contains("nothing is wrong"), "{told}");
+    assert!(told.contains("500 documents in 1 collection,") && told.contains("nothing is wrong"), "{told}");
     let output =
         run(&fixture, "verify", &["--json", "--bytes-per-second", "100000000", "--memory", "16777216"]);
     let report = report(&output);
@@ -191,7 +191,7 @@ fn names_are_shown_on_one_line_and_without_control_characters() {
     drop(named);
     client.close().expect("it works");
     let output = run(&fixture, "salvage", &["new"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("shop.{shown}: 1 documents\n"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("shop.{shown}: 1 document\n"));
     for command in ["compact", "export"] {
         let absent = format!("shop.no-{name}");
         complains(&run(&fixture, command, &[&absent]), 1, &format!("shop.no-{shown}"));
