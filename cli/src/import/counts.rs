@@ -46,11 +46,14 @@ impl Counts {
         format!("read {}, {}", counted(self.read, RECORDS), self.outcomes(is_dry, self.rejected))
     }
 
-    /// The same where the records that were rejected are told already.
-    pub(super) fn told_after_rejects(&self, is_dry: bool) -> String {
+    /// The same with the rejected records first. Returns `None` if there are none.
+    pub(super) fn told_after_rejects(&self, is_dry: bool) -> Option<String> {
+        if self.rejected == 0 {
+            return None;
+        }
         let of = counted(self.read, RECORDS);
         let rejected = format!("{} of {of} {} rejected", count(self.rejected), were(self.rejected));
-        format!("{rejected}: {}", self.outcomes(is_dry, 0))
+        Some(format!("{rejected}: {}", self.outcomes(is_dry, 0)))
     }
 
     fn outcomes(&self, is_dry: bool, rejected: u64) -> String {

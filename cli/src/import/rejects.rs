@@ -11,6 +11,7 @@ use formats::split::{KEPT_BYTES, Record};
 
 use crate::extended_json::{Mode, write_document};
 use crate::failure::Failure;
+use crate::figures::{Noun, counted};
 use crate::import::input::Input;
 use crate::output::{Output, refuse_existing};
 use crate::plain::json_line;
@@ -236,6 +237,16 @@ impl Rejects {
     /// The files that were made, for the report.
     pub(super) fn made(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(PathBuf::as_path)
+    }
+
+    /// The files that were made, for people. Returns `None` if there is none.
+    pub(super) fn shown(&self) -> Option<String> {
+        let (first, more) = self.made.split_first()?;
+        let first = first.display();
+        Some(match more.len() as u64 {
+            0 => first.to_string(),
+            more => format!("{first} and {}", counted(more, Noun("more file", "more files"))),
+        })
     }
 }
 

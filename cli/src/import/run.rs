@@ -12,7 +12,7 @@ use formats::format::FileFormat;
 use crate::aside;
 use crate::compressed::is_damage;
 use crate::failure::{Exit, Failure};
-use crate::figures::{Noun, REJECTS, counted, list};
+use crate::figures::{RECORDS, REJECTS, counted, counted_were};
 use crate::format::Format;
 use crate::import::batch::{Batch, Line, code_of};
 use crate::import::columns::{TableRecipe, TableStart};
@@ -26,7 +26,7 @@ use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
 use crate::import::replace::Replacement;
 use crate::import::trail::{Mark, Trail, files};
-use crate::import::write::{Done, Level, Mode, Refused, Target};
+use crate::import::write::{Done, Fate, Level, Mode, Refused, Target};
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
@@ -151,17 +151,9 @@ impl<'a> Importer<'a> {
 
     /// Tells of the records that were rejected, if an import that came to its end has rejected any.
     pub(super) fn rejected(&self) -> Option<Failure> {
-        if self.counts.rejected == 0 {
-            return None;
-        }
-        let mut message = self.counts.told_after_rejects(self.arguments.dry_run);
-        let mut files = self.rejects.made();
-        if let Some(first) = files.next() {
-            let more = list(&[(files.count() as u64, Noun("more file", "more files"))]);
-            let and = if more.is_empty() { "" } else { " and " };
-            message = format!("{message}; what was rejected is in {}{and}{more}", first.display());
-        }
-        Some(self.placed(Failure::new(Exit::Partly, message)))
+        let told = self.counts.told_after_rejects(self.arguments.dry_run)?;
+        let files = self.rejects.shown().map(|files| format!("; what was rejected is in {files}"));
+        Some(self.placed(Failure::new(Exit::Partly, told + &files.unwrap_or_default())))
     }
 
     fn placed(&self, mut failure: Failure) -> Failure {
@@ -299,9 +291,8 @@ impl<'a> Importer<'a> {
             self.rejects.resume(input, rejected, len)?;
         }
         if self.rejects.is_over(0) {
-            let are = if rejected == 1 { "is" } else { "are" };
-            let rejects = counted(rejected, REJECTS);
-            let message = format!("there {are} {rejects} already: give a greater --max-rejects");
+            let were = counted_were(rejected, RECORDS);
+            let message = format!("{were} rejected already: give a greater --max-rejects");
             return Err(Failure::new(Exit::Partly, message));
         }
         Ok(Begin::AtRecords)
@@ -696,21 +687,6 @@ fn unreadable(work: &Work<'_>, error: &std::io::Error, position: u64) -> Result<
     }
     let found = work.input.damage(work.signals)?;
     Ok(found.unwrap_or_else(|| work.input.damaged(position, &error.to_string())))
-}
-
-/// What became of a line.
-#[derive(Clone, Copy)]
-enum Fate<'a> {
-    Done,
-    /// An earlier process inserted it.
-    There,
-    Refused(&'a Refused),
-}
-
-impl<'a> Fate<'a> {
-    fn of(refused: Option<&&'a Refused>) -> Self {
-        refused.map_or(Self::Done, |refused| Self::Refused(refused))
-    }
 }
 
 impl Work<'_> {

@@ -62,6 +62,21 @@ pub(super) struct Refused {
     pub(super) message: String,
 }
 
+/// What became of a line.
+#[derive(Clone, Copy)]
+pub(super) enum Fate<'a> {
+    Done,
+    /// An earlier process inserted it.
+    There,
+    Refused(&'a Refused),
+}
+
+impl<'a> Fate<'a> {
+    pub(super) fn of(refused: Option<&&'a Refused>) -> Self {
+        refused.map_or(Self::Done, |refused| Self::Refused(refused))
+    }
+}
+
 impl Done {
     /// Adds what was done with documents that came `after` so many others.
     fn append(&mut self, other: Self, after: usize) {

@@ -260,7 +260,7 @@ fn a_drop_is_not_repeated_and_another_input_is_refused() {
     let mut add = add.unwrap();
     add.stdin.take().unwrap().write_all(b"{\"_id\":\"kept\"}\n").unwrap();
     assert!(add.wait().unwrap().success());
-    complains(&run(), 3, "there is 1 reject already");
+    complains(&run(), 3, "1 record was rejected already");
     // Nothing is replaced before all is in.
     let output = fixture.export(&["shop.orders"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"_id\":\"kept\"}\n{\"_id\":\"old\"}\n");
