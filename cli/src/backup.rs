@@ -13,7 +13,7 @@ use crate::store::{Access, BackedUp, BackupWish, Store, open_to_copy};
 use crate::talk::{Phases, Reached, Report, Talk, Unit, warn};
 use crate::verify;
 
-/// Copies a store, verifies the copy, and only then gives it its name.
+/// Copies a store, and verifies the copy before it has its name.
 ///
 /// The copy shares no file with the store, so it may be on another disk, and damage of the one is none of the other.
 /// `cairn restore-backup` makes a store of it, and `cairn serve FOLDER` opens it as it is.

@@ -10,9 +10,9 @@ use crate::signals::Signals;
 use crate::store::{Access, CompactedBytes, namespace, open_existing};
 use crate::talk::{Progress, Report, Talk, Unit, warn};
 
-/// Gives the room of deleted and replaced documents back to the disk.
+/// Gives the room of deleted documents back to the disk.
 ///
-/// The store does it by itself in the course of later writes; this does it now, for one collection with its indexes, or for
+/// So it does with that of replaced documents and dropped collections. The store does it by itself in the course of later writes; this does it now, for one collection with its indexes, or for
 /// everything. Tables are written anew, which takes room for a few of them meanwhile. Through a server reads and writes go
 /// on; a folder must not be open in another process.
 ///

@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Prints a script that completes this tool's commands and options in a shell.
+/// Prints a script that completes commands in a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 /// Whether answers are colored.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Answers")]
 pub(crate) struct Coloring {
     /// Color answers: `auto` does at a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
     #[arg(long, value_name = "WHEN", default_value = "auto")]

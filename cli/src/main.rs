@@ -33,6 +33,7 @@ mod look;
 mod migrate;
 mod operations;
 mod output;
+mod overview;
 mod password;
 mod patterns;
 mod plain;
@@ -62,7 +63,7 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::fs::Mode;
 
 use crate::failure::{Exit, Failure, exit_of};
@@ -146,7 +147,8 @@ fn main() -> ExitCode {
     // machine could read them.
     let users = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     output::set_users_mask(users.bits());
-    let arguments = match Arguments::try_parse() {
+    let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(mut refused) => {
             let command = std::env::args_os().nth(1).unwrap_or_default();
@@ -182,11 +184,9 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
-            describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
+            describe::completions(&arguments, command()).map_err(Box::<dyn Error>::from)
         }
-        Command::Man(arguments) => {
-            describe::man(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
-        }
+        Command::Man(arguments) => describe::man(&arguments, command()).map_err(Box::<dyn Error>::from),
         Command::Version(arguments) => version::run(&arguments).map_err(Box::<dyn Error>::from),
     };
     match done {
@@ -196,6 +196,11 @@ fn main() -> ExitCode {
             ExitCode::from(status(&*error) as u8)
         }
     }
+}
+
+/// The command line, as it is parsed and described.
+fn command() -> clap::Command {
+    overview::with_groups(Arguments::command())
 }
 
 /// Tells what is wrong with the command line, in a report if it asks for one.
@@ -313,7 +318,8 @@ mod tests {
 
     #[test]
     fn every_option_has_a_sentence_and_every_command_an_example() {
-        let command = Arguments::command();
+        let command = super::command();
+        overview::tests::check(&command);
         command.clone().debug_assert();
         check(&command);
         for inner in command.get_subcommands() {
@@ -333,7 +339,7 @@ mod tests {
     /// What a terminal of 80 columns breaks over two lines is no command any more.
     #[test]
     fn every_example_is_printed_as_it_is_written_and_is_a_command() {
-        let mut command = Arguments::command().term_width(80);
+        let mut command = super::command().term_width(80);
         command.build();
         let mut helps = vec![command.clone()];
         helps.extend(command.get_subcommands().cloned());

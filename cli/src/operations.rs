@@ -15,9 +15,9 @@ use crate::signals::Signals;
 use crate::store::{Access, Store, open_server};
 use crate::talk::{Report, Talk, warn};
 
-/// Shows what a running server is at work on: the commands with their numbers, how long they have run, and for whom.
+/// Shows what a running server is at work on.
 ///
-/// The command that asks is left out, and so are greetings, by which clients wait for a server's changes. `cairn kill` ends one of the others.
+/// These are the commands with their numbers, how long they have run, and for whom. The command that asks is left out, and so are greetings, by which clients wait for a server's changes. `cairn kill` ends one of the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 
 /// Which of the collections of a store or a dump.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Which namespaces")]
 pub(crate) struct Namespaces {
     /// Only namespaces that match: `shop.*`, `*.orders`. Sequences count by their names. Can be given several times.
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse)]

@@ -27,9 +27,9 @@ const DEPTH_MAX: usize = 32;
 /// What fits on a screen.
 const ROWS_MAX: usize = 40;
 
-/// Shows the fields of a collection: their types, and how many of the documents have them.
+/// Shows which fields the documents of a collection have.
 ///
-/// The store is a folder, a Unix socket or a URI. A sample of the documents is looked at, or all of them if there are no more.
+/// Each is shown with its types, and with how many of the documents have it. The store is a folder, a Unix socket or a URI. A sample of the documents is looked at, or all of them if there are no more.
 /// A field within documents is shown by its path, and the elements of an array by `[]`: `items[].sku`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -28,9 +28,9 @@ const NUMBERS: [(&str, &str); 9] = [
     ("rounds", "CycledCount"),
 ];
 
-/// Lists the sequences of a store, those of fields that number themselves too, with their attributes and positions.
+/// Lists sequences with their attributes and positions.
 ///
-/// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile: the next value of a
+/// Those of fields that number themselves are listed too. The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile: the next value of a
 /// sequence is then the one after all that the process has reserved. `rounds` is how often a cycled sequence has started
 /// again.
 ///

@@ -22,7 +22,7 @@ use crate::store::folder::not_opened;
 use crate::store::refuse_absent_server;
 use crate::talk::warn;
 
-/// Lets MongoDB's shells and drivers open a store over the network protocol.
+/// Serves a store to MongoDB's shells and drivers.
 ///
 /// The store is a folder, or it is in memory and gone when the server ends. The folder is made if it does not exist. SIGTERM, SIGINT and SIGHUP end the server in order: running commands are
 /// answered, everything is synced, and the folder is closed.
@@ -48,57 +48,57 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     lifetime: Lifetime,
     /// The address to listen on. Where other machines can reach it, users must log in, and TLS is needed.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", help_heading = "Address")]
     bind: IpAddr,
     /// The port to listen on; 0 chooses a free one.
-    #[arg(long, value_name = "PORT", default_value_t = 27017)]
+    #[arg(long, value_name = "PORT", default_value_t = 27017, help_heading = "Address")]
     port: u16,
     /// Listen on a Unix socket as well.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = "Address")]
     unix_socket: Option<PathBuf>,
     #[command(flatten)]
     protection: Protection,
     /// Let clients make commands fail, as suites of drivers do.
-    #[arg(long)]
+    #[arg(long, help_heading = "For tests of drivers")]
     enable_test_commands: bool,
     /// Open the folder for reading only.
-    #[arg(long)]
+    #[arg(long, help_heading = "Store")]
     read_only: bool,
     /// What is logged to standard error: off, error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log and metrics")]
     log_level: LevelFilter,
     /// Log operations that take at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
-    #[arg(long, value_name = "MILLISECONDS", default_value = "100")]
+    #[arg(long, value_name = "MILLISECONDS", default_value = "100", help_heading = "Log and metrics")]
     slow_threshold: SlowThreshold,
     /// How many connections there may be at once: 10000 if nothing is given, and fewer if the process may not open enough files.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     max_connections: Option<u32>,
     /// How many commands work on the store at the same time. The others wait, those of other clients too.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Limits")]
     max_commands: u32,
     #[command(flatten)]
     memory: Memory,
     /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
-    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..))]
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..), help_heading = "Store")]
     disk_quota: Option<u32>,
     /// Mebibytes that the temporary files of sorts, groups and joins may have together. With 0, what needs more memory than it may have fails.
-    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240)]
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], default_value_t = 10_240, help_heading = "Store")]
     temporary_space: u32,
     /// Read the checksums of all files in the background, at that rate at most. What is damaged is logged, and counted in
     /// `cairn stats` and the metrics.
-    #[arg(long, value_name = "BYTES_PER_SECOND", conflicts_with = "in_memory", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES_PER_SECOND", conflicts_with = "in_memory", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Store")]
     scrub: Option<u64>,
     /// A folder in which `cairn backup` may make copies of the store through this server. It must exist.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     backup_folder: Option<PathBuf>,
     /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Log and metrics")]
     metrics: Option<SocketAddr>,
     /// Seconds between two passes that delete documents which have expired by a TTL index; 0 for none.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = "Store")]
     ttl_interval: u32,
     /// Seconds after which an idle cursor is closed.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     cursor_timeout: u64,
 }
 
@@ -120,6 +120,7 @@ impl FromStr for SlowThreshold {
 
 /// How long the store and the server last.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Store")]
 struct Lifetime {
     /// Serve a new store in memory instead of a folder. Nothing of it reaches a disk.
     #[arg(long = "memory", conflicts_with_all = ["path", "read_only", "auth"])]
@@ -131,6 +132,7 @@ struct Lifetime {
 
 /// Limits of memory, in mebibytes. Each connection takes a little more.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
 struct Memory {
     /// Mebibytes for the store's cache and for data not yet written to tables.
     #[arg(long = "store-memory", value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..))]
@@ -145,6 +147,7 @@ struct Memory {
 
 /// How the store is protected from other people.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Users and TLS")]
 struct Protection {
     /// Admit only users who log in; `cairn user add` makes them. Always so on addresses that are not
     /// loopback.

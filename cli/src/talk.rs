@@ -24,6 +24,7 @@ const HELD_MAX: usize = 200;
 
 /// How much a command tells, and how.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Reporting")]
 pub(crate) struct Talk {
     /// Print the report as one line of JSON: on standard output, or on standard error if documents go to
     /// standard output.

@@ -15,9 +15,9 @@ use crate::store::folder::not_opened;
 use crate::store::open_folder_for_reading;
 use crate::talk::{Phases, Reached, Report, Talk, Unit};
 
-/// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
+/// Reads everything in a folder, and finds what is damaged.
 ///
-/// Another process may write to the folder meanwhile. Each finding is a line on standard output, and the exit status is
+/// It compares documents, index entries, sequences, and the checksums of all files. Another process may write to the folder meanwhile. Each finding is a line on standard output, and the exit status is
 /// 4 if there are any, or if the folder cannot be opened because of its damage.
 ///
 /// A server's store is verified in its folder, not through its socket.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::talk::Report;
 
-/// Prints the versions of the tool, of the format of folders, of RocksDB and of MongoDB's wire protocol.
+/// Prints the versions of the tool and of what it is made of.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

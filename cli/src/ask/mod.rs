@@ -25,7 +25,7 @@ use crate::store::session::{Session, Writes};
 use crate::store::{Access, Documents};
 use crate::talk::{Report, Talk};
 
-/// Evaluates an expression in the language of `cairn shell`, which is MongoDB's, and prints its value.
+/// Prints the value of an expression in MongoDB's shell language.
 ///
 /// The documents of a cursor are printed as they come, one a line. Another value is printed as it is: a document or an array as
 /// Extended JSON, a text as text. At a terminal documents are a table where one shows all of them, and else indented.
@@ -53,19 +53,19 @@ pub(crate) struct Arguments {
     /// file, and `-` standard input.
     expression: String,
     /// The database that `db` stands for, unless there is only one.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Expression")]
     db: Option<String>,
     /// Read EXPRESSION as a filter or a pipeline for this collection.
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", help_heading = "Expression")]
     collection: Option<String>,
     /// How documents are printed; without it as `ndjson`, and at a terminal as a table or indented.
-    #[arg(long)]
+    #[arg(long, help_heading = "Answers")]
     format: Option<Form>,
     /// Print canonical Extended JSON, which keeps every type; in the formats `ndjson` and `json` alone.
-    #[arg(long)]
+    #[arg(long, help_heading = "Answers")]
     canonical: bool,
     /// Print what the search would look at, and not its documents.
-    #[arg(long)]
+    #[arg(long, help_heading = "Answers")]
     explain: bool,
     #[command(flatten)]
     coloring: Coloring,

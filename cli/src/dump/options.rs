@@ -16,9 +16,9 @@ use crate::talk::Talk;
 /// More would only take memory.
 const JOBS_MAX: i64 = 16;
 
-/// Writes collections into a directory or an archive in mongodump's format.
+/// Dumps collections in mongodump's format.
 ///
-/// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; the dump is its
+/// The dump is a directory or an archive. The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; the dump is its
 /// state at one moment. Through a server each collection is dumped at a moment of its own, which the report's `moment`
 /// says.
 ///
@@ -42,25 +42,25 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]
     pub(super) directory: Option<PathBuf>,
     /// Write one archive in place of a directory: a file, or `-` for standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     archive: Option<PathBuf>,
     /// Compress the archive, or each file of the directory.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(super) gzip: bool,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
     /// Only documents that match, in Extended JSON or as in `cairn shell`, if one collection is dumped; `@FILE` reads a file, and `-`
     /// standard input.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", help_heading = "What is dumped")]
     filter: Option<String>,
     /// How many collections are dumped at once. Each takes memory of its own.
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     /// Dump the users as well, with what their passwords are checked by; from a folder alone.
-    #[arg(long)]
+    #[arg(long, help_heading = "What is dumped")]
     pub(super) users: bool,
     /// Replace the dump if there is one.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(super) overwrite: bool,
     #[command(flatten)]
     pub(super) access: Access,

@@ -11,6 +11,7 @@ use crate::signals::Signals;
 /// Which documents, in which order. Values are Extended JSON or the shell's language, `@FILE` for the content of a file, or
 /// `-` for standard input.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Which documents")]
 pub(super) struct Selection {
     /// Only documents that match, in Extended JSON or as in `cairn shell`; `@FILE` reads a file, and `-` standard input.
     #[arg(long, value_name = "FILTER", conflicts_with = "pipeline")]

@@ -27,7 +27,7 @@ use crate::talk::{Report, Talk};
 /// Documents are named on standard error up to this many; the report counts all.
 const NAMED_MAX: u64 = 100;
 
-/// Writes the documents of a collection to a file or to standard output.
+/// Writes documents of a collection to a file or standard output.
 ///
 /// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; what is
 /// written is its state at one moment.
@@ -59,26 +59,26 @@ pub(crate) struct Arguments {
     /// The file to make, or `-` for standard output. The endings `.gz` and `.zst` compress.
     file: Option<PathBuf>,
     /// The format. Without it that of the file's name, else `ndjson`: Extended JSON with a document on each line.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     format: Option<Format>,
     /// Write canonical Extended JSON, which keeps every type.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     canonical: bool,
     /// Write each field on a line of its own; in the format `json` alone.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pretty: bool,
     #[command(flatten)]
     selection: command::Selection,
     /// The columns of CSV and TSV, dotted paths separated by commas; without it, or with `auto`, the paths of the first
     /// 1,000 documents, or of the first 16 MiB.
-    #[arg(long, value_name = "PATHS")]
+    #[arg(long, value_name = "PATHS", help_heading = "Output")]
     fields: Option<String>,
     /// Put an apostrophe before texts and names of columns in CSV and TSV that begin with `=`, `+`, `-`, `@`, a tab or a
     /// line end, which spreadsheets would run as formulas.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     for_spreadsheets: bool,
     /// Replace the file if it is there.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
     #[command(flatten)]
     access: Access,

@@ -19,6 +19,7 @@ const NAMED_MAX: usize = 10;
 
 /// How tables are read.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Tables (CSV and TSV)")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(super) struct TableOptions {
     /// The columns of CSV and TSV, separated by commas, in place of those that the first line names. Dots make

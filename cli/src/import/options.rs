@@ -18,7 +18,7 @@ use crate::talk::Talk;
 const BATCH: u32 = 1_000;
 const BATCH_MAX: i64 = 100_000;
 
-/// Reads documents from files, or from standard input, into a collection.
+/// Reads documents from files into a collection.
 ///
 /// The store is a folder, a Unix socket or a URI. A folder that is absent is made; one that another process has
 /// open cannot be written.
@@ -50,47 +50,47 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// The format of the files.
-    #[arg(long)]
+    #[arg(long, help_heading = "Input")]
     pub(super) format: Option<Format>,
     /// What is done with a document; all but `insert` look for one that matches.
-    #[arg(long, default_value = "insert")]
+    #[arg(long, default_value = "insert", help_heading = "Writing")]
     pub(super) mode: Mode,
     /// The fields by which a document matches, separated by commas; `_id` unless others are named.
-    #[arg(long = "match", value_name = "FIELDS")]
+    #[arg(long = "match", value_name = "FIELDS", help_heading = "Writing")]
     pub(super) match_fields: Option<String>,
     /// Pass over documents whose `_id` or unique key is taken, in the mode `insert`.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) skip_existing: bool,
     /// Documents sent at once. Large ones are sent in smaller numbers.
-    #[arg(long, value_name = "N", default_value_t = BATCH, value_parser = clap::value_parser!(u32).range(1..=BATCH_MAX))]
+    #[arg(long, value_name = "N", default_value_t = BATCH, value_parser = clap::value_parser!(u32).range(1..=BATCH_MAX), help_heading = "Writing")]
     pub(super) batch: u32,
     /// The file for lines that are refused, otherwise `FILE.rejects.ndjson` beside each file; of standard input
     /// they are lines on standard error.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Rejects")]
     pub(super) rejects: Option<PathBuf>,
     /// Stop after this many rejects, or never with `all`; 0 stops at the first.
-    #[arg(long, value_name = "N", default_value = "100", value_parser = Limit::parse)]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = Limit::parse, help_heading = "Rejects")]
     pub(super) max_rejects: Limit,
     /// Replace the collection, once all documents are in.
-    #[arg(long, conflicts_with = "truncate")]
+    #[arg(long, conflicts_with = "truncate", help_heading = "Writing")]
     pub(super) drop: bool,
     /// Replace the documents of the collection, once all are in. Its indexes and the fields that number themselves stay.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) truncate: bool,
     /// What becomes of an integer in JSON that has more than 64 bits.
-    #[arg(long, value_name = "HOW", default_value = "refuse")]
+    #[arg(long, value_name = "HOW", default_value = "refuse", help_heading = "Input")]
     pub(super) large_integers: Large,
     #[command(flatten)]
     pub(super) table: TableOptions,
     /// Go on where an interrupted import of the same files stopped, if there is one. For this the state is kept
     /// beside the first file, in `FILE.cairn-import`.
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with = "dry_run", help_heading = "How it runs")]
     pub(super) resume: bool,
     /// Read and check everything, and write nothing. What only the store can refuse is not found.
-    #[arg(long)]
+    #[arg(long, help_heading = "How it runs")]
     pub(super) dry_run: bool,
     /// Replace files of rejects that are there.
-    #[arg(long)]
+    #[arg(long, help_heading = "Rejects")]
     pub(super) overwrite: bool,
     #[command(flatten)]
     pub(super) access: Access,

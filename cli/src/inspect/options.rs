@@ -8,7 +8,7 @@ use clap::{ArgGroup, ValueEnum};
 use crate::store::Access;
 use crate::talk::Talk;
 
-/// Shows what is stored of one document, or answers why a number is missing.
+/// Says why a number is missing, or what is stored of a document.
 ///
 /// With `--id`: the key and the length of the document, the document, and for every index the entries that it should have
 /// and has, as values and in hexadecimal. The folder itself is read, and each index of the collection to its end. The exit

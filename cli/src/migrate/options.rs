@@ -34,44 +34,44 @@ pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     pub(super) store: PathBuf,
     /// The cluster to move to: a URI, or a Unix socket.
-    #[arg(long, value_name = "URI", group = "cluster")]
+    #[arg(long, value_name = "URI", group = "cluster", help_heading = "The other side")]
     to: Option<String>,
     /// The cluster to move from: a URI, or a Unix socket. A folder that is absent is made.
-    #[arg(long, value_name = "URI", group = "cluster")]
+    #[arg(long, value_name = "URI", group = "cluster", help_heading = "The other side")]
     from: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
     /// Move to other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that matches
     /// counts.
-    #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse)]
+    #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse, help_heading = "What is moved")]
     pub(super) rename: Vec<Rename>,
     /// Read both sides, print the plan, and write nothing.
-    #[arg(long)]
+    #[arg(long, help_heading = "How it runs")]
     pub(super) plan: bool,
     /// Where it is kept how far the migration is: STORE.cairn-migrate unless given. A STORE that is a URI needs it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "How it runs")]
     pub(super) state: Option<PathBuf>,
     /// The collection in which sequences become counters: `counters` in the database of each, unless given.
-    #[arg(long, value_name = "DB.COLLECTION", conflicts_with = "from")]
+    #[arg(long, value_name = "DB.COLLECTION", conflicts_with = "from", help_heading = "Numbers")]
     pub(super) counters: Option<String>,
     /// Make a field that numbers itself in place of a counter, `DB.COLLECTION:FIELD=COUNTERS/_ID`. COUNTERS is a
     /// collection of the same database, or `DB.COLLECTION`. Can be given several times.
-    #[arg(long, value_name = "FIELD=COUNTER", conflicts_with = "to", value_parser = Rule::parse_field)]
+    #[arg(long, value_name = "FIELD=COUNTER", conflicts_with = "to", value_parser = Rule::parse_field, help_heading = "Numbers")]
     pub(super) number: Vec<Rule>,
     /// Make a sequence in place of a counter, `DB.NAME=COUNTERS/_ID`. Can be given several times.
-    #[arg(long, value_name = "NAME=COUNTER", conflicts_with = "to", value_parser = Rule::parse_sequence)]
+    #[arg(long, value_name = "NAME=COUNTER", conflicts_with = "to", value_parser = Rule::parse_sequence, help_heading = "Numbers")]
     pub(super) sequence: Vec<Rule>,
     /// Go on without what the other side does not support: it is named, and the exit status is 3.
-    #[arg(long)]
+    #[arg(long, help_heading = "What is moved")]
     pub(super) skip_unsupported: bool,
     /// How many batches are written, and how many collections are compared, at once.
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     #[command(flatten)]
     pub(super) access: Access,
     /// Read the password of STORE's user from the first line of this file, if STORE is a URI. The password of the other
     /// side's user is that of --password-file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "The other side")]
     pub(super) store_password_file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) talk: Talk,

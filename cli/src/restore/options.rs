@@ -39,44 +39,44 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "archive", conflicts_with = "archive")]
     directory: Option<PathBuf>,
     /// Read an archive in place of a directory: a file, or `-` for standard input.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Dump")]
     archive: Option<PathBuf>,
     /// The directory has the files of one database, as `mongodump --db` writes them, which gets this name.
-    #[arg(long, value_name = "NAME", conflicts_with = "archive")]
+    #[arg(long, value_name = "NAME", conflicts_with = "archive", help_heading = "Dump")]
     pub(super) db: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
     /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that
     /// matches counts. What views read is renamed with it.
-    #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse)]
+    #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse, help_heading = "Writing")]
     pub(super) rename: Vec<Rename>,
     /// Replace the collections, views and sequences of the dump that are there, and no others: each collection once the
     /// dump was read to its end.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) drop: bool,
     /// Add to collections that have documents. A document whose `_id` is there is refused and named.
-    #[arg(long, conflicts_with = "drop")]
+    #[arg(long, conflicts_with = "drop", help_heading = "Writing")]
     pub(super) into_existing: bool,
     /// Make no indexes.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) no_indexes: bool,
     /// Make indexes whose keys have `true`, `"1"`, an empty text or the like for a direction, as servers up to 4.0 took it.
-    #[arg(long, alias = "convertLegacyIndexes")]
+    #[arg(long, alias = "convertLegacyIndexes", help_heading = "Writing")]
     pub(super) convert_legacy_indexes: bool,
     /// Make no sequences, and no fields that number themselves.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) no_sequences: bool,
     /// Restore the users of the dump as well, into a folder alone; with --drop, in place of those of the same names.
-    #[arg(long)]
+    #[arg(long, help_heading = "Writing")]
     pub(super) users: bool,
     /// Compare the store with the dump at the end: documents, indexes and positions.
-    #[arg(long, conflicts_with = "into_existing")]
+    #[arg(long, conflicts_with = "into_existing", help_heading = "How it runs")]
     pub(super) verify: bool,
     /// Read and check everything, and write nothing. What only the store can refuse is not found.
-    #[arg(long, conflicts_with = "verify")]
+    #[arg(long, conflicts_with = "verify", help_heading = "How it runs")]
     pub(super) dry_run: bool,
     /// How many batches are inserted, and how many collections get their indexes, at once.
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     #[command(flatten)]
     pub(super) access: Access,

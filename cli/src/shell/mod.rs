@@ -29,9 +29,9 @@ const INPUT: &str = "standard input";
 /// The longest statement of standard input.
 const STATEMENT_BYTES_MAX: usize = 64 << 20;
 
-/// Runs scripts in MongoDB's shell language, or reads statements from a terminal or from standard input.
+/// Runs scripts, or what is typed, in MongoDB's shell language.
 ///
-/// The language is JavaScript with mongosh's names; `help` at the prompt lists them. Scripts run one after the other in one
+/// Without scripts and without --eval it reads statements from a terminal or from standard input. The language is JavaScript with mongosh's names; `help` at the prompt lists them. Scripts run one after the other in one
 /// world; an error that none of them catches ends the shell with status 1, and `exit(n)` with status n. A script that
 /// `load` names is read from a file, and nothing else of files, processes or the network is within reach.
 ///

@@ -19,7 +19,7 @@ use crate::stats::watch::watch;
 use crate::store::{Access, open_for_reading};
 use crate::talk::{Report, Talk};
 
-/// Shows the sizes of collections and indexes, where sequences stand, and the files of a folder.
+/// Shows sizes of collections and indexes, sequences, and files.
 ///
 /// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; what is shown is its
 /// state at one moment, and the next value of a sequence is then the one after all that the process has reserved.

@@ -157,6 +157,7 @@ pub(crate) trait Documents {
 
 /// How a store is reached.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Access to the store")]
 pub(crate) struct Access {
     /// Bytes for the store's cache, if it is a folder.
     #[cfg_attr(

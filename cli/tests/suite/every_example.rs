@@ -16,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use cairndb::bson::doc;
 use tempfile::TempDir;
 
+use crate::fixture::cairn;
 use crate::fixture::examples::{command_of, help, names_another_host, root};
 
 /// The suites that run the examples of commands, but those that name another host.
@@ -329,9 +330,46 @@ fn examples(command: &str) -> Vec<String> {
 /// The names of the tool's commands, as its help lists them; the first is that of the tool itself, which is empty.
 fn commands() -> Vec<String> {
     let text = help("");
-    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    // They stand in groups, each below its heading, before the options.
+    let listed = text.lines().take_while(|line| *line != "Options:").filter(|line| line.starts_with("  "));
+    let names = listed.filter_map(|line| line.split_whitespace().next());
     std::iter::once("").chain(names.filter(|name| *name != "help")).map(str::to_owned).collect()
+}
+
+/// The page of the tool has the commands in the groups of the help.
+#[test]
+fn the_groups_of_the_help_are_those_of_the_page() {
+    let page = std::fs::read_to_string(root().join("docs/tools.md")).expect("it is there");
+    let text = help("");
+    let listed = text.split("\n\n").skip(2).take_while(|group| !group.starts_with("Options:"));
+    let mut count = 0;
+    for group in listed {
+        let (heading, lines) = group.split_once(":\n").expect("a group has a heading");
+        let names = lines.lines().filter_map(|line| line.split_whitespace().next());
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let row = format!("| {heading} | {} |", names.join(", "));
+        assert!(page.contains(&row), "the page has not the row {row}");
+        count += names.len();
+    }
+    // And `help`, and without the tool itself.
+    assert_eq!(count, commands().len());
+}
+
+/// The options of long commands stand in groups; one without a group would be beside `--help`.
+#[test]
+fn the_options_of_long_commands_stand_in_groups() {
+    for command in ["import", "export", "serve", "dump", "restore", "migrate", "query"] {
+        let text = help(command);
+        let own = text.split("\n\n").find(|part| part.starts_with("Options:\n")).expect("it has options");
+        assert_eq!(own.matches("--").count(), own.matches("--help").count(), "{command}: {own}");
+        let printed = cairn_man(command);
+        assert!(printed.matches(".SH ").count() >= 8, "{command}: {printed}");
+    }
+}
+
+fn cairn_man(command: &str) -> String {
+    let output = cairn().args(["man", command]).output().expect("it runs");
+    String::from_utf8(output.stdout).expect("it is UTF-8")
 }
 
 /// The pages of the project, by their path.
