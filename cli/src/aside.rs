@@ -2,7 +2,9 @@
 //! whole, and goes with one rename.
 //!
 //! The name says what such a collection is, and for which one it is made. A process that is killed leaves it; the next one that
-//! replaces the same collection removes it.
+//! replaces the same collection removes it, once it knows by the sign beside it that its maker is gone.
+
+use std::collections::BTreeMap;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};
@@ -58,24 +60,52 @@ pub(crate) fn is_aside(name: &str) -> bool {
     ending_of(name).is_some()
 }
 
-/// Removes what killed processes have left that were to replace the same collection.
-pub(crate) fn remove_leftovers(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
-    let mut leftovers = Vec::new();
+/// The name of the collection that says whether the maker of those with this id is at work.
+pub(crate) fn sign_name(id: ObjectId) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// The name of the collection that `name` was to replace, or what stands for a long one.
+pub(crate) fn shown_ending(name: &str) -> &str {
+    ending_of(name).unwrap_or(name)
+}
+
+/// The id in the name of a collection aside, or of a sign.
+fn id_of(name: &str) -> Option<ObjectId> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let id = rest.get(..ID_DIGITS)?;
+    let is_whole = matches!(rest.as_bytes().get(ID_DIGITS), None | Some(b'.'));
+    ObjectId::parse_str(id).ok().filter(|_| is_whole)
+}
+
+/// What processes have in a database, or have left, that replace collections that are `meant`, by the ids in the names; with
+/// their signs, and signs that stand alone.
+pub(crate) fn leftovers(
+    store: &dyn Store,
+    database: &str,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> Result<BTreeMap<ObjectId, Vec<String>>, Failure> {
     let list = raw(&doc! { "listCollections": 1, "nameOnly": true })?;
     let mut listed = match store.stream(database, list) {
         Ok(listed) => listed,
         // A user who may write need not be allowed to ask.
-        Err(failure) if failure.code == Some(Code::UNAUTHORIZED.number()) => return Ok(()),
+        Err(failure) if failure.code == Some(Code::UNAUTHORIZED.number()) => return Ok(BTreeMap::new()),
         Err(failure) => return Err(failure),
     };
+    let mut all: BTreeMap<ObjectId, Vec<String>> = BTreeMap::new();
     while listed.advance()? {
         let name = listed.current().get_str("name").unwrap_or_default();
-        if is_for(database, collection, name) {
-            leftovers.push(name.to_owned());
+        if let Some(id) = id_of(name) {
+            all.entry(id).or_default().push(name.to_owned());
         }
     }
-    drop(listed);
-    leftovers.iter().try_for_each(|name| remove(store, database, name))
+    for (id, names) in &mut all {
+        let (sign, has_others) = (sign_name(*id), names.iter().any(|name| is_aside(name) && !is_meant(name)));
+        // A sign stays for the others that it speaks for.
+        names.retain(|name| is_meant(name) || *name == sign && !has_others);
+    }
+    all.retain(|_, names| !names.is_empty());
+    Ok(all)
 }
 
 /// Puts the collection `name` in the place of `collection`, or of a view of that name.
@@ -123,6 +153,16 @@ mod tests {
         for other in ["cairn-loading.orders", "cairn-loading.a5.orders", "orders", "cairn-loading"] {
             assert!(!is_aside(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_sign_has_the_id_of_what_it_speaks_for() {
+        let id = ObjectId::from_bytes([0xa5; 12]);
+        let sign = sign_name(id);
+        assert_eq!((id_of(&sign), id_of(&name("shop", "orders", id))), (Some(id), Some(id)));
+        assert!(!is_aside(&sign) && !is_for("shop", "orders", &sign));
+        assert_eq!(id_of("cairn-loading.a5a5a5a5a5a5a5a5a5a5a5a5x"), None);
+        assert_eq!(id_of("cairn-loading.plans"), None);
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod sequences;
 mod serve;
 #[cfg(feature = "shell")]
 mod shell;
+mod sign;
 mod signals;
 mod standard;
 mod stats;

@@ -5,6 +5,7 @@ mod columns;
 mod counts;
 mod doubt;
 mod earlier;
+mod ending;
 mod feed;
 mod foresee;
 mod identity;

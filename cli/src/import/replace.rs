@@ -18,6 +18,7 @@ use crate::restore::numbers;
 use crate::restore::plan::Planned;
 use crate::restore::tally::Tally;
 use crate::restore::verify::stored_indexes;
+use crate::sign::Sign;
 use crate::store::Store;
 
 /// Why a user needs more rights than to write documents.
@@ -39,6 +40,8 @@ pub(super) struct Replacement {
     target: Target,
     /// Where records go until then.
     pub(super) aside: Target,
+    /// The id in the name of the collection aside.
+    id: ObjectId,
     definition: Definition,
     /// What the collection aside is known by.
     uuid: Option<CollectionUuid>,
@@ -54,13 +57,14 @@ impl Replacement {
         };
         let collection = aside::name(&target.database, &target.collection, id);
         let aside = Target { collection, ..target.clone() };
-        Some(Self { target: target.clone(), aside, definition, uuid: None })
+        Some(Self { target: target.clone(), aside, id, definition, uuid: None })
     }
 
     /// Makes the collection aside, and removes those that killed imports into the same collection have left. Returns what it is
     /// known by.
-    pub(super) fn make(&mut self, store: &dyn Store) -> Result<Option<CollectionUuid>, Failure> {
-        let made = self.make_all(store);
+    pub(super) fn make(&mut self, sign: &mut Sign) -> Result<Option<CollectionUuid>, Failure> {
+        let made = self.make_all(sign);
+        let store = sign.store();
         made.map_err(|failure| {
             // The failure is why, and not what may follow from it.
             let _ = self.discard(store);
@@ -72,8 +76,9 @@ impl Replacement {
     }
 
     /// Goes on with a collection that an earlier process made.
-    pub(super) fn go_on(&mut self, store: &dyn Store) -> Result<(), Failure> {
-        self.uuid = uuid(store, &self.aside)?;
+    pub(super) fn go_on(&mut self, sign: &mut Sign) -> Result<(), Failure> {
+        sign.show(&self.aside.database, self.id)?;
+        self.uuid = uuid(sign.store(), &self.aside)?;
         Ok(())
     }
 
@@ -87,9 +92,12 @@ impl Replacement {
         Ok(uuid(store, &self.aside)?.is_none() && uuid(store, &self.target)?.as_ref().is_some_and(is_known))
     }
 
-    fn make_all(&mut self, store: &dyn Store) -> Result<(), Failure> {
+    fn make_all(&mut self, sign: &mut Sign) -> Result<(), Failure> {
         let Target { database, collection, .. } = &self.target;
-        aside::remove_leftovers(store, database, collection)?;
+        sign.remove_leftovers(database, &|name| aside::is_for(database, collection, name))?;
+        // Before the collection, so that there is none without a sign.
+        sign.show(database, self.id)?;
+        let store = sign.store();
         match self.definition {
             Definition::Goes => self.create(store, Document::new())?,
             Definition::Stays => self.create_same(store)?,

@@ -27,6 +27,7 @@ use crate::import::rejects::{Reason, Rejects};
 use crate::import::replace::Replacement;
 use crate::import::trail::{Mark, Trail, files};
 use crate::import::write::{Done, Fate, Level, Mode, Refused, Target};
+use crate::sign::Sign;
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
@@ -51,19 +52,19 @@ enum Begin {
 
 /// An import under way.
 pub(super) struct Importer<'a> {
-    arguments: &'a Arguments,
+    pub(super) arguments: &'a Arguments,
     pub(super) rejects: Rejects,
     pub(super) counts: Counts,
     /// The name and the line of the last record.
-    last: Option<(String, u64)>,
+    pub(super) last: Option<(String, u64)>,
     /// The line of the first record that was rejected.
-    first_reject: Option<u64>,
+    pub(super) first_reject: Option<u64>,
     /// Whether something was written that may not be on stable storage.
     is_unsynced: bool,
     /// Up to where records are settled.
     settled: Mark,
     /// Of an import that can be resumed.
-    trail: Option<Trail>,
+    pub(super) trail: Option<Trail>,
     /// The bytes of the inputs that are done.
     bytes_done: u64,
     /// Whether an earlier process imported all.
@@ -73,9 +74,11 @@ pub(super) struct Importer<'a> {
     /// The fields that number themselves, if records may have to be compared with what is there.
     numbered: Vec<String>,
     /// What is to take the place of what is there, until it does.
-    replacement: Option<Replacement>,
+    pub(super) replacement: Option<Replacement>,
     /// What is to be said of a collection that was not replaced.
-    not_replaced: Option<String>,
+    pub(super) not_replaced: Option<String>,
+    /// What tells others that this import is at work.
+    sign: Option<Sign>,
 }
 
 /// An input that is open, with its columns.
@@ -85,6 +88,7 @@ struct Ready {
 }
 
 /// What all inputs of an import share.
+#[derive(Clone, Copy)]
 struct Loading<'a> {
     /// Where records go.
     target: &'a Target,
@@ -124,6 +128,7 @@ impl<'a> Importer<'a> {
             numbered: Vec::new(),
             replacement: None,
             not_replaced: None,
+            sign: None,
         }
     }
 
@@ -135,32 +140,6 @@ impl<'a> Importer<'a> {
     /// Gives the file of rejects its name.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         self.rejects.finish()
-    }
-
-    /// The failure with what was done before it.
-    pub(super) fn told(&self, mut failure: Failure) -> Failure {
-        if self.counts.read > 0 {
-            let told = self.counts.told(self.arguments.dry_run);
-            failure.message = format!("{}: {told}", failure.message);
-        }
-        if let Some(not_replaced) = &self.not_replaced {
-            failure.message = format!("{}; {not_replaced}", failure.message);
-        }
-        self.placed(failure)
-    }
-
-    /// Tells of the records that were rejected, if an import that came to its end has rejected any.
-    pub(super) fn rejected(&self) -> Option<Failure> {
-        let told = self.counts.told_after_rejects(self.arguments.dry_run)?;
-        let files = self.rejects.shown().map(|files| format!("; what was rejected is in {files}"));
-        Some(self.placed(Failure::new(Exit::Partly, told + &files.unwrap_or_default())))
-    }
-
-    fn placed(&self, mut failure: Failure) -> Failure {
-        // The line to look at: where it ended, or the first that was refused if it came to the end.
-        let refused = self.first_reject.filter(|_| failure.exit == Exit::Partly);
-        failure.line = failure.line.or(refused).or(self.last.as_ref().map(|(_, line)| *line));
-        failure
     }
 
     /// Imports the inputs one after the other.
@@ -191,23 +170,40 @@ impl<'a> Importer<'a> {
         if self.trail.as_ref().is_none_or(Trail::is_new) {
             self.rejects.check(inputs)?;
         }
-        let store = if arguments.dry_run {
+        let store: Option<Arc<dyn Store>> = if arguments.dry_run {
             check_place(&arguments.store)?;
             None
         } else {
-            Some(open_for_writing(&arguments.store, &arguments.access, signals, &mut warn)?)
+            Some(open_for_writing(&arguments.store, &arguments.access, signals, &mut warn)?.into())
         };
-        let store = store.as_deref();
         let looked_into = self.look_into(target, signals)?;
         let looked_into = looked_into.as_deref();
+        self.sign = store.as_ref().map(|store| Sign::new(Arc::clone(store), signals));
+        let loading = Loading { target, store: store.as_deref(), looked_into, signals };
+        let done = self.fill(inputs, columns, &loading, first);
+        if let Some(sign) = self.sign.take() {
+            sign.end(&done);
+        }
+        done
+    }
+
+    /// Prepares the store, and imports all records.
+    fn fill(
+        &mut self,
+        inputs: &[Input],
+        columns: &TableRecipe,
+        loading: &Loading<'_>,
+        first: Option<Ready>,
+    ) -> Result<(), Failure> {
+        let Loading { target, store, .. } = *loading;
         let begin = store.map_or(Ok(Begin::AtRecords), |store| self.begin(store, target, inputs))?;
         if begin == Begin::AtEnd {
             self.was_done = true;
             return self.trail.as_mut().map_or(Ok(()), |trail| trail.finish(&self.counts));
         }
         let aside = self.replacement.as_ref().map(|replacement| replacement.aside.clone());
-        let work = Loading { target: aside.as_ref().unwrap_or(target), store, looked_into, signals };
-        let done = self.load(inputs, columns, &work, first);
+        let loading = Loading { target: aside.as_ref().unwrap_or(target), ..*loading };
+        let done = self.load(inputs, columns, &loading, first);
         self.leave_old(store, done)
     }
 
@@ -266,7 +262,7 @@ impl<'a> Importer<'a> {
             }
         }
         let Some(trail) = self.trail.as_ref().filter(|trail| !trail.is_new()) else {
-            return self.begin_anew(store, target).map(|()| Begin::AtRecords);
+            return self.begin_anew(target).map(|()| Begin::AtRecords);
         };
         // Without an id an earlier version of the tool has begun, which has removed what was there.
         let replacement = trail.aside().and_then(|id| Replacement::of(self.arguments, target, id));
@@ -276,7 +272,9 @@ impl<'a> Importer<'a> {
                 return Ok(Begin::AtEnd);
             }
             self.check_earlier(store, &replacement.aside, trail)?;
-            replacement.go_on(store)?;
+            if let Some(sign) = &mut self.sign {
+                replacement.go_on(sign)?;
+            }
             self.replacement = Some(replacement);
         } else {
             self.check_earlier(store, target, trail)?;
@@ -304,10 +302,11 @@ impl<'a> Importer<'a> {
     }
 
     /// Makes the collection aside, if what is there is to be replaced.
-    fn begin_anew(&mut self, store: &dyn Store, target: &Target) -> Result<(), Failure> {
+    fn begin_anew(&mut self, target: &Target) -> Result<(), Failure> {
         let id = self.trail.as_ref().map_or_else(aside::choose_id, |trail| trail.identity().first());
-        if let Some(mut replacement) = Replacement::of(self.arguments, target, id) {
-            let uuid = replacement.make(store)?;
+        let replacement = Replacement::of(self.arguments, target, id);
+        if let Some((mut replacement, sign)) = replacement.zip(self.sign.as_mut()) {
+            let uuid = replacement.make(sign)?;
             if let Some(trail) = &mut self.trail {
                 trail.set_aside(id);
                 if let Some(uuid) = uuid {
@@ -318,42 +317,6 @@ impl<'a> Importer<'a> {
         }
         // Before anything is sent: an import that is killed now must know what it has begun.
         self.trail.as_ref().map_or(Ok(()), Trail::save)
-    }
-
-    /// Puts the new collection in the place of the old one.
-    fn replace(&mut self, store: Option<&dyn Store>) -> Result<(), Failure> {
-        let Some((store, replacement)) = store.zip(self.replacement.as_ref()) else { return Ok(()) };
-        let Counts { read, rejected, .. } = self.counts;
-        // An error page that has the name of the file is no new content.
-        if read > 0 && rejected == read {
-            return Err(Failure::new(Exit::Partly, "every record was rejected"));
-        }
-        if let Err(failure) = replacement.put_in_place(store) {
-            if failure.exit == Exit::NoStore {
-                self.not_replaced =
-                    Some(format!("whether {} was replaced is not known", replacement.shown()));
-            }
-            return Err(failure);
-        }
-        self.replacement = None;
-        store.sync()
-    }
-
-    /// Says that the old collection stays, if it was to be replaced and was not. What came in is removed, unless the same command
-    /// goes on with it.
-    fn leave_old(&mut self, store: Option<&dyn Store>, done: Result<(), Failure>) -> Result<(), Failure> {
-        let Some((store, replacement)) = store.zip(self.replacement.take()) else { return done };
-        let goes_on = if self.trail.is_some() { ", and the same command goes on" } else { "" };
-        let shown = replacement.shown();
-        self.not_replaced.get_or_insert_with(|| format!("{shown} is as it was{goes_on}"));
-        if self.trail.is_none() {
-            self.counts.discard();
-            if let Err(failure) = replacement.discard(store) {
-                let Target { database, collection, .. } = &replacement.aside;
-                warn(&format!("{database}.{collection} is left, and of no use: {failure}"));
-            }
-        }
-        done.map_err(|failure| Failure { message: replacement.told(&failure.message), ..failure })
     }
 
     /// Refuses to go on in a collection that has not what an earlier process imported into it.

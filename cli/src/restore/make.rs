@@ -1,6 +1,6 @@
 //! Collections, indexes and views of a dump, made in the store. What the store refuses is named, and the rest is made.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use formats::dump::known::{INDEX, INDEX_OF_OTHERS, OPTIONS_OF_OTHERS};
@@ -15,6 +15,7 @@ use crate::restore::load::has_documents;
 use crate::restore::options::Arguments;
 use crate::restore::plan::{Plan, Planned};
 use crate::restore::tally::{Tally, refusal};
+use crate::sign::Sign;
 use crate::store::Store;
 
 /// The option that is CairnDB's, whose fields are made after the documents.
@@ -68,20 +69,23 @@ pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
 
 /// Sets aside the collections of a dump that are there: they are filled under another name. What killed restores have left
 /// of the same collections is removed.
-pub(crate) fn set_aside(store: &dyn Store, plan: &mut Plan, existing: &mut Existing) -> Result<(), Failure> {
-    let is_asked = |(database, name): &(String, String)| {
-        let mut planned = plan.collections().filter(|planned| planned.database == *database);
-        planned.any(|planned| aside::is_for(database, &planned.name, name))
-    };
-    let leftovers: Vec<(String, String)> =
-        existing.keys().filter(|key| aside::is_aside(&key.1)).filter(|key| is_asked(key)).cloned().collect();
-    for key in leftovers {
-        aside::remove(store, &key.0, &key.1)?;
-        existing.remove(&key);
+pub(crate) fn set_aside(sign: &mut Sign, plan: &mut Plan, existing: &mut Existing) -> Result<(), Failure> {
+    let databases: BTreeSet<String> = plan.collections().map(|planned| planned.database.clone()).collect();
+    for database in databases {
+        let is_meant = |name: &str| {
+            let mut planned = plan.collections().filter(|planned| planned.database == database);
+            planned.any(|planned| aside::is_for(&database, &planned.name, name))
+        };
+        for name in sign.remove_leftovers(&database, &is_meant)? {
+            existing.remove(&(database.clone(), name));
+        }
     }
+    let id = aside::choose_id();
     for planned in plan.planned.iter_mut().flatten() {
         if planned.kind == DumpedKind::Collection && existing.remove(&planned.key()).is_some() {
-            planned.aside = Some(aside::name(&planned.database, &planned.name, aside::choose_id()));
+            // Before the collection, so that there is none without a sign.
+            sign.show(&planned.database, id)?;
+            planned.aside = Some(aside::name(&planned.database, &planned.name, id));
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ pub(crate) mod tally;
 pub(crate) mod verify;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::Document;
@@ -37,6 +37,7 @@ use crate::restore::numbers::{IfThere, Numbering};
 use crate::restore::plan::{Plan, Planned};
 use crate::restore::source::Source;
 use crate::restore::tally::Tally;
+use crate::sign::Sign;
 use crate::signals::Signals;
 use crate::store::{Store, UserThere, check_place, open_for_writing};
 use crate::talk::{Report, Unit, warn};
@@ -125,27 +126,31 @@ impl Restore<'_> {
         for left_out in &plan.left_out {
             self.tally.leave_out(left_out);
         }
-        let store = if arguments.dry_run {
+        let store: Option<Arc<dyn Store>> = if arguments.dry_run {
             check_place(&arguments.store)?;
             None
         } else {
-            Some(open_for_writing(&arguments.store, &arguments.access, self.signals, &mut warn)?)
+            Some(open_for_writing(&arguments.store, &arguments.access, self.signals, &mut warn)?.into())
         };
-        let store = store.as_deref();
-        let done = self.fill(store, &mut source, &mut plan, numberings);
-        store.map_or(Ok(()), |store| Self::leave_old(store, &plan, &done)).and(done)
+        let mut sign = store.map(|store| Sign::new(store, self.signals));
+        let done = self.fill(sign.as_mut(), &mut source, &mut plan, numberings);
+        let Some(sign) = sign else { return done };
+        let done = Self::leave_old(sign.store(), &plan, &done).and(done);
+        sign.end(&done);
+        done
     }
 
     /// Makes all of the plan, or reads the dump alone without a store.
     fn fill(
         &self,
-        store: Option<&dyn Store>,
+        mut sign: Option<&mut Sign>,
         source: &mut Source,
         plan: &mut Plan,
         numberings: Vec<Numbering>,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        let existing = store.map(|store| self.begin(store, plan, &numberings)).transpose()?;
+        let existing = sign.as_mut().map(|sign| self.begin(sign, plan, &numberings)).transpose()?;
+        let store = sign.map(|sign| sign.store());
         let count = plan.planned.len();
         let fingerprint = |planned: &Option<Planned>| {
             planned.as_ref().filter(|_| arguments.verify).map(|_| Fingerprint::new(count))
@@ -207,13 +212,8 @@ impl Restore<'_> {
     }
 
     /// Checks what is there, and makes the collections.
-    fn begin(
-        &self,
-        store: &dyn Store,
-        plan: &mut Plan,
-        numberings: &[Numbering],
-    ) -> Result<Existing, Failure> {
-        let arguments = self.arguments;
+    fn begin(&self, sign: &mut Sign, plan: &mut Plan, numberings: &[Numbering]) -> Result<Existing, Failure> {
+        let (arguments, store) = (self.arguments, sign.store());
         if plan.all().any(|planned| planned.kind == DumpedKind::Users) {
             // Through a connection it is an error, before anything is made.
             store.users()?;
@@ -225,8 +225,9 @@ impl Restore<'_> {
             }
         }
         if arguments.drop {
-            make::set_aside(store, plan, &mut existing)?;
+            make::set_aside(sign, plan, &mut existing)?;
         }
+        let store = sign.store();
         for planned in &mut plan.planned {
             let is_meant = |planned: &&Planned| planned.kind == DumpedKind::Collection;
             let Some(one) = planned.as_ref().filter(is_meant).filter(|_| !self.is_over()) else { continue };

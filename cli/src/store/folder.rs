@@ -187,6 +187,10 @@ impl Store for Folder {
         self.client = self.client.with_cancellation(token);
     }
 
+    fn is_alone(&self) -> bool {
+        !self.is_read_only
+    }
+
     fn is_of_one_moment(&self) -> bool {
         self.is_read_only
     }

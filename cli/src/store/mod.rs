@@ -48,6 +48,9 @@ pub(crate) trait Store: Send + Sync {
     #[cfg(feature = "shell")]
     fn use_token(&mut self, token: &CancellationToken);
 
+    /// Whether no other process can write to the store meanwhile.
+    fn is_alone(&self) -> bool;
+
     /// Whether everything that is read is of one moment, and not of the moment of each command.
     fn is_of_one_moment(&self) -> bool;
 

@@ -142,6 +142,10 @@ impl Store for Remote {
         self.server.end_at_once(token);
     }
 
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     fn is_of_one_moment(&self) -> bool {
         false
     }

@@ -278,6 +278,10 @@ impl Store for Session {
         }
     }
 
+    fn is_alone(&self) -> bool {
+        self.opened().store.store().is_alone()
+    }
+
     fn is_of_one_moment(&self) -> bool {
         self.opened().store.store().is_of_one_moment()
     }

@@ -220,6 +220,123 @@ fn a_killed_import_leaves_the_old_or_the_new() {
     }
 }
 
+/// What a test feeds to an import or a restore by hand, until it is told to end.
+struct Fed {
+    child: std::process::Child,
+    input: Option<std::process::ChildStdin>,
+}
+
+impl Fed {
+    fn start(fixture: &Fixture, name: &str, more: &[&str]) -> Self {
+        let mut command = fixture.run(name, more);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let input = child.stdin.take();
+        Self { child, input }
+    }
+
+    fn takes(&mut self, bytes: &[u8]) {
+        let input = self.input.as_mut().expect("it is open");
+        input.write_all(bytes).and_then(|()| input.flush()).expect("it reads");
+    }
+
+    fn ends(mut self) -> Output {
+        drop(self.input.take());
+        self.child.wait_with_output().expect("it ends")
+    }
+}
+
+/// The collections of the database that are aside, and the signs of their makers.
+fn loading(fixture: &Fixture) -> Vec<String> {
+    all_of(fixture).into_keys().map(|(_, name)| name).filter(|name| name.contains("loading")).collect()
+}
+
+/// Waits until a collection is aside.
+#[track_caller]
+fn waits_for_aside(fixture: &Fixture, count: usize) {
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while loading(fixture).iter().filter(|name| name.ends_with(".orders")).count() < count {
+        assert!(std::time::Instant::now() < end, "nothing is aside: {:?}", loading(fixture));
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// The second removed what came in of the first, which failed in the end.
+#[test]
+fn two_that_replace_one_collection_both_work_and_the_last_one_stays() {
+    let fixture = old(true);
+    let first = ["shop.orders", "-", "--format", "ndjson", "--drop"];
+    let mut importing = Fed::start(&fixture, "import", &first);
+    importing.takes(lines(0..2_000).as_bytes());
+    waits_for_aside(&fixture, 1);
+    // One that is quick, in the place of the old.
+    std::fs::write(fixture.path("b.ndjson"), lines(0..7)).expect("it works");
+    let output = import(&fixture, &["b.ndjson", "--truncate"]);
+    complains(&output, 0, "shop.orders is being replaced by another command too");
+    assert_eq!(fixture.documents().len(), 7);
+    // And a restore, which is fed by hand as well.
+    complains(
+        &fixture.run("dump", &["--archive", "seven", "--include", "shop.orders"]).output().expect("it runs"),
+        0,
+        "",
+    );
+    let archive = std::fs::read(fixture.path("seven")).expect("it works");
+    let mut restoring = Fed::start(&fixture, "restore", &["--archive", "-", "--drop"]);
+    let (begin, end) = archive.split_at(archive.len() - 40);
+    restoring.takes(begin);
+    waits_for_aside(&fixture, 2);
+    let output = importing.ends();
+    complains(&output, 0, "2,000 inserted");
+    assert_eq!(fixture.documents().len(), 2_000);
+    restoring.takes(end);
+    complains(&restoring.ends(), 0, "restored 1 collection");
+    assert_eq!(fixture.documents().len(), 7);
+    assert_eq!(loading(&fixture), Vec::<String>::new());
+}
+
+/// What a killed process left stays as long as its maker may be alive, and no longer.
+#[test]
+fn what_a_killed_process_left_goes_once_its_maker_is_known_to_be_gone() {
+    let fixture = old(true);
+    let mut killed = Fed::start(&fixture, "import", &["shop.orders", "-", "--format", "ndjson", "--drop"]);
+    killed.takes(lines(0..2_000).as_bytes());
+    waits_for_aside(&fixture, 1);
+    killed.child.kill().expect("it runs");
+    killed.child.wait().expect("it ends");
+    let sign = loading(&fixture);
+    assert_eq!(sign.len(), 2, "a collection and a sign: {sign:?}");
+    std::fs::write(fixture.path("b.ndjson"), lines(0..7)).expect("it works");
+    let begin = std::time::Instant::now();
+    complains(&import(&fixture, &["b.ndjson", "--drop"]), 0, "7 inserted");
+    assert!(begin.elapsed() > Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert_eq!(loading(&fixture), Vec::<String>::new());
+    // Nothing is waited for where there is nothing, and none is left by a collection of another name.
+    let begin = std::time::Instant::now();
+    complains(&import(&fixture, &["b.ndjson", "--drop"]), 0, "7 inserted");
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+}
+
+/// A signal ends the wait, and removes nothing that may be another's.
+#[test]
+fn a_signal_ends_the_wait_for_a_sign() {
+    let fixture = old(true);
+    let mut stopped = Fed::start(&fixture, "import", &["shop.orders", "-", "--format", "ndjson", "--drop"]);
+    stopped.takes(lines(0..2_000).as_bytes());
+    waits_for_aside(&fixture, 1);
+    let id = rustix::process::Pid::from_child(&stopped.child);
+    rustix::process::kill_process(id, rustix::process::Signal::STOP).expect("it runs");
+    std::fs::write(fixture.path("b.ndjson"), lines(0..7)).expect("it works");
+    let waiting = Fed::start(&fixture, "import", &["shop.orders", "b.ndjson", "--drop"]);
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    let other = rustix::process::Pid::from_child(&waiting.child);
+    rustix::process::kill_process(other, rustix::process::Signal::INT).expect("it waits");
+    complains(&waiting.ends(), 130, "interrupted");
+    rustix::process::kill_process(id, rustix::process::Signal::CONT).expect("it is there");
+    complains(&stopped.ends(), 0, "2,000 inserted");
+    assert_eq!(fixture.documents().len(), 2_000);
+    assert_eq!(loading(&fixture), Vec::<String>::new());
+}
+
 /// Inputs of every format, cut or with a changed byte at random places: what is not a success has replaced nothing.
 /// `CAIRNDB_DAMAGES` says how many of each.
 #[test]
