@@ -3,14 +3,31 @@
 # It exports ROCKSDB_LIB_DIR and ROCKSDB_STATIC, so that demo, tests, lints and fuzzing all link one
 # RocksDB archive, which is built here once and outlives `cargo clean` and the checkout. `clients` is for `make test` alone.
 
-CAIRNDB_CACHE="${CAIRNDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cairndb}"
-export CAIRNDB_CACHE
-PATH="$CAIRNDB_CACHE/tools/bin:$PATH:$HOME/.cargo/bin"
-export PATH
-
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
+
+[ -n "${HOME:-}" ] || [ -n "${CAIRNDB_CACHE:-}" ] ||
+    fail "neither HOME nor CAIRNDB_CACHE is set: there is no place for what is built"
+CAIRNDB_CACHE="${CAIRNDB_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/cairndb}"
+export CAIRNDB_CACHE
+PATH="$CAIRNDB_CACHE/tools/bin:$PATH:${HOME:-}/.cargo/bin"
+export PATH
+
+# More than the tool, the bindings and the archive take while they are built.
+ROOM_MEGABYTES=500
+
+find_cache() {
+    mkdir -p "$CAIRNDB_CACHE" || fail "the folder for what is built cannot be made: name another one in CAIRNDB_CACHE"
+    [ -w "$CAIRNDB_CACHE" ] || fail "$CAIRNDB_CACHE cannot be written to: name another folder in CAIRNDB_CACHE"
+}
+
+# check_room: before something is built that would end in the middle with a message of a compiler.
+check_room() {
+    free=$(df -Pk "$CAIRNDB_CACHE" 2>/dev/null | sed -n '2s/^.* \([0-9][0-9]*\)  *[0-9]*% .*$/\1/p')
+    [ $((${free:-99999999} / 1000)) -ge "$ROOM_MEGABYTES" ] || fail "the disk of $CAIRNDB_CACHE has \
+$((free / 1000)) MB left, and building RocksDB needs up to $ROOM_MEGABYTES MB there: make room, or name another folder in CAIRNDB_CACHE"
+}
 
 # install DEBIAN_PACKAGE FEDORA_PACKAGE: by the system's own package manager.
 install() {
@@ -53,29 +70,41 @@ find_compiler() {
     has c++ || fail "there is still no c++ in PATH"
 }
 
-cargo_is_new_enough() {
-    has cargo && minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p') &&
+# is_new_enough PROGRAM: cargo or rustc, of the version in Cargo.toml or newer.
+is_new_enough() {
+    has "$1" && minor=$("$1" --version 2>/dev/null | sed -n 's/^[a-z]* 1\.\([0-9]*\).*/\1/p') &&
         [ "${minor:-0}" -ge "$(sed -n 's/^rust-version = "1\.\([0-9]*\)"/\1/p' Cargo.toml)" ]
 }
 
+rust_is_new_enough() { is_new_enough cargo && is_new_enough "${RUSTC:-rustc}"; }
+
+# found PROGRAM: its name and version, for a message.
+found() {
+    if ! has "$1"; then echo "no $1"; return; fi
+    version=$("$1" --version 2>/dev/null) || version="$1 that does not run"
+    echo "${version%% (*}"
+}
+
 find_cargo() {
-    cargo_is_new_enough && return
+    rust_is_new_enough && return
     if has rustup; then
         export RUSTUP_TOOLCHAIN=stable
-        cargo_is_new_enough && return
+        rust_is_new_enough && return
     fi
-    say "cargo is missing, or older than Cargo.toml's rust-version"
+    say "Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer is needed, and here is $(found cargo), $(found "${RUSTC:-rustc}")"
     if has rustup; then
         say "installing: rustup toolchain install stable"
         rustup toolchain install stable >&2 || fail "'rustup toolchain install stable' failed: see its message above"
     else
         has curl || install curl curl
         say "installing: rustup's stable Rust into $HOME/.cargo and $HOME/.rustup (https://rustup.rs)"
-        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal \
+        installer=$(curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs) ||
+            fail "https://sh.rustup.rs cannot be reached (a proxy is named in https_proxy): see curl's message above, or install Rust by yourself"
+        printf '%s\n' "$installer" | sh -s -- -y -q --profile minimal \
             --component rustfmt --component clippy --no-modify-path >&2
         PATH="$HOME/.cargo/bin:$PATH"
     fi
-    cargo_is_new_enough || fail "there is still no cargo that is new enough: see https://rustup.rs"
+    rust_is_new_enough || fail "there is still no Rust that is new enough, but $(found cargo), $(found "${RUSTC:-rustc}"): see https://rustup.rs"
 }
 
 # The project's own tool (rocksdb/) finds libclang and RocksDB's archive, which it builds if it is not there. It links
@@ -83,8 +112,10 @@ find_cargo() {
 rocksdb_tool() { "$CAIRNDB_CACHE/build/release/cairndb-rocksdb" "$@"; }
 
 find_rocksdb_tool() {
+    [ -x "$CAIRNDB_CACHE/build/release/cairndb-rocksdb" ] || check_room
     (unset CARGO_BUILD_TARGET; cargo build --quiet --release --locked --target-dir "$CAIRNDB_CACHE/build" \
-        -p cairndb-rocksdb) || fail "the tool that builds RocksDB did not build: see the message above"
+        -p cairndb-rocksdb) || fail "the tool that builds RocksDB did not build: see the message above. Crates that are not \
+here yet come from https://index.crates.io, by the proxy in https_proxy if there is one"
 }
 
 find_libclang() {
@@ -106,6 +137,7 @@ install_libclang() {
 
 # CAIRNDB_PORTABLE builds for processors without the instructions for checksums.
 find_rocksdb() {
+    ls "$CAIRNDB_CACHE"/rocksdb/*/librocksdb.a >/dev/null 2>&1 || check_room
     exports=$(rocksdb_tool --locked ${CAIRNDB_PORTABLE:+--portable}) || exit 1
     eval "$exports"
 }
@@ -204,6 +236,7 @@ CAIRNDB_MONGOSH="$CAIRNDB_CACHE/clients/mongosh-$(pins tests/clients/mongosh/pac
 CAIRNDB_RESTORE="$CAIRNDB_CACHE/clients/restore-$(pins tests/clients/restore/package-lock.json)/node_modules/@cdxoo/mongodb-restore"
 CAIRNDB_SPECIFICATIONS="$CAIRNDB_CACHE/clients/specifications-$(pins tests/clients/specifications.txt)/test"
 export CAIRNDB_PYTHON CAIRNDB_MONGOSH CAIRNDB_RESTORE CAIRNDB_SPECIFICATIONS
+find_cache
 find_compiler
 find_cargo
 find_rocksdb_tool
