@@ -241,10 +241,12 @@ pub(crate) fn open_server(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
-        Place::Folder(_) => Err(Failure::usage(format!(
-            "{option} takes a URI or a socket, and {} is neither",
-            name.display()
-        ))),
+        Place::Folder(path) => {
+            // A server that has stopped, and no mistake in the command line.
+            refuse_absent_server(&path)?;
+            let message = format!("{option} takes a URI or a socket, and {} is neither", name.display());
+            Err(Failure::usage(message))
+        }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),
     }
 }

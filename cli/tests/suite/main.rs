@@ -33,6 +33,7 @@ mod sequences;
 mod serve;
 mod shell;
 mod stats;
+mod statuses;
 mod stores;
 mod terminal;
 mod upkeep;
