@@ -57,6 +57,7 @@ mod store;
 mod talk;
 mod tips;
 mod user;
+mod utf16;
 mod verify;
 mod version;
 

@@ -13,6 +13,7 @@ use crate::compressed::{Soundness, Stream, counted, decompressed, peek, soundnes
 use crate::failure::{Exit, Failure};
 use crate::interruptible::Interruptible;
 use crate::signals::Signals;
+use crate::utf16::{Encoding, Utf16};
 
 /// What is looked at for the format.
 const FIRST_BYTES: usize = 64 << 10;
@@ -100,21 +101,21 @@ impl Input {
         std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
     }
 
-    /// Refuses text of two bytes a character, which would be rejects from the first line to the last.
-    fn refuse_utf_16(&self, first: &[u8]) -> Result<(), Failure> {
-        let is_letter = |byte: &u8| byte.is_ascii() && *byte != 0;
-        let is_wide = match first {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
-            [0, one, 0, other] | [one, 0, other, 0] => is_letter(one) && is_letter(other),
-            _ => false,
-        };
-        if !is_wide {
-            return Ok(());
+    /// The text as UTF-8, if its first bytes say that it is UTF-16.
+    fn in_utf_8(&self, stream: Stream, first: &[u8]) -> Result<Stream, Failure> {
+        match Encoding::of(first) {
+            Encoding::Utf8 => Ok(stream),
+            Encoding::Utf16(order) => Ok(Box::new(Utf16::new(stream, order))),
+            Encoding::Utf32 => {
+                let name = self.name();
+                let file =
+                    if let Self::File(path) = self { format!(" {}", path.display()) } else { String::new() };
+                let words = format!(
+                    "{name} is UTF-32, which is not read: iconv -f UTF-32 -t UTF-8{file} converts it"
+                );
+                Err(Failure::new(Exit::Failed, words))
+            }
         }
-        let (name, encoding) = (self.name(), "UTF-16");
-        let file = if let Self::File(path) = self { format!(" {}", path.display()) } else { String::new() };
-        let words = format!("{name} is {encoding}, and UTF-8 is read: iconv -f {encoding} -t UTF-8{file}");
-        Err(Failure::new(Exit::Failed, words))
     }
 
     /// Opens the input. Its format is the one that is given, or that of its name, or that of its first bytes.
@@ -133,7 +134,21 @@ impl Input {
         let (counted, position) = counted(raw);
         let mut stream = decompressed(counted).map_err(failed)?;
         let by_name = if let Self::File(path) = self { FileFormat::of_name(path) } else { None };
-        let format = if let Some(format) = format.or(by_name) {
+        let known = format.or(by_name);
+        if known != Some(FileFormat::Bson) {
+            let len = if known.is_some() { MARK_BYTES } else { FIRST_BYTES };
+            let first = peek(&mut stream, len).map_err(failed)?;
+            // The length of a document of BSON may look like a mark. Then comes the name of its first field, which no text begins
+            // with that has zeros beside its letters.
+            let is_bson = FileFormat::of_bytes(&first) == Some(FileFormat::Bson) && first.get(5) != Some(&0);
+            let is_text = known.is_some() || !is_bson;
+            let mark = first.get(..MARK_BYTES.min(first.len())).unwrap_or_default().to_vec();
+            stream = Box::new(Cursor::new(first).chain(stream));
+            if is_text {
+                stream = self.in_utf_8(stream, &mark)?;
+            }
+        }
+        let format = if let Some(format) = known {
             format
         } else {
             let first = peek(&mut stream, FIRST_BYTES).map_err(failed)?;
@@ -142,11 +157,6 @@ impl Input {
             found
                 .ok_or_else(|| Failure::usage(format!("{name} has no format that is known: give --format")))?
         };
-        if format != FileFormat::Bson {
-            let first = peek(&mut stream, MARK_BYTES).map_err(failed)?;
-            self.refuse_utf_16(&first)?;
-            stream = Box::new(Cursor::new(first).chain(stream));
-        }
         let of_format = if format == FileFormat::Tsv { b'\t' } else { b',' };
         let delimiter = delimiter.unwrap_or(of_format);
         let splitter = Splitter::new(stream, format).with_delimiter(delimiter);

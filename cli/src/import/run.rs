@@ -31,6 +31,7 @@ use crate::sign::Sign;
 use crate::signals::Signals;
 use crate::store::{Store, check_place, is_absent, open_for_reading, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
+use crate::utf16::Damage;
 
 /// Whether the import goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -647,6 +648,10 @@ impl<'a> Importer<'a> {
 fn unreadable(work: &Work<'_>, error: &std::io::Error, position: u64) -> Result<Failure, Failure> {
     if !is_damage(error) {
         return Ok(Failure::io(&work.input.name(), error));
+    }
+    if let Some(damage) = error.get_ref().and_then(|cause| cause.downcast_ref::<Damage>()) {
+        let message = format!("{} is damaged: {damage}", work.input.name());
+        return Ok(Failure::new(Exit::Different, message));
     }
     let found = work.input.damage(work.signals)?;
     Ok(found.unwrap_or_else(|| work.input.damaged(position, &error.to_string())))

@@ -257,28 +257,75 @@ fn cells_may_have_any_delimiter() {
     });
 }
 
-/// Windows programs write it: every byte beside a letter is zero, and the whole file was rejects.
+/// Text in UTF-16, in the order of its bytes, with a mark or without.
+fn utf_16(text: &str, is_little: bool) -> Vec<u8> {
+    let of = |unit: u16| if is_little { unit.to_le_bytes() } else { unit.to_be_bytes() };
+    text.encode_utf16().flat_map(of).collect()
+}
+
+/// Programs of Windows write it: every byte beside a letter is zero, and the whole file was rejects.
 #[test]
-fn utf_16_is_told_with_what_to_do() {
+fn utf_16_is_read() {
     let fixture = Fixture::new(&[], false);
-    let words = "a.csv is UTF-16, and UTF-8 is read: iconv -f UTF-16 -t UTF-8 a.csv";
-    let units: Vec<u16> = "a,b\n1,2\n".encode_utf16().collect();
-    let little = || units.iter().flat_map(|unit| unit.to_le_bytes());
-    let big = || units.iter().flat_map(|unit| unit.to_be_bytes());
-    for input in [
-        [&[0xff, 0xfe], &little().collect::<Vec<u8>>()[..]].concat(),
-        [&[0xfe, 0xff], &big().collect::<Vec<u8>>()[..]].concat(),
-        little().collect(),
-        big().collect(),
-    ] {
-        complains(&fixture.taken("a.csv", &input, &[]), 1, words);
+    let expected = [doc! { "a": 1, "b": "ü🦀" }];
+    for is_little in [true, false] {
+        for mark in ["", "\u{feff}"] {
+            let of = |text: &str| utf_16(&format!("{mark}{text}"), is_little);
+            for (name, text) in [
+                ("a.csv", "a,b\r\n1,ü🦀\r\n"),
+                ("a.tsv", "a\tb\n1\tü🦀\n"),
+                ("a.ndjson", "{\"a\":1,\"b\":\"ü🦀\"}\n"),
+                ("a.json", "[{\"a\":1,\"b\":\"ü🦀\"}]"),
+            ] {
+                complains(&fixture.taken(name, &of(text), &[]), 0, "1 inserted");
+                assert_eq!(fixture.there(), expected, "{name} {is_little} {mark:?}");
+                let packed = format!("{name}.gz");
+                complains(&fixture.taken(&packed, &gzip(&of(text)), &[]), 0, "1 inserted");
+                assert_eq!(fixture.there(), expected, "{packed}");
+                // Neither the name nor an option says the format.
+                complains(&fixture.taken("unnamed", &of(text), &[]), 0, "1 inserted");
+                assert_eq!(fixture.there(), expected, "{name} {is_little} {mark:?}");
+            }
+        }
     }
-    let json: Vec<u8> = "{\"a\":1}".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    complains(&fixture.taken("a.json", &json, &[]), 1, "a.json is UTF-16");
     // The length of a document of BSON may look so.
     let text = "x".repeat(0xfeff - 16);
     let document = cairndb::bson::serialize_to_vec(&doc! { "abcd": text }).expect("it is small");
-    complains(&fixture.taken("a.bson", &document, &[]), 0, "1 inserted");
+    for name in ["a.bson", "unnamed"] {
+        complains(&fixture.taken(name, &document, &[]), 0, "1 inserted");
+    }
+    let wide: Vec<u8> = "\u{feff}a,b\n".chars().flat_map(|one| u32::from(one).to_le_bytes()).collect();
+    let words = "a.csv is UTF-32, which is not read: iconv -f UTF-32 -t UTF-8 a.csv converts it";
+    complains(&fixture.taken("a.csv", &wide, &[]), 1, words);
+}
+
+/// What came before is there, as of any input that cannot be read to its end, and a replaced collection is as it was.
+#[test]
+fn damage_of_utf_16_is_told_with_its_place() {
+    let fixture = Fixture::new(&[], false);
+    let whole = utf_16("\u{feff}a\n1\n2\n", true);
+    let odd = [&whole[..], b"3"].concat();
+    let half = [&whole[..], &[0x3d, 0xd8], &utf_16("3\n", true)].concat();
+    for (input, words) in [
+        (&odd, "a.csv is damaged: its UTF-16 ends within a character, after byte 14"),
+        (
+            &half,
+            "a.csv is damaged: at byte 14 of its UTF-16 is half of a character, D83D, without the other half",
+        ),
+    ] {
+        complains(&fixture.taken("a.csv", input, &[]), 4, words);
+        assert_eq!(fixture.there().len(), 0, "{words}");
+        let output = fixture.run("import", &["shop.orders", "a.csv"]).output().expect("it runs");
+        complains(&output, 4, words);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("rejected"), "{output:?}");
+        assert_eq!(fixture.there().len(), 2, "{words}");
+        fixture.empty();
+    }
+    // A line that is wrong is a reject as in any text.
+    let output = fixture.taken("a.ndjson", &utf_16("{\"a\":1}\nx\n", false), &[]);
+    complains(&output, 3, "1 of 2 records was rejected");
+    let reject: Document = serde_json::from_slice(&read(&fixture.path("a.ndjson.rejects.ndjson"))).unwrap();
+    assert_eq!((reject.get_i32("line").ok(), reject.get_str("text").ok()), (Some(2), Some("x")), "{reject}");
 }
 
 #[test]
