@@ -137,12 +137,14 @@ soak: ## Run mixed commands on CONNECTIONS connections that die at random, for S
 	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
 	    $(SUITES) --test suite --test clients -- soak:: --nocapture
 
-# KILLS counts where it is given: as many imports, and half as many restores and migrations.
+# KILLS counts where it is given: as many imports, and half as many restores and migrations. Inputs of every format are cut as
+# often as DAMAGE says, and as often have a wrong byte; without it half as often as KILLS, or ten times.
 TOOL_KILLS := $(if $(filter file,$(origin KILLS)),,$(KILLS))
 
-tool: ## Run the tool beside a writer for SECONDS seconds, MIB mebibytes through each command, and KILLS killed imports.
+tool: ## Run the tool beside a writer for SECONDS seconds, with MIB mebibytes, inputs damaged in DAMAGE ways, and KILLS kills.
 	@$(SETUP) && export CAIRNDB_BESIDE_SECONDS=$(SECONDS) $(if $(MIB),CAIRNDB_TOOL_MIB=$(MIB)) \
-	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) && \
+	    $(if $(TOOL_KILLS),CAIRNDB_TOOL_KILLS=$(TOOL_KILLS)) \
+	    $(if $(DAMAGE),CAIRNDB_DAMAGES=$(DAMAGE),$(if $(TOOL_KILLS),,CAIRNDB_DAMAGES=10)) && \
 	    $(SUITES) --test suite -- --nocapture readers_beside_a_writer memory_does_not_grow cut_and_damaged \
 	        $(if $(TOOL_KILLS),killed disturbed power_cut)
 

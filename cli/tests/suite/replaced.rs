@@ -337,74 +337,120 @@ fn a_signal_ends_the_wait_for_a_sign() {
     assert_eq!(loading(&fixture), Vec::<String>::new());
 }
 
+/// An input that is damaged in many ways, and the command that takes it.
+struct Damaged {
+    name: String,
+    /// The file that is damaged; of a directory one of its files.
+    file: String,
+    is_dump: bool,
+}
+
+impl Damaged {
+    /// Inputs of every format and compression, made from a store with documents.
+    fn all(source: &Fixture) -> Vec<Self> {
+        let mut all = Vec::new();
+        for format in ["ndjson", "json", "csv", "tsv", "bson"] {
+            for packed in ["", ".gz", ".zst"] {
+                let name = format!("a.{format}{packed}");
+                complains(&source.export(&["shop.orders", &name]), 0, "");
+                all.push(Self { file: name.clone(), name, is_dump: false });
+            }
+        }
+        for name in ["wide.csv", "wide.ndjson"] {
+            let text = source
+                .export(&["shop.orders", "--format", name.split('.').nth(1).expect("an ending")])
+                .stdout;
+            let text = String::from_utf8(text).expect("it is UTF-8");
+            let wide: Vec<u8> =
+                "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+            std::fs::write(source.path(name), wide).expect("it works");
+            all.push(Self { file: name.to_owned(), name: name.to_owned(), is_dump: false });
+        }
+        for (name, more, ending) in [
+            ("archive", &["--archive", "archive"][..], None),
+            ("archive.gz", &["--archive", "archive.gz", "--gzip"], None),
+            ("folder", &["folder"], Some("")),
+            ("folder.gz", &["folder.gz", "--gzip"], Some(".gz")),
+        ] {
+            complains(&source.run("dump", more).output().expect("it runs"), 0, "");
+            let files = match ending {
+                None => vec![name.to_owned()],
+                Some(ending) => ["shop/orders.bson", "shop/orders.metadata.json", "prelude.json"]
+                    .map(|file| format!("{name}/{file}{ending}"))
+                    .to_vec(),
+            };
+            all.extend(files.into_iter().map(|file| Self { name: name.to_owned(), file, is_dump: true }));
+        }
+        all
+    }
+
+    fn is_taken(&self, fixture: &Fixture, option: &str) -> Output {
+        let more = match (self.is_dump, self.name.starts_with("archive")) {
+            (true, true) => vec!["--archive", &self.name, "--drop"],
+            (true, false) => vec![self.name.as_str(), "--drop"],
+            (false, _) => return import(fixture, &[&self.name, option, "--max-rejects", "0"]),
+        };
+        fixture.run("restore", &more).output().expect("it runs")
+    }
+}
+
 /// Inputs of every format, cut or with a changed byte at random places: what is not a success has replaced nothing.
 /// `CAIRNDB_DAMAGES` says how many of each.
 #[test]
 fn cut_and_damaged_inputs_replace_nothing_or_are_whole() {
     let count = kills("CAIRNDB_DAMAGES", 2, 2);
     let source = Fixture::new(&[], false);
-    std::fs::write(source.path("a.ndjson"), lines(0..300)).expect("it works");
-    complains(&import(&source, &["a.ndjson"]), 0, "300 inserted");
-    let mut inputs = Vec::new();
-    for name in [
-        "b.ndjson",
-        "b.json",
-        "b.csv",
-        "b.tsv",
-        "b.bson",
-        "c.ndjson.gz",
-        "c.json.zst",
-        "c.csv.gz",
-        "c.bson.zst",
-    ] {
-        complains(&source.export(&["shop.orders", name]), 0, "");
-        inputs.push((name, std::fs::read(source.path(name)).expect("it works")));
-    }
-    for (name, more) in [("d.archive", &[][..]), ("e.archive.gz", &["--gzip"])] {
-        complains(
-            &source.run("dump", &[&["--archive", name], more].concat()).output().expect("it runs"),
-            0,
-            "",
-        );
-        inputs.push((name, std::fs::read(source.path(name)).expect("it works")));
-    }
+    std::fs::write(source.path("b.ndjson"), lines(0..300)).expect("it works");
+    complains(&import(&source, &["b.ndjson"]), 0, "300 inserted");
+    let inputs = Damaged::all(&source);
     let mut dice = Dice::new("cut and damaged inputs");
-    for (name, bytes) in &inputs {
-        let fixture = Fixture::new(&[doc! { "_id": "old" }], false);
+    let old = [doc! { "_id": "old" }];
+    let fixture = Fixture::new(&old, false);
+    std::fs::write(fixture.path("old.ndjson"), "{\"_id\":\"old\"}\n").expect("it works");
+    for input in &inputs {
+        let Damaged { file, is_dump, .. } = input;
+        let bytes = std::fs::read(source.path(file)).expect("it is made");
+        copy(&source.path(&input.name), &fixture.path(&input.name));
         for turn in 0..2 * count {
             let at = usize::try_from(dice.below(bytes.len() as u64)).expect("it is small");
-            let mut input = bytes.clone();
+            let mut damaged = bytes.clone();
             if turn % 2 == 0 {
-                input.truncate(at);
+                damaged.truncate(at);
             } else {
-                input[at] ^= 1 << dice.below(8);
+                damaged[at] ^= 1 << dice.below(8);
             }
-            std::fs::write(fixture.path(name), &input).expect("it works");
-            let is_dump = name.contains("archive");
-            let output = if is_dump {
-                fixture.run("restore", &["--archive", name, "--drop"]).output().expect("it runs")
-            } else {
-                import(&fixture, &[name, "--drop", "--max-rejects", "0"])
-            };
+            std::fs::write(fixture.path(file), &damaged).expect("it works");
+            let option = if turn % 4 < 2 { "--drop" } else { "--truncate" };
+            let output = input.is_taken(&fixture, option);
             let status = output.status.code().expect("it ends");
-            let stored = fixture.documents();
-            let is_old = stored == [doc! { "_id": "old" }];
-            let case = format!("{name}, {at} of {}, turn {turn}: {status}, {output:?}", bytes.len());
+            let is_old = fixture.documents() == old;
+            let case = format!("{file}, {at} of {}, turn {turn}: {status}, {output:?}", bytes.len());
             complains(&output, status, "");
             // A dump whose descriptions are damaged may be restored but for what they say (3).
-            let may_be_new = status == 0 || status == 3 && is_dump;
+            let may_be_new = status == 0 || status == 3 && *is_dump;
             assert!(is_old || may_be_new, "{case}");
+            let names = loading(&fixture);
+            assert!(names.is_empty(), "{case}: {names:?}");
             if !is_old {
-                std::fs::write(fixture.path("old.ndjson"), "{\"_id\":\"old\"}\n").expect("it works");
                 complains(&import(&fixture, &["old.ndjson", "--drop"]), 0, "1 inserted");
             }
-            let names: Vec<_> =
-                all_of(&fixture).into_keys().filter(|(_, name)| name.contains("loading")).collect();
-            assert!(names.is_empty(), "{case}: {names:?}");
             for other in fixture.files().iter().filter(|file| file.contains("rejects")) {
                 std::fs::remove_file(fixture.path(other)).expect("it works");
             }
         }
+    }
+}
+
+/// Copies a file, or a folder with all that it has.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    if from.is_file() {
+        std::fs::copy(from, to).expect("it works");
+        return;
+    }
+    std::fs::create_dir_all(to).expect("it works");
+    for entry in std::fs::read_dir(from).expect("it works") {
+        let entry = entry.expect("it works");
+        copy(&entry.path(), &to.join(entry.file_name()));
     }
 }
 
