@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::figures::size;
 use crate::inspect::options::{Arguments, Looked};
 use crate::output::print;
-use crate::plain::plain;
+use crate::plain::{json_line, plain};
 use crate::signals::Signals;
 use crate::store::folder::not_opened;
 use crate::store::{namespace, open_folder_for_reading};
@@ -81,7 +81,7 @@ fn text(found: &DocumentInspection) -> Result<String, Failure> {
     if let Some(document) = &found.document {
         // A damaged one is not written, and the problem says why.
         if let Ok(json) = json(document) {
-            let _ = writeln!(out, "document  {json}");
+            let _ = writeln!(out, "document  {}", json_line(&json));
         }
     }
     for index in &found.indexes {
@@ -90,7 +90,7 @@ fn text(found: &DocumentInspection) -> Result<String, Failure> {
         let _ = writeln!(out, "\nindex {}, {number} {noun}", plain(&index.name));
         for EntryInspection { state, fields, key, value, .. } in &index.entries {
             let fields = match fields {
-                Some(fields) => json(&raw(fields)?)?,
+                Some(fields) => json_line(&json(&raw(fields)?)?),
                 None => "unreadable".to_owned(),
             };
             let _ = writeln!(out, "  {:<9} {fields}", state.name());

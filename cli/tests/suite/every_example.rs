@@ -393,11 +393,11 @@ fn pages() -> Vec<String> {
     found
 }
 
-/// The blocks of a page for a shell, a line each element. The suite `guide` types those of the guide and of the README that
-/// are `console`.
+/// The blocks of a page for a shell, a line each element. The suite `guide` types those of the guide, of the README and of the
+/// page of the tool that are `console`.
 fn blocks(page: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root().join(page)).expect("it works").replace("\\\n", "");
-    let is_typed_by_guide = page == "README.md" || page.starts_with("docs/guide/");
+    let is_typed_by_guide = matches!(page, "README.md" | "docs/tools.md") || page.starts_with("docs/guide/");
     let (mut blocks, mut language) = (Vec::<Vec<String>>::new(), None);
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("```") {

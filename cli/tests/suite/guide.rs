@@ -1,4 +1,4 @@
-//! The lines that the README and the guide show as typed at a terminal, typed again: what comes is what the page shows.
+//! The lines that the README, the guide and the page of the tool show as typed at a terminal, typed again: what comes is what the page shows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,12 +55,15 @@ fn typed(text: &str) -> Vec<Typed> {
     found
 }
 
-/// A text without what may be another one each time: how long something took, and how large the files of a store are.
+/// A text without what may be another one each time: how long something took, and how large the files of a store and of its copies
+/// are.
 fn without_times(text: &str) -> String {
     let before =
         |line: &str, sign: &str| line.split_once(sign).map_or(line.len(), |(before, _)| before.len());
     let line = |line: &str| {
-        let end = before(line, ", in ").min(before(line, " index entries and "));
+        let of_files =
+            if line.ends_with(", verified") || line.starts_with("compacted ") { ": " } else { "\n" };
+        let end = before(line, ", in ").min(before(line, " index entries and ")).min(before(line, of_files));
         line.get(..end).unwrap_or_default().to_owned()
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -80,7 +83,8 @@ fn what_is_typed_on_a_page_prints_what_the_page_shows() {
     let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().and_then(Path::to_str).expect("it works");
     let search = format!("{program}:{}", std::env::var("PATH").expect("it works"));
     let mut with_lines = Vec::new();
-    for page in pages() {
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md");
+    for page in pages().into_iter().chain([tool]) {
         let name = page.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         let text = std::fs::read_to_string(&page).expect("it works");
         // A page is one session, in an empty folder of its own.
@@ -98,7 +102,7 @@ fn what_is_typed_on_a_page_prints_what_the_page_shows() {
             assert!(output.status.success(), "{name}: {command}: {printed}");
         }
     }
-    for name in ["README.md", "data.md", "first_half_hour.md"] {
+    for name in ["README.md", "data.md", "first_half_hour.md", "tools.md"] {
         assert!(with_lines.iter().any(|page| page == name), "{name} shows nothing that is typed");
     }
 }
