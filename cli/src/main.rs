@@ -29,6 +29,7 @@ mod inspect;
 mod interruptible;
 mod listing;
 mod log;
+#[cfg_attr(not(feature = "shell"), allow(dead_code, reason = "only query and shell color answers"))]
 mod look;
 mod migrate;
 mod operations;

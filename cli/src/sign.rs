@@ -68,11 +68,7 @@ impl Sign {
             let shown = Arc::clone(&self.shown);
             let renewing = move || {
                 while ended.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                    let places = shown.places().clone();
-                    for (database, name) in &places {
-                        // Without it the command goes on; what is lost is found by its own calls.
-                        let _ = renew(&*shown.store, database, name);
-                    }
+                    shown.renew();
                 }
             };
             let thread = std::thread::Builder::new().spawn(renewing);
@@ -161,6 +157,14 @@ impl Sign {
 }
 
 impl Shown {
+    /// Renews the signs. Where that fails the command goes on; what is lost is found by its own calls.
+    fn renew(&self) {
+        let places = self.places().clone();
+        for (database, name) in &places {
+            let _ = renew(&*self.store, database, name);
+        }
+    }
+
     fn places(&self) -> std::sync::MutexGuard<'_, BTreeSet<(String, String)>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }

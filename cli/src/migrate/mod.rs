@@ -131,10 +131,7 @@ fn migrate(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<
     let is_stopped = blockers > 0 || unsupported > 0 && (arguments.plan || !arguments.skip_unsupported);
     if is_stopped {
         let skip = if unsupported > 0 { ", or go on without these by --skip-unsupported" } else { "" };
-        let message = format!(
-            "the migration does not begin: {}{skip}",
-            hindrances(blockers as u64, unsupported as u64)
-        );
+        let message = format!("the migration does not begin: {}{skip}", hindrances(blockers, unsupported));
         return Err(Failure::new(Exit::Different, message));
     }
     let Some(target) = ends.target.filter(|_| !arguments.plan) else { return Ok(()) };

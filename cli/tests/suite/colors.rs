@@ -163,7 +163,7 @@ fn no_byte_of_a_document_is_obeyed_by_a_terminal() {
         pattern: evil.clone().try_into().expect("it has no NUL"),
         options: "i".try_into().expect("it has no NUL"),
     };
-    let name = evil.replace('.', "").replace('$', "");
+    let name = evil.replace(['.', '$'], "");
     let mut document = doc! {
         "_id": &evil, "pattern": pattern, "code": Bson::JavaScriptCode(evil.clone()), "symbol": Bson::Symbol(evil.clone()),
         "nested": { "list": [&evil] },

@@ -163,7 +163,7 @@ fn prepared() -> Fixture {
 
 #[track_caller]
 fn check(fixture: &Fixture, words: &[&str], status: i32) {
-    let server = words.iter().any(|word| *word == "s.sock").then(|| Served::start(fixture));
+    let server = words.contains(&"s.sock").then(|| Served::start(fixture));
     let mut command = cairn();
     command.args(words).current_dir(fixture.folder.path()).stdin(Stdio::null());
     let output = command.output().expect("it runs");
