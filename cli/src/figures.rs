@@ -19,6 +19,7 @@ pub(crate) const FINDINGS: Noun = Noun("finding", "findings");
 pub(crate) const INDEXES: Noun = Noun("index", "indexes");
 pub(crate) const LINES: Noun = Noun("line", "lines");
 pub(crate) const OTHERS: Noun = Noun("other thing", "other things");
+pub(crate) const PARTS: Noun = Noun("part", "parts");
 pub(crate) const RECORDS: Noun = Noun("record", "records");
 pub(crate) const REJECTS: Noun = Noun("reject", "rejects");
 pub(crate) const SEQUENCES: Noun = Noun("sequence", "sequences");

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::failure::{Exit, Failure};
+use crate::figures::{RECORDS, counted};
 use crate::import::counts::Counts;
 use crate::import::earlier::{CollectionUuid, Missing};
 use crate::import::identity::Identity;
@@ -198,10 +199,11 @@ impl Trail {
         target: &Target,
     ) -> Result<(), Failure> {
         let Some(missing) = missing else { return Ok(()) };
-        let (shown, read, missing) =
-            (self.path.display(), self.state.counts.read, missing.told(store, target));
+        let (shown, read) = (self.path.display(), self.state.counts.read);
+        let (records, missing) = (counted(read, RECORDS), missing.told(store, target));
+        let are = if read == 1 { "is" } else { "are" };
         Err(Failure::usage(format!(
-            "{shown} says that {read} records are imported, but {missing}: remove {shown} to start over"
+            "{shown} says that {records} {are} imported, but {missing}: remove {shown} to start over"
         )))
     }
 

@@ -6,7 +6,7 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
-use crate::figures::{DOCUMENTS, count, counted};
+use crate::figures::{DOCUMENTS, PARTS, count, counted};
 use crate::fingerprint::Fingerprint;
 use crate::migrate::planned::{Moved, VALIDATION, options_of};
 use crate::restore::tally::Tally;
@@ -67,8 +67,8 @@ pub(super) fn documents(
             count(model)
         ));
     } else if !differing.is_empty() {
-        let (count, parts) = (differing.len(), model.parts());
-        tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));
+        let (parts, all) = (count(differing.len() as u64), counted(model.parts() as u64, PARTS));
+        tally.differ(&format!("{namespace}: documents differ, in {parts} of {all}"));
     }
     Ok(differing)
 }

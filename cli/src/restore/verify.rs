@@ -6,7 +6,7 @@ use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
 use crate::failure::{Exit, Failure};
-use crate::figures::{DOCUMENTS, count, counted};
+use crate::figures::{DOCUMENTS, PARTS, count, counted};
 use crate::fingerprint::Fingerprint;
 use crate::restore::integer::integer;
 use crate::restore::make::{is_to_make, name_of, prepared_indexes, to_make};
@@ -39,8 +39,8 @@ pub(super) fn collection(
             count(dumped)
         ));
     } else if !differing.is_empty() {
-        let (count, parts) = (differing.len(), dumped.parts());
-        tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));
+        let (parts, all) = (count(differing.len() as u64), counted(dumped.parts() as u64, PARTS));
+        tally.differ(&format!("{namespace}: documents differ, in {parts} of {all}"));
     }
     if !arguments.no_indexes {
         indexes(store, planned, arguments, tally)?;
