@@ -9,8 +9,8 @@ use base::error::{Error, ErrorKind, Result};
 use base::sync;
 use rocksdb::{BottommostLevelCompaction, CompactOptions, LiveFile};
 
+use crate::disk::free_bytes;
 use crate::families::{Database, Family};
-use crate::log_turns::free_bytes;
 use crate::translate;
 
 /// How many tables of the last level one step compacts.
@@ -141,13 +141,17 @@ pub fn compact(
     tell(done, total);
     for step in &all {
         await_turn(database, step.family, look)?;
-        step.run(database, BottommostLevelCompaction::IfHaveCompactionFilter)?;
+        run_with_room(database, step, BottommostLevelCompaction::IfHaveCompactionFilter, look)?;
         done += step.bytes;
         tell(done, total);
     }
     for step in leftovers(database, ranges)? {
         await_turn(database, step.family, look)?;
-        step.run(database, BottommostLevelCompaction::ForceOptimized)?;
+        run_with_room(database, &step, BottommostLevelCompaction::ForceOptimized, look)?;
+    }
+    if let Some(room) = database.disk_room() {
+        // Puts are admitted again, if it has made enough.
+        room.look(database.path());
     }
     Ok(Compacted { before, after: sum() })
 }
@@ -198,6 +202,26 @@ fn leftovers(database: &Database, ranges: &[CompactedRange]) -> Result<Vec<Step>
         }));
     }
     Ok(steps)
+}
+
+/// Runs a step, with what is kept for compactions if it needs that. Where little is free it is tried again: another compaction, whose
+/// tables go when it fails, may have had the room, or RocksDB has yet to recover.
+fn run_with_room(
+    database: &Database,
+    step: &Step,
+    last_level: BottommostLevelCompaction,
+    look: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Some(room) = database.disk_room() else { return step.run(database, last_level) };
+    room.make_room_for_compaction(database.path(), step.bytes);
+    let began = Instant::now();
+    loop {
+        let done = step.run(database, last_level);
+        if done.is_ok() || !room.is_scarce() || !room.recovers(database.path(), began) {
+            return done;
+        }
+        look()?;
+    }
 }
 
 /// Waits as long as compactions of the family are paused: by an index build whose tables are taken over, or by a quota.

@@ -12,6 +12,7 @@ use base::sync::{AtomicUsize, Mutex};
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 use rocksfile::batch::Batch;
 
+use crate::disk_room::{DiskCharge, DiskRoom};
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
 use crate::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
@@ -71,6 +72,8 @@ pub struct Database {
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
     quota: Option<Quota>,
+    /// What is kept free on the disk, where no quota does it.
+    disk_room: Option<DiskRoom>,
     records: RecordCache,
     filters: Arc<FilterSpace>,
     /// What temporary files have. Shared with them, because they may outlive the database.
@@ -102,6 +105,7 @@ impl Database {
             sequences: SequenceMeters::default(),
             is_in_memory: false,
             quota: None,
+            disk_room: None,
             records: RecordCache::new(0),
             filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
@@ -166,6 +170,12 @@ impl Database {
         self
     }
 
+    /// Keeps room on the disk for deletes and compactions.
+    pub(super) fn keeping_disk_room(mut self) -> Self {
+        self.disk_room = Some(DiskRoom::new(self.path()));
+        self
+    }
+
     /// Keeps records that are looked up often in `bytes` of memory.
     pub(super) fn with_record_cache(mut self, bytes: usize) -> Self {
         self.records = RecordCache::new(bytes);
@@ -219,6 +229,20 @@ impl Database {
     /// The quota of the folder.
     pub(super) fn quota(&self) -> Option<&Quota> {
         self.quota.as_ref()
+    }
+
+    /// What is kept free on the disk, where no quota does it.
+    pub(super) fn disk_room(&self) -> Option<&DiskRoom> {
+        self.disk_room.as_ref()
+    }
+
+    /// Admits a write without a quota. Fails if the disk has no room for it.
+    #[inline]
+    pub(super) fn admit_to_disk(&self, charge: impl FnOnce() -> Result<DiskCharge>) -> Result<()> {
+        match &self.disk_room {
+            Some(room) if room.is_scarce() => room.admit(self.path(), charge()?),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Bytes after which a table file that is not made by RocksDB ends: as many as RocksDB's own tables have.

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::metrics::report::{Metrics, StorageMetrics, StoreState};
 
+use crate::disk_room::DiskRoom;
 use crate::families::{Database, Family};
 use crate::store::Store;
 
@@ -17,6 +18,9 @@ impl Store {
     pub fn measure(&self, database: &Database, metrics: &mut Metrics) {
         metrics.state = match (self.commits.health.reported(), database.quota()) {
             (StoreState::Open, Some(quota)) if quota.is_full() => StoreState::Full,
+            (StoreState::Open, None) if database.disk_room().is_some_and(DiskRoom::is_low) => {
+                StoreState::Full
+            }
             (state, _) => state,
         };
         metrics.waits.latches = self.latches.waits.times();

@@ -9,6 +9,8 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod disk;
+mod disk_room;
 mod durability;
 mod durable_mark;
 mod families;

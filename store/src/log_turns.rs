@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use base::sync::{AtomicBool, ShardedLock, ShardedLockWriteGuard};
 
+use crate::disk::free_bytes;
 use crate::health::Health;
 use crate::stall::{Refused, WriteResult};
 
@@ -66,31 +67,12 @@ impl LogTurns {
     }
 }
 
-/// The bytes that are free on the disk of a folder. Returns `None` where that cannot be told.
-#[cfg(unix)]
-pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
-#[cfg(not(unix))]
-pub(super) fn free_bytes(_folder: &Path) -> Option<u64> {
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool as Flag;
     use std::thread;
 
     use super::*;
-
-    #[test]
-    fn a_disk_has_free_bytes_and_no_folder_has_none() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(free_bytes(folder.path()).is_some_and(|free| free > 0));
-        assert_eq!(free_bytes(&folder.path().join("missing")), None);
-    }
 
     /// The order that made RocksDB take a full disk for a failing one.
     #[track_caller]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result};
-use base::sync::{AtomicBool, Mutex, ShardedLock};
+use base::sync::{AtomicBool, HAS_BACKGROUND, Mutex, ShardedLock};
 use rocksdb::{Cache, DB, Options, WriteOptions};
 
 use crate::durable_mark::DurableMark;
@@ -184,6 +184,8 @@ impl Store {
                 let memtable = tuning.write_buffer_bytes() as u64;
                 database.limited_to(quota, memtable, Arc::clone(&tuning.gate))?
             }
+            // Its thread looks at the disk.
+            None if HAS_BACKGROUND => database.keeping_disk_room(),
             None => database,
         });
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result};
 use base::sync::{AtomicBool, Mutex, ShardedLock, ShardedLockReadGuard};
 use crossbeam::channel::bounded;
 
+use crate::disk_room::DiskRoom;
 use crate::durability::CommitLevel;
 use crate::families::{Database, Family};
 use crate::fork;
@@ -236,11 +237,28 @@ impl Store {
     /// Writes memtables to table files, so that RocksDB can delete logs.
     pub fn flush(&self, database: &Database) -> Result<()> {
         self.admit_write()?;
+        if let Some(room) = database.disk_room() {
+            // The ballast is given up now, and not once the flush has failed.
+            room.look(database.path());
+        }
         for family in Family::ALL {
-            let flushed = database.raw().flush_cf(database.family(family));
-            flushed.map_err(|error| self.commits.health.failed(&error))?;
+            self.flush_family(database, family)?;
         }
         Ok(())
+    }
+
+    /// Writes the memtable of a family. With what is kept for deletes, if there is no other room.
+    fn flush_family(&self, database: &Database, family: Family) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let Err(error) = database.raw().flush_cf(database.family(family)) else { return Ok(()) };
+            let error = self.commits.health.failed(&error);
+            let recovers = |room: &DiskRoom| error.is_no_space() && room.recovers(database.path(), began);
+            if !database.disk_room().is_some_and(recovers) {
+                return Err(error);
+            }
+            self.admit_write()?;
+        }
     }
 }
 
@@ -255,8 +273,6 @@ impl std::ops::Deref for InUse<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::fixture;
     use crate::open::OpenMode;

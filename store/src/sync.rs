@@ -151,6 +151,9 @@ impl SyncThread {
                     if self.commits.health.admit_write().is_err() {
                         return;
                     }
+                    if let Some(room) = self.database.disk_room() {
+                        room.look_from_time_to_time(self.database.path());
+                    }
                     // On a full disk there is no sync until a commit has succeeded.
                     if self.commits.health.admit_sync().is_ok() {
                         self.sync();

@@ -1,6 +1,7 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use base::error::{Error, ErrorKind, Result};
 use base::metrics::notes;
@@ -185,14 +186,40 @@ impl Commits {
             Some(quota) => {
                 Some((quota, quota.admit(database, Charge::batch(database, batch.finish()?.bytes()))?))
             }
-            None => None,
+            None => {
+                database.admit_to_disk(|| Ok(Charge::batch(database, batch.finish()?.bytes()).on_disk()))?;
+                None
+            }
         };
         let written = self.write_now(&mut batch)?;
+        if written.as_ref().is_err_and(|refused| met_full_disk(&refused.error)) {
+            return self.write_on_full_disk(batch, written);
+        }
         if let Some((quota, _charged)) = charged {
             // After the write: noted earlier, it could be taken for compacted away before it is there.
             quota.deleted.note(batch.finish()?.bytes());
         }
         self.settle(written, admission)
+    }
+
+    /// Goes on with a write that found no space. What is kept for deletes is given up; a delete is tried again until RocksDB has
+    /// recovered by it. It is the same write, under the same latches, so it may be in a log twice.
+    #[cold]
+    fn write_on_full_disk(&self, mut batch: Batch<'_>, mut written: WriteResult) -> Result<()> {
+        let (database, began) = (batch.database, Instant::now());
+        let Some(room) = database.disk_room() else { return written.map_err(|refused| refused.error) };
+        let is_delete = Charge::batch(database, batch.finish()?.bytes()).is_delete;
+        while written.as_ref().is_err_and(|refused| met_full_disk(&refused.error))
+            && room.recovers(database.path(), began)
+            && is_delete
+        {
+            let admission = self.health.admit_write()?;
+            written = self.write_now(&mut batch)?;
+            if written.is_ok() {
+                self.health.succeeded(admission);
+            }
+        }
+        written.map_err(|refused| refused.error)
     }
 
     /// Gives a batch to RocksDB, and waits as long as it has no room. Fails if the batch is too large for its format.
@@ -235,7 +262,10 @@ impl Commits {
         let admission = self.health.admit_write()?;
         let _charged = match database.quota() {
             Some(quota) => Some(quota.admit(database, Charge::put(key.len() + document.len()))?),
-            None => None,
+            None => {
+                database.admit_to_disk(|| Ok(Charge::put(key.len() + document.len()).on_disk()))?;
+                None
+            }
         };
         database.live_starts().lower(database.number(Family::Records), key, self.fault);
         let (family, options) = (database.family(Family::Records), &self.write_options);
@@ -247,7 +277,8 @@ impl Commits {
         let again = || self.turns.write(&self.health, || put.put());
         let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
         latched.written(|| database.latest_sequence());
-        self.settle(written, admission)?;
+        let settled = self.settle(written, admission);
+        settled.inspect_err(|error| give_way(database, error))?;
         if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }
     }
 
@@ -364,6 +395,19 @@ fn write_options() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set_no_slowdown(true);
     options
+}
+
+/// Whether the disk itself had no space, and not RocksDB's memory.
+fn met_full_disk(error: &Error) -> bool {
+    error.is_no_space() && error.is_commit_unknown()
+}
+
+/// Gives up what is kept for deletes, once a write has met a full disk.
+#[cold]
+fn give_way(database: &Database, error: &Error) {
+    if let Some(room) = database.disk_room().filter(|_| met_full_disk(error)) {
+        room.give_up(database.path());
+    }
 }
 
 /// The error for a write that was made and did not get as far as it should.

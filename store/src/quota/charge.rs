@@ -3,6 +3,7 @@
 use rocksfile::batch::Batch;
 use rocksfile::table::ChangeKind;
 
+use crate::disk_room::DiskCharge;
 use crate::families::{Database, Family};
 
 /// What a record of the log has beside the changes of its batch.
@@ -13,7 +14,9 @@ const RECORD_BYTES: u64 = 128;
 pub(crate) struct Charge {
     pub(super) bytes: u64,
     /// Whether the write only deletes, which makes room in the end.
-    pub(super) is_delete: bool,
+    pub(crate) is_delete: bool,
+    /// Whether it puts nothing but what describes collections.
+    is_of_definitions: bool,
 }
 
 impl Charge {
@@ -21,22 +24,30 @@ impl Charge {
     pub(crate) fn put(bytes: usize) -> Self {
         // Once in the log, and once in a table with its index and filters.
         let bytes = bytes as u64;
-        Self { bytes: 2 * bytes + bytes / 8 + RECORD_BYTES, is_delete: false }
+        Self { bytes: 2 * bytes + bytes / 8 + RECORD_BYTES, is_delete: false, is_of_definitions: false }
     }
 
     /// The charge of a file of that many bytes that is not RocksDB's own.
     pub(crate) fn file(bytes: usize) -> Self {
-        Self { bytes: bytes as u64, is_delete: false }
+        Self { bytes: bytes as u64, is_delete: false, is_of_definitions: false }
+    }
+
+    /// What is asked for where there is no quota.
+    pub(crate) fn on_disk(self) -> DiskCharge {
+        let Self { bytes, is_delete, is_of_definitions } = self;
+        DiskCharge { bytes, is_delete, is_of_definitions }
     }
 
     /// The charge of a batch in RocksDB's format.
     pub(crate) fn batch(database: &Database, batch: &[u8]) -> Self {
-        Self { is_delete: only_deletes(database, batch), ..Self::put(batch.len()) }
+        let (is_delete, is_of_definitions) = kinds(database, batch);
+        Self { is_delete, is_of_definitions, ..Self::put(batch.len()) }
     }
 }
 
-/// Whether a batch deletes documents, entries or definitions, and puts no document and no entry.
-fn only_deletes(database: &Database, batch: &[u8]) -> bool {
+/// Whether a batch deletes documents, entries or definitions, and puts no document and no entry. And whether it puts none, whatever
+/// it deletes.
+fn kinds(database: &Database, batch: &[u8]) -> (bool, bool) {
     let meta = database.number(Family::Meta);
     let mut deletes = false;
     for change in Batch::parse(batch).into_iter().flat_map(|batch| batch.changes()) {
@@ -44,8 +55,8 @@ fn only_deletes(database: &Database, batch: &[u8]) -> bool {
             ChangeKind::Deletion | ChangeKind::RangeDeletion => deletes = true,
             // What is put there beside a deletion is small: a definition without the index that is dropped.
             ChangeKind::Value if change.family == meta => {}
-            ChangeKind::Value | ChangeKind::Other(_) => return false,
+            ChangeKind::Value | ChangeKind::Other(_) => return (false, false),
         }
     }
-    deletes
+    (deletes, true)
 }

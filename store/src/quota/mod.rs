@@ -71,7 +71,7 @@ impl Database {
     pub fn make_room_for_file(&self, bytes: usize) -> Result<()> {
         match self.quota() {
             Some(quota) => quota.admit(self, Charge::file(bytes)).map(drop),
-            None => Ok(()),
+            None => self.admit_to_disk(|| Ok(Charge::file(bytes).on_disk())),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Quota {
 
     /// Charges a write. Fails if the folder has no room for it, and nothing makes any.
     pub(super) fn admit(&self, database: &Database, charge: Charge) -> Result<Charged<'_>> {
-        let Charge { bytes, is_delete } = charge;
+        let Charge { bytes, is_delete, .. } = charge;
         // Pending before it is paid: a measurement between the two counts it once too often, and never too seldom.
         let charged = Charged::new(&self.pending, bytes);
         if pay(if is_delete { &self.deletes } else { &self.puts }, bytes) {
@@ -291,7 +291,7 @@ mod tests {
     const LIMIT: u64 = 64 << 20;
 
     fn put(bytes: u64) -> Charge {
-        Charge { bytes, is_delete: false }
+        Charge::file(usize::try_from(bytes).expect("few"))
     }
 
     /// For some milliseconds after a refusal every write was refused with it, however small it was, from every writer.
