@@ -346,6 +346,11 @@ impl CodeMeaning {
             "the disk is full, or the quota reached",
             "make room; writes succeed again without opening anew",
         ),
+        code(
+            Code::KEY_TOO_LONG,
+            "the keys of two different long values in a unique index, or of two long `_id`s, are the same",
+            "change the value: nothing but SHA-256 tells such values apart",
+        ),
         code(Code::IDL_DUPLICATE_FIELD, "a command has a field twice", "send it once"),
         code(Code::IDL_FAILED_TO_PARSE, "a command lacks a field, or has it twice", "correct it"),
         code(Code::IDL_UNKNOWN_FIELD, "a command has a field that it does not know", "correct its name"),

@@ -180,7 +180,7 @@ mod tests {
         });
         let damaged = fixture.collection("b").expect("there");
         let mut batch = Batch::new(&fixture.database);
-        batch.put(Family::Records, &record_key(damaged.id, RawBsonRef::Int32(1)), b"damaged");
+        batch.put(Family::Records, &record_key(&damaged, RawBsonRef::Int32(1)), b"damaged");
         fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("committed");
         let operation = OperationContext::default();
         let error = pass(fixture.shared.engine(), DateTime::now(), &operation).expect_err("one is damaged");

@@ -2,7 +2,7 @@
 //!
 //! The result is what an inclusion of these fields makes of the stored document, byte for byte. Where an entry
 //! cannot tell that, there is no result, and the caller reads the document. An entry cannot tell a missing field from
-//! null, and not every order of fields (see [`FieldOrder`]).
+//! null, no value whose key is shortened, and not every order of fields (see [`FieldOrder`]).
 //!
 //! Only fields may be asked for at whose paths no document has an array: of those an entry has the whole value.
 
@@ -12,7 +12,7 @@ use bson::spec::ElementType;
 
 use crate::error::Error;
 use crate::field_order::FieldOrder;
-use crate::key::{self, Direction};
+use crate::key::{self, Direction, FIELD_BYTES_MAX, LongKeys};
 use crate::spec::IndexSpec;
 
 /// How many bytes the length of a document takes.
@@ -55,6 +55,7 @@ pub struct EntryParts<'a> {
 pub struct EntryDocuments {
     fields: Vec<ReadField>,
     has_id: bool,
+    long_keys: LongKeys,
     /// How many fields are asked for.
     wanted: usize,
     /// The values of the current entry, in the order of the index, and where each one is.
@@ -94,7 +95,8 @@ impl EntryDocuments {
         let order = (FieldOrder::AS_DECLARED, (0..fields.len()).collect());
         let wanted = fields.iter().filter(|field| field.is_wanted).count();
         let (values, read, open) = (Vec::new(), Vec::with_capacity(fields.len() + 1), Vec::new());
-        Self { fields, has_id, wanted, values, read, order, open }
+        let long_keys = spec.long_keys();
+        Self { fields, has_id, long_keys, wanted, values, read, order, open }
     }
 
     /// Replaces `document` by the document of an entry. Returns `false`, with an empty `document`, if the entry cannot
@@ -141,6 +143,17 @@ impl EntryDocuments {
         self.read.clear();
         for field in &self.fields {
             let start = self.values.len();
+            if key.len() > FIELD_BYTES_MAX
+                && let Some(rest) = self.after_shortened(key, field.direction)?
+            {
+                if field.is_wanted {
+                    return Ok(false);
+                }
+                // It has no type bytes.
+                key = rest;
+                self.read.push(ReadValue { kind: ElementType::Undefined, bytes: start..start });
+                continue;
+            }
             // Unwanted fields are decoded too: only then it is known which type bytes are theirs.
             let kind = key::decode_bytes(&mut key, field.direction, &mut types, &mut self.values)?;
             if field.is_wanted && kind == ElementType::Null {
@@ -152,9 +165,15 @@ impl EntryDocuments {
         if types.is_empty() && !self.has_id && (self.wanted < 2 || self.order.0 == FieldOrder::AS_DECLARED) {
             return Ok(true);
         }
-        let start = self.values.len();
-        let kind = key::decode_bytes(&mut id_key, Direction::Ascending, &mut types, &mut self.values)?;
-        self.read.push(ReadValue { kind, bytes: start..self.values.len() });
+        if self.long_keys.is_shortened(id_key.len()) {
+            if self.has_id {
+                return Ok(false);
+            }
+        } else {
+            let start = self.values.len();
+            let kind = key::decode_bytes(&mut id_key, Direction::Ascending, &mut types, &mut self.values)?;
+            self.read.push(ReadValue { kind, bytes: start..self.values.len() });
+        }
         let order = match types {
             [] => FieldOrder::AS_DECLARED,
             [code] => FieldOrder::from_code(*code),
@@ -170,6 +189,13 @@ impl EntryDocuments {
             self.order = (order, positions);
         }
         Ok(true)
+    }
+
+    /// What follows the first field of a key. Returns `None` if that field is not shortened.
+    #[cold]
+    fn after_shortened<'k>(&self, key: &'k [u8], direction: Direction) -> Result<Option<&'k [u8]>, Error> {
+        let length = self.long_keys.skip(key, direction)?;
+        Ok(if self.long_keys.is_shortened(length) { key.get(length..) } else { None })
     }
 }
 

@@ -198,3 +198,29 @@ pub(crate) fn any_value() -> impl Strategy<Value = Bson> {
         ]
     })
 }
+
+/// Values whose encodings have about as many bytes as a key has of one, with twins that differ just before and after there.
+pub(crate) fn long_value() -> impl Strategy<Value = Bson> {
+    let text = (1018..=1028_usize, select(vec![0, 1, 2, 3, 1500]), select(vec!["", "a", "b"]));
+    let text = text.prop_map(|(len, more, last)| format!("{}{}{last}", "x".repeat(len), "y".repeat(more)));
+    let binary = (1016..=1022_usize, 0..2_u8).prop_map(|(len, last)| {
+        let bytes = [vec![7; len], vec![last]].concat();
+        Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes })
+    });
+    let scalar = prop_oneof![4 => text.prop_map(Bson::String), 1 => binary];
+    scalar.prop_flat_map(|value| {
+        let nested: Document =
+            [("a".to_owned(), value.clone()), ("b".to_owned(), Bson::Int32(1))].into_iter().collect();
+        select(vec![
+            value.clone(),
+            value.clone(),
+            Bson::Document(nested),
+            Bson::Array(vec![value, Bson::Null]),
+        ])
+    })
+}
+
+/// Values of every length.
+pub(crate) fn value_of_any_length() -> impl Strategy<Value = Bson> {
+    prop_oneof![3 => long_value(), 1 => any_value()]
+}

@@ -9,8 +9,10 @@
 //!
 //! The invariant: ranges ascend, are disjoint, and hold every key whose values lie within the bounds.
 
+use bson::RawBsonRef;
+
 use crate::interval::{Interval, Intervals, Limit};
-use crate::key::{self, Direction};
+use crate::key::{Direction, FIELD_BYTES_MAX, LongKeys};
 use crate::spec::IndexSpec;
 
 /// How many ranges the values of several fields may multiply to before wider ranges are taken instead. Bounds
@@ -178,13 +180,17 @@ pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
         // the highest value is cheaper, and a filter drops what is too much.
         let fits = used == 0 || product <= PRODUCT_MAX;
         if fits && set.is_points() {
-            found.points.push(field_points(set, field.direction));
-            found.len = product;
+            let points = field_points(set, spec.long_keys(), field.direction);
+            found.len = found.len.saturating_mul(points.values.len());
+            found.points.push(points.values);
+            if points.exactness == Exactness::Wider {
+                found.exactness = Exactness::Wider;
+            }
             continue;
         }
-        let pieces = field_pieces(set, field.direction);
+        let FieldPieces { pieces, exactness } = field_pieces(set, spec.long_keys(), field.direction);
         let pieces = if fits { pieces } else { hull(pieces) };
-        if !fits || used + 1 < bounded {
+        if !fits || used + 1 < bounded || exactness == Exactness::Wider {
             found.exactness = Exactness::Wider;
         }
         found.len = found.len.saturating_mul(pieces.len());
@@ -206,47 +212,105 @@ pub(crate) fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(successor)
 }
 
-/// The key bytes of values, in ascending order of the bytes.
-fn field_points(set: &Intervals, direction: Direction) -> Vec<Vec<u8>> {
+/// The key bytes of values, in ascending order of the bytes, and whether other values may have them too.
+struct FieldPoints {
+    values: Vec<Vec<u8>>,
+    exactness: Exactness,
+}
+
+fn field_points(set: &Intervals, long_keys: LongKeys, direction: Direction) -> FieldPoints {
+    let mut exactness = Exactness::Exact;
     let points = set.as_slice().iter().map(|interval| {
         let mut bytes = Vec::new();
         // Both ends of a point are equal, so either has the key.
-        key::encode(interval.lower().0, direction, &mut bytes);
+        if long_keys.encode(interval.lower().0, direction, &mut bytes) {
+            exactness = Exactness::Wider;
+        }
         bytes
     });
-    match direction {
-        Direction::Ascending => points.collect(),
-        Direction::Descending => points.rev().collect(),
+    let mut values: Vec<Vec<u8>> = points.collect();
+    if direction == Direction::Descending {
+        values.reverse();
     }
+    if exactness == Exactness::Wider {
+        // Shortened keys with one beginning come in the order of their digests.
+        values.sort_unstable();
+        values.dedup();
+    }
+    FieldPoints { values, exactness }
 }
 
-/// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes.
-pub(crate) fn field_pieces(set: &Intervals, direction: Direction) -> Vec<KeyRange> {
-    let pieces = set.as_slice().iter().map(|interval| field_piece(interval, direction));
-    match direction {
-        Direction::Ascending => pieces.collect(),
-        Direction::Descending => pieces.rev().collect(),
-    }
+/// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes, and whether they hold
+/// the keys of other values too.
+pub(crate) struct FieldPieces {
+    pub(crate) pieces: Vec<KeyRange>,
+    pub(crate) exactness: Exactness,
 }
 
-fn field_piece(interval: &Interval, direction: Direction) -> KeyRange {
-    let ((first, first_limit), (last, last_limit)) = match direction {
+pub(crate) fn field_pieces(set: &Intervals, long_keys: LongKeys, direction: Direction) -> FieldPieces {
+    let mut exactness = Exactness::Exact;
+    let pieces = set.as_slice().iter().map(|interval| {
+        let (piece, own) = field_piece(interval, long_keys, direction);
+        if own == Exactness::Wider {
+            exactness = own;
+        }
+        piece
+    });
+    let mut pieces: Vec<KeyRange> = pieces.collect();
+    if direction == Direction::Descending {
+        pieces.reverse();
+    }
+    if exactness == Exactness::Wider {
+        // Two of them may have grown up to the same beginning, and share its keys.
+        pieces.dedup_by(|next, last| {
+            let joins = last.end.as_ref().is_none_or(|end| next.start <= *end);
+            if joins && last.end.is_some() {
+                last.end = next.end.take();
+            }
+            joins
+        });
+    }
+    FieldPieces { pieces, exactness }
+}
+
+fn field_piece(interval: &Interval, long_keys: LongKeys, direction: Direction) -> (KeyRange, Exactness) {
+    let (first, last) = match direction {
         Direction::Ascending => (interval.lower(), interval.upper()),
         Direction::Descending => (interval.upper(), interval.lower()),
     };
     // No field's bytes are a prefix of another's, so all keys that start with them belong to that value.
-    let mut start = Vec::new();
-    key::encode(first, direction, &mut start);
-    if first_limit == Limit::Exclusive {
-        start = prefix_successor(&start).unwrap_or(start);
-    }
-    let mut end = Vec::new();
-    key::encode(last, direction, &mut end);
-    let end = match last_limit {
-        Limit::Inclusive => prefix_successor(&end),
-        Limit::Exclusive => Some(end),
+    let (first, last) = (End::of(first, long_keys, direction), End::of(last, long_keys, direction));
+    let exactness = if first.is_beginning || last.is_beginning { Exactness::Wider } else { Exactness::Exact };
+    let start = match first.limit {
+        Limit::Exclusive => prefix_successor(&first.bytes).unwrap_or(first.bytes),
+        Limit::Inclusive => first.bytes,
     };
-    KeyRange { start, end }
+    let end = match last.limit {
+        Limit::Inclusive => prefix_successor(&last.bytes),
+        Limit::Exclusive => Some(last.bytes),
+    };
+    (KeyRange { start, end }, exactness)
+}
+
+/// The key bytes at an end of an interval.
+struct End {
+    bytes: Vec<u8>,
+    limit: Limit,
+    /// Whether they are only the beginning of the bytes, which values on both sides of the end may share.
+    is_beginning: bool,
+}
+
+impl End {
+    fn of(end: (RawBsonRef<'_>, Limit), long_keys: LongKeys, direction: Direction) -> Self {
+        let (mut bytes, limit) = (Vec::new(), end.1);
+        let is_beginning = long_keys.encode(end.0, direction, &mut bytes);
+        if is_beginning {
+            // Which of the values with this beginning belong to the interval their digests do not tell: all may.
+            bytes.truncate(FIELD_BYTES_MAX);
+            return Self { bytes, limit: Limit::Inclusive, is_beginning };
+        }
+        Self { bytes, limit, is_beginning }
+    }
 }
 
 /// The one range from the start of the first range to the end of the last.
@@ -269,7 +333,7 @@ fn within(prefix: &[u8], piece: &KeyRange) -> KeyRange {
 mod tests {
     use super::*;
     use crate::interval::Bound;
-    use crate::proptest_support::any_value;
+    use crate::proptest_support::{any_value, long_value};
     use crate::spec::SpecOptions;
     use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
     use proptest::collection::vec;
@@ -287,7 +351,7 @@ mod tests {
     fn key(spec: &IndexSpec, values: &[Bson]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (value, field) in values.iter().zip(spec.fields()) {
-            key::encode(raw(value.clone()).as_raw_bson_ref(), field.direction, &mut bytes);
+            spec.long_keys().encode(raw(value.clone()).as_raw_bson_ref(), field.direction, &mut bytes);
         }
         bytes
     }
@@ -369,7 +433,12 @@ mod tests {
     }
 
     fn small_value() -> impl Strategy<Value = Bson> {
-        prop_oneof![4 => (0..5).prop_map(Bson::Int32), 1 => Just(Bson::Null), 1 => any_value()]
+        prop_oneof![
+            4 => (0..5).prop_map(Bson::Int32),
+            2 => long_value(),
+            1 => Just(Bson::Null),
+            1 => any_value(),
+        ]
     }
 
     fn small_set() -> impl Strategy<Value = Intervals> {
@@ -391,9 +460,11 @@ mod tests {
             directions in vec(select(vec![1, -1]), 1..4),
             sets in vec(small_set(), 0..4),
             rows in vec(vec(small_value(), 3), 1..8),
+            long_keys in select(vec![LongKeys::Whole, LongKeys::Shortened, LongKeys::Colliding]),
         ) {
             let names = ["a", "b", "c"].into_iter().map(String::from);
             let spec = spec(&names.zip(directions).map(|(name, direction)| (name, Bson::Int32(direction))).collect());
+            let spec = spec.with_long_keys(long_keys);
             let found = key_ranges(&spec, &sets);
             let ranges: Vec<KeyRange> = found.iter().collect();
             prop_assert_eq!(ranges.len(), found.len());

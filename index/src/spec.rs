@@ -12,7 +12,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::collation::Collation;
 use crate::error::Error;
-use crate::key::Direction;
+use crate::key::{Direction, LongKeys};
 use crate::order::{self, TypeClass};
 use crate::path::FieldPath;
 use crate::validate;
@@ -95,6 +95,7 @@ pub struct IndexSpec {
     keys: RawDocumentBuf,
     wildcard: Option<Wildcard>,
     collation: Collation,
+    long_keys: LongKeys,
 }
 
 /// What only a wildcard index has.
@@ -154,7 +155,14 @@ impl IndexSpec {
             }
             fields.push(field);
         }
-        Ok(Self { fields, options, keys: keys.to_owned(), wildcard: None, collation: Collation::simple() })
+        Ok(Self {
+            fields,
+            options,
+            keys: keys.to_owned(),
+            wildcard: None,
+            collation: Collation::simple(),
+            long_keys: LongKeys::Whole,
+        })
     }
 
     fn parse_wildcard(
@@ -187,7 +195,8 @@ impl IndexSpec {
             IndexField { path: FieldPath::parse(name)?, direction },
         ];
         let wildcard = Some(Wildcard { paths, projection: None });
-        Ok(Self { fields, options, keys: keys.to_owned(), wildcard, collation: Collation::simple() })
+        let (collation, long_keys) = (Collation::simple(), LongKeys::Whole);
+        Ok(Self { fields, options, keys: keys.to_owned(), wildcard, collation, long_keys })
     }
 
     /// The same wildcard index on the paths that a `wildcardProjection` says.
@@ -208,6 +217,17 @@ impl IndexSpec {
     /// the texts of a document.
     pub fn with_collation(self, collation: Collation) -> Self {
         Self { collation, ..self }
+    }
+
+    /// The same index, with keys that have this of long values. Without it they have all of each value.
+    pub fn with_long_keys(self, long_keys: LongKeys) -> Self {
+        Self { long_keys, ..self }
+    }
+
+    /// What the keys of the index, and the `_id`s in its entries, have of long values.
+    #[inline]
+    pub fn long_keys(&self) -> LongKeys {
+        self.long_keys
     }
 
     /// How the index compares texts.

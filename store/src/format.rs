@@ -5,9 +5,9 @@
 /// refused with both numbers.
 ///
 /// ```
-/// assert!(cairndb::FORMAT_VERSION >= 4);
+/// assert!(cairndb::FORMAT_VERSION >= 5);
 /// ```
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// The version of RocksDB that is linked. Its files are read by later versions, and not by all earlier ones.
 ///
 /// ```
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(marker_text().as_bytes()), Some(4));
-        assert_eq!(parse_marker(b"CairnDB format 5\n"), Some(5));
+        assert_eq!(parse_marker(marker_text().as_bytes()), Some(5));
+        assert_eq!(parse_marker(b"CairnDB format 6\n"), Some(6));
         for malformed in [
             &b"CairnDB format 3"[..],
             b"CairnDB format +4\n",
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn the_versions_since_the_oldest_are_readable() {
-        assert!(is_readable(3) && is_readable(4));
-        assert!(!is_readable(2) && !is_readable(5) && !is_readable(u32::MAX));
+        assert!(is_readable(3) && is_readable(4) && is_readable(5));
+        assert!(!is_readable(2) && !is_readable(6) && !is_readable(u32::MAX));
         // `FolderLock::upgrade` writes one text over the other.
         assert_eq!(FORMAT_VERSION.to_string().len(), FORMAT_VERSION_OLDEST.to_string().len());
     }

@@ -335,7 +335,7 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
 
 /// Makes a folder of an older format one of the current format.
 ///
-/// What version 4 adds is optional: a catalog entry and an entry of an index mean in it what they meant before. So only the
+/// What versions 4 and 5 add is optional: a catalog entry and an entry of an index mean in them what they meant before. So only the
 /// two places that name the version are written. The marker is first, because a library that does not know the new
 /// version must not open a folder that was written to under it. A crash between the two leaves an older stamp, and the
 /// next opening goes on from there.

@@ -264,6 +264,8 @@ pub enum PlantedFault {
     CutTakenForEnd,
     /// Threads that share a write are told of it before it is made.
     GroupsToldEarly,
+    /// The digests of all long values in keys are the same.
+    DigestsCollide,
 }
 
 impl Durability {

@@ -65,18 +65,20 @@ fn keys_of_a_deleted_document_are_free_again() {
 fn a_document_with_more_entries_than_a_write_may_add_is_changed_and_removed() {
     let document = |id: i32| {
         let many = || (0..9000).collect::<Vec<i32>>();
-        doc! { "_id": id, "n": 0, "long": "x".repeat(4000), "a": many(), "b": many() }
+        // Each field of a key has about a thousand bytes at most.
+        let text = "x".repeat(1000);
+        doc! { "_id": id, "n": 0, "w": &text, "x": &text, "y": &text, "z": &text, "a": many(), "b": many() }
     };
     let fixture = Fixture::with([document(1)]);
     for name in ["a", "b"] {
-        let keys = doc! { "long": 1, name: 1 };
+        let keys = doc! { "w": 1, "x": 1, "y": 1, "z": 1, name: 1 };
         fixture.things.create_index(cairndb::IndexModel::builder().keys(keys).build()).run().unwrap();
     }
     let refused = |error: cairndb::Error| {
         assert!(error.to_string().contains("index entries of the document take"), "{error}");
     };
     refused(fixture.things.insert_one(document(2)).run().unwrap_err());
-    let long = doc! { "$set": { "long": "y".repeat(4000) } };
+    let long = doc! { "$set": { "w": "y".repeat(1000) } };
     refused(fixture.things.update_one(doc! { "_id": 1 }, long).run().unwrap_err());
     let update = |update: Document| fixture.things.update_one(doc! { "_id": 1 }, update).run().unwrap();
     assert_eq!(update(doc! { "$inc": { "n": 1 } }).modified_count, 1);

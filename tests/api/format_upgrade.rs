@@ -1,7 +1,8 @@
 //! Folders of older formats: they open, lose nothing, and are upgraded by the first writer.
 //!
 //! `folders/format_3` was made by the last library of format 3: a collection of four books, whose `_id`s have four types,
-//! with three indexes. It is copied before it is opened.
+//! with three indexes. `folders/format_4_long` was made by one of format 4: a collection with long `_id`s and indexed values, which are
+//! whole in its keys. They are copied before they are opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,19 @@ use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection, IndexModel};
 use cairndb_tests::scratch::{Scratch, small};
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("api/folders/format_3")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("api/folders").join(name)
 }
 
 /// A copy of the folder of format 3.
 fn copied() -> Scratch {
+    copy_of("format_3")
+}
+
+fn copy_of(name: &str) -> Scratch {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path()).expect("a new folder");
-    for entry in fs::read_dir(fixture()).expect("the folder is there") {
+    for entry in fs::read_dir(fixture(name)).expect("the folder is there") {
         let entry = entry.expect("an entry");
         fs::copy(entry.path(), scratch.path().join(entry.file_name())).expect("copied");
     }
@@ -77,7 +82,7 @@ fn a_writer_upgrades_a_folder_of_format_3() {
     let scratch = copied();
     for _ in 0..2 {
         let client = scratch.open();
-        assert_eq!(marker(&scratch), "CairnDB format 4\n");
+        assert_eq!(marker(&scratch), "CairnDB format 5\n");
         check_books(&client);
         client.close().expect("closed");
     }
@@ -87,15 +92,15 @@ fn a_writer_upgrades_a_folder_of_format_3() {
 #[test]
 fn an_upgrade_that_was_cut_short_goes_on() {
     let scratch = copied();
-    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 4\n").expect("written");
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 5\n").expect("written");
     let reader = small().read_only(true).open(scratch.path()).expect("opened");
     check_books(&reader);
     reader.close().expect("closed");
     let client = scratch.open();
     check_books(&client);
     client.close().expect("closed");
-    // The stamp says 4 now, and would be refused below a marker that is not one of its time.
-    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 5\n").expect("written");
+    // The stamp says 5 now, and would be refused below a marker that is not one of its time.
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 6\n").expect("written");
     assert!(small().open(scratch.path()).is_err());
 }
 
@@ -121,4 +126,61 @@ fn entries_of_an_old_index_answer_nothing_that_they_cannot_tell() {
     let (plan, documents) = explained(&client, find);
     assert!(plan.contains("PROJECTION_COVERED") && documents == 0, "{documents} {plan}");
     assert!(client.verify().expect("verified").is_clean());
+}
+
+fn long(last: &str) -> String {
+    format!("{}{last}", "x".repeat(1100))
+}
+
+/// The texts of the collection by a path, sorted by it.
+fn texts_by(client: &Client, path: &str) -> Vec<String> {
+    let texts = client.database("library").collection::<Document>("texts");
+    let found = texts.find(doc! { path: { "$gte": "x" } }).sort(doc! { path: 1 }).run().expect("a cursor");
+    found.map(|text| text.expect("read").get_str(path).expect("a text").to_owned()).collect()
+}
+
+#[track_caller]
+fn check_texts(client: &Client, ids: &[&str], values: &[&str]) {
+    let expected = |lasts: &[&str]| lasts.iter().map(|last| long(last)).collect::<Vec<_>>();
+    assert_eq!((texts_by(client, "_id"), texts_by(client, "text")), (expected(ids), expected(values)));
+    let texts = client.database("library").collection::<Document>("texts");
+    for (path, lasts) in [("_id", ids), ("text", values)] {
+        let counted = |last: &str| texts.count_documents(doc! { path: long(last) }).run().expect("counted");
+        assert!(lasts.iter().all(|last| counted(last) == 1) && counted("z") == 0, "{path}");
+    }
+    let report = client.verify().expect("verified");
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// A collection of format 4 keeps whole keys, also in an index that is made now; one that is made now does not.
+#[test]
+fn long_keys_of_format_4_stay_whole() {
+    let scratch = copy_of("format_4_long");
+    let reader = small().read_only(true).open(scratch.path()).expect("opened");
+    check_texts(&reader, &["a", "b"], &["a", "b"]);
+    reader.close().expect("closed");
+    assert_eq!(marker(&scratch), "CairnDB format 4\n");
+    for round in 0..2 {
+        let client = scratch.open();
+        assert_eq!(marker(&scratch), "CairnDB format 5\n");
+        let texts = client.database("library").collection::<Document>("texts");
+        if round == 0 {
+            let third = doc! { "_id": long("c"), "text": long("d"), "code": long("d") };
+            texts.insert_one(third).run().expect("stored");
+            let model = IndexModel::builder().keys(doc! { "text": -1, "code": 1 }).build();
+            texts.create_index(model).run().expect("made");
+            texts.aggregate([doc! { "$out": "copy" }]).run().expect("copied");
+        }
+        for twin in [doc! { "_id": long("c"), "code": 9 }, doc! { "_id": 9, "code": long("c") }] {
+            assert_eq!(texts.insert_one(twin).run().expect_err("refused").code(), Some(11_000));
+        }
+        check_texts(&client, &["a", "b", "c"], &["a", "b", "d"]);
+        let copy = client.database("library").collection::<Document>("copy");
+        assert_eq!(copy.count_documents(doc! { "_id": long("c") }).run().expect("counted"), 1);
+        client.close().expect("closed");
+    }
+    let new = Scratch::new();
+    let report = cairndb::salvage(scratch.path(), new.path()).run().expect("salvaged");
+    assert!(report.is_complete() && report.verified.is_clean(), "{report:?}");
+    check_texts(&new.open(), &["a", "b", "c"], &["a", "b", "d"]);
 }

@@ -50,6 +50,7 @@ mod insert_many;
 mod insert_one;
 mod io_errors;
 mod key_ranges;
+mod long_keys;
 mod lookup;
 mod lookup_pipeline;
 mod lookup_unwound;

@@ -40,7 +40,7 @@ fn scattered(n: i64) -> i64 {
 }
 
 /// The most that this process had in memory, as Linux counts it.
-fn resident_bytes_max() -> Outcome<usize> {
+pub(crate) fn resident_bytes_max() -> Outcome<usize> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
     let kibibytes: usize = line.trim().trim_end_matches(" kB").parse()?;

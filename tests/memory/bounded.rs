@@ -1,8 +1,7 @@
 //! S9: whatever a request asks for, it ends with an error or an answer, in a process that has no more memory than requests
 //! may take and on a thread with a small stack.
 //!
-//! The requests and their ends are in `child/bounded.rs`. Memory that RocksDB takes for keys of megabytes is not shown here;
-//! see the known limits in `docs/reliability.md`.
+//! The requests and their ends are in `child/bounded.rs`.
 
 use std::process::{Command, Output};
 

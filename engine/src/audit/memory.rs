@@ -47,6 +47,14 @@ fn problems(
     if state.collation != entry.collation || definition.collation != entry.collation {
         problems.push("the stored collation is not the one in memory".to_owned());
     }
+    // With a fault in memory only: the stored form does not tell the two apart.
+    let stored_keys = entry.record_keys.clone().with_fault(database.fault());
+    if state.record_keys.long_keys != stored_keys.long_keys {
+        problems.push("the stored form of long keys is not the one in memory".to_owned());
+    }
+    if !state.record_keys.announced().covers(entry.record_keys.announced()) {
+        problems.push("readers do not know of the shortened keys of records that are stored".to_owned());
+    }
     if state.namespace != entry.namespace {
         problems.push(format!("{} is named {} in memory", entry.namespace, state.namespace));
     }

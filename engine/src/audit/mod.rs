@@ -38,6 +38,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::load::tagged_entries;
+use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequence_entry::Identity;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
@@ -50,6 +51,7 @@ struct Audited {
     indexes: Vec<Index>,
     fields: Vec<(Field, SequenceId)>,
     capped: Option<Capped>,
+    record_keys: RecordKeys,
     /// The counter of documents at that moment, if it was known.
     counted: Option<u64>,
 }
@@ -103,17 +105,20 @@ impl Subject {
             let collection = CollectionId(id);
             match entry::decode(collection, &value) {
                 Ok(Entry::View(ViewEntry { namespace, .. })) => drop(views.insert(id, namespace)),
-                Ok(Entry::Collection(CollectionEntry {
-                    namespace,
-                    indexes,
-                    fields,
-                    capped,
-                    validation: _,
-                    collation: _,
-                    clustered: _,
-                })) => {
+                Ok(Entry::Collection(entry)) => {
                     let counted = counts.get(&id).copied().flatten();
-                    let audited = Audited { id: collection, namespace, indexes, fields, capped, counted };
+                    let CollectionEntry {
+                        namespace,
+                        indexes,
+                        fields,
+                        capped,
+                        record_keys,
+                        validation: _,
+                        collation: _,
+                        clustered: _,
+                    } = entry.with_fault(database.fault());
+                    let audited =
+                        Audited { id: collection, namespace, indexes, fields, capped, record_keys, counted };
                     collections.insert(id, audited);
                 }
                 Err(error) => unreadable.push((collection, error)),

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use base::error::Result;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, RawBsonRef, RawDocument};
+use index::key::LongKeys;
 use store::Family;
 use store::keys::CollectionId;
 
@@ -17,7 +18,7 @@ use crate::document::print::print_value;
 use crate::orphans::{FILES_ID, NUMBER, OrphanedChunks, are_keys, files_of};
 use crate::results::VerifyReport;
 use crate::uploads::FileKey;
-use crate::write::prepare::record_key;
+use crate::write::prepare::record_key_of;
 
 /// From how many bytes on a file is listed by a hash of its `_id`, which may be nearly as large as a document.
 const KEY_BYTES_MAX: usize = 1024;
@@ -55,7 +56,10 @@ impl Orphans {
         }
         let Ok(id) = document.get(FILES_ID) else { return Ok(()) };
         let id = id.unwrap_or(RawBsonRef::Null);
-        let key = FileKey { chunks: audited.namespace.clone(), id: record_key(CollectionId(0), id) };
+        let key = FileKey {
+            chunks: audited.namespace.clone(),
+            id: record_key_of(CollectionId(0), LongKeys::Whole, id),
+        };
         let is_uploading = subject.uploading.has(&key);
         let key = shortened(key);
         let is_orphan = match &self.last {
@@ -63,7 +67,10 @@ impl Orphans {
             _ => {
                 let has_file = match bucket {
                     Bucket::Files(files) => {
-                        subject.snapshot.get(Family::Records, &record_key(files, id))?.is_some()
+                        let audited = subject.collections.get(&files.0);
+                        let long_keys = audited.map_or(LongKeys::Whole, |files| files.record_keys.long_keys);
+                        let key = record_key_of(files, long_keys, id);
+                        subject.snapshot.get(Family::Records, &key)?.is_some()
                     }
                     Bucket::NoFiles | Bucket::NoChunks => false,
                 };

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use base::error::Result;
+use index::multikey::ArrayComponents;
 use index::validate::validate;
 use store::Family;
 use store::keys::split_id;
@@ -16,7 +17,7 @@ use crate::audit::{Audited, Subject, family_name};
 use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
 use crate::write::entries::stored_entries_of;
-use crate::write::prepare::{encoded_id, record_key};
+use crate::write::prepare::{encoded_id, record_key_of};
 
 /// The number of entries that the records give to each index, by index id.
 pub(super) type ExpectedEntries = HashMap<u32, u64>;
@@ -112,7 +113,7 @@ fn audit_record(
     match document.id() {
         None => findings.add(place(), None, key, "the document has no _id"),
         Some(id) => {
-            if record_key(audited.id, id) != key {
+            if record_key_of(audited.id, audited.record_keys.long_keys, id) != key {
                 findings.add(place(), None, key, "the key is not the one of the document's _id");
             }
             // 4: right after the length of the document. Reads rely on the `_id` being first.
@@ -130,10 +131,25 @@ fn audit_record(
                 return Ok(());
             }
         };
-    // It lists the arrays that the catalog does not know of, which a write would have to note.
-    for (position, _) in drawn.arrays {
-        let index = audited.indexes.get(position).map(|index| index.name.as_str());
-        findings.add(place(), index, key, "the document has an array where the index is said to have none");
+    if audited.record_keys.is_shortened(encoded_id(key)) && !audited.record_keys.announced().has_shortened() {
+        findings.add(
+            place(),
+            None,
+            key,
+            "the key is shortened where the collection is said to have no such key",
+        );
+    }
+    // It lists the arrays and the shortened keys that the catalog does not know of, which a write would have to note.
+    for (position, found_marks) in drawn.arrays {
+        let Some(index) = position.and_then(|position| audited.indexes.get(position)) else { continue };
+        let mut known = index.arrays.announced().into_iter().zip(found_marks);
+        let is_array = known.any(|(known, found)| !known.union(ArrayComponents::SHORTENED).covers(found));
+        let problem = if is_array {
+            "the document has an array where the index is said to have none"
+        } else {
+            "the document has a shortened key where the index is said to have none"
+        };
+        findings.add(place(), Some(&index.name), key, problem);
     }
     for entry in drawn.entries {
         let Some(index) = audited.indexes.get(entry.index) else { continue };

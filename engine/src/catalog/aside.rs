@@ -19,6 +19,7 @@ use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::names::{Catalog, Named};
+use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::stage::stage_entry;
 
@@ -37,6 +38,7 @@ impl Catalog {
         let mut next = *ids;
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
+        let record_keys = RecordKeys::new(storage.database.fault());
         let mut indexes = Vec::with_capacity(like.indexes.len());
         for index in like.indexes.iter() {
             // What documents have had in the index says nothing about those to come.
@@ -44,7 +46,9 @@ impl Catalog {
             let uses = Arc::new(IndexUses::starting_now());
             let (id, given_keys) = (IndexId(next.id), Arc::default());
             let detail = EntryDetail::Whole;
-            indexes.push(Index { id, detail, arrays, uses, given_keys, ..index.clone() });
+            // It is of this collection now, however long ago the other one was made.
+            let spec = index.spec.clone().with_long_keys(record_keys.long_keys);
+            indexes.push(Index { id, spec, detail, arrays, uses, given_keys, ..index.clone() });
             next.id = following_id(next.id)?;
         }
         let mut batch = Batch::new(storage.database);
@@ -52,6 +56,7 @@ impl Catalog {
         let order = |Capped { limits, .. }| stage_order(&mut batch, &mut next, limits);
         let capped = like.capped.map(order).transpose()?;
         let definition = like.with_indexes(indexes).with_fields(AutoFields::default()).with_capped(capped);
+        let definition = definition.with_record_keys(record_keys);
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit_definition(batch)?;

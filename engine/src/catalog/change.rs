@@ -26,6 +26,7 @@ use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::gate::Alone;
 use crate::catalog::indexes::Index;
 use crate::catalog::names::{Catalog, Named, NextIds};
+use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
@@ -85,6 +86,7 @@ impl Catalog {
         let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
         let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
         let empty = empty.with_collation(collation).with_clustered(new.clustered.clone());
+        let empty = empty.with_record_keys(RecordKeys::new(storage.database.fault()));
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let fields = parse_fields(&new.fields, &empty.fields)?;

@@ -28,14 +28,18 @@ use crate::catalog::clustered::Clustered;
 use crate::catalog::gate::{Alone, Gate, Shared};
 use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::indexes::Index;
+use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
+use crate::options::PlantedFault;
 
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
     /// How operations compare texts that do not say it themselves. It never changes.
     pub(crate) collation: Collation,
+    /// How its records are keyed. It never changes.
+    pub(crate) record_keys: RecordKeys,
     gate: Gate<Definition>,
     /// What readers go by, which never wait for the gate.
     published: RwLock<Definition>,
@@ -67,6 +71,7 @@ pub(crate) struct Definition {
     pub(crate) collation: Collation,
     /// Present if the collection was declared to be clustered.
     pub(crate) clustered: Option<Clustered>,
+    pub(crate) record_keys: RecordKeys,
 }
 
 /// What was announced to the readers of a collection.
@@ -101,6 +106,7 @@ impl CollectionState {
             id,
             namespace,
             collation: definition.collation.clone(),
+            record_keys: definition.record_keys.clone(),
             published: RwLock::new(definition.clone()),
             gate: Gate::new(definition),
             changes: AtomicU64::new(0),
@@ -273,6 +279,7 @@ impl CollectionState {
             id: self.id,
             namespace,
             collation: self.collation.clone(),
+            record_keys: self.record_keys.clone(),
             gate: Gate::new(definition.clone()),
             published: RwLock::new(definition.clone()),
             // Nothing is announced yet to those that look up the new name.
@@ -316,8 +323,15 @@ impl Changes {
 impl Definition {
     /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
-        let (indexes, collation) = (indexes.into(), Collation::simple());
-        Self { indexes, fields: Arc::default(), validation: None, capped: None, collation, clustered: None }
+        Self {
+            indexes: indexes.into(),
+            fields: Arc::default(),
+            validation: None,
+            capped: None,
+            collation: Collation::simple(),
+            clustered: None,
+            record_keys: RecordKeys::new(PlantedFault::None),
+        }
     }
 
     /// Whether documents are written by the same rules: the same indexes, fields and checks, as far as one is a copy of the other.
@@ -342,6 +356,11 @@ impl Definition {
     /// The same definition with another collation.
     pub(crate) fn with_collation(&self, collation: Collation) -> Self {
         Self { collation, ..self.clone() }
+    }
+
+    /// The same definition with records that are keyed in another way.
+    pub(crate) fn with_record_keys(&self, record_keys: RecordKeys) -> Self {
+        Self { record_keys, ..self.clone() }
     }
 
     /// The same definition with other limits.

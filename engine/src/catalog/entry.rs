@@ -11,16 +11,16 @@
 //! A capped collection has `cappedIndexes` in place of `indexes`, whether or not its documents are validated, and
 //! `capped: { size: int64, max?: int64, order: int64 }`.
 //!
-//! One that was declared to be clustered has `clusteredIndex: { name: string }`. Any other collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
-//! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
-//! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
+//! One that was declared to be clustered has `clusteredIndex: { name: string }`. Any other collection whose documents are
+//! validated has `validatedIndexes` in place of `indexes`, and `validator`, `validationLevel` and `validationAction` as far
+//! as they were set: a library that does not know these fields misses `indexes`, and refuses the folder. It must not store
+//! documents that the collection refuses.
 //!
 //! A collection with a collation of its own has `collation: document`. If it or an index of it has one, there is
 //! `collatedIndexes` in place of all of these, and `collationRules: string`: the version of the rules that made the sort keys in
 //! the entries. Another version is refused by its name. Its keys would be in another order.
 //!
-//! Stored bytes may be damaged, so decoding checks everything and names what is wrong. An unknown field is refused too: it
-//! comes from a later version, to which it means something.
+//! One of format version 5 has `shortKeys: bool`, and `longIds: bool` once the key of an `_id` was shortened.
 
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ use base::error::{Error, Result};
 use base::namespace::Namespace;
 use bson::{Bson, Document, doc};
 use index::collation::{Collation, HAS_RULES, RULES_VERSION};
+use index::key::LongKeys;
 use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
@@ -42,6 +43,7 @@ use crate::catalog::clustered::{CLUSTERED_INDEX, Clustered};
 use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
+use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoField;
 use crate::catalog::settings::{
     COLLATION, IndexSettings, WILDCARD_PROJECTION, decode_collation, describe_collation,
@@ -49,6 +51,7 @@ use crate::catalog::settings::{
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
 use crate::catalog::views::{PIPELINE, VIEW_ON, ViewDefinition};
 use crate::document::field_tree::check_depth;
+use crate::options::PlantedFault;
 
 /// The fields of the indexes: of a collection without validation, with it, of one that is capped, and of one with a collation.
 const INDEXES: &str = "indexes";
@@ -59,8 +62,12 @@ const COLLATED_INDEXES: &str = "collatedIndexes";
 /// The version of the rules by which sort keys were made.
 const COLLATION_RULES: &str = "collationRules";
 
+/// Whether keys of long values are shortened, and whether those of `_id`s ever were.
+const SHORT_KEYS: &str = "shortKeys";
+const LONG_IDS: &str = "longIds";
+
 /// All fields of a collection's entry.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 16] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
@@ -70,7 +77,9 @@ const KNOWN: [&str; 14] = [
     COLLATION_RULES,
     "db",
     INDEXES,
+    LONG_IDS,
     "name",
+    SHORT_KEYS,
     VALIDATED_INDEXES,
     VALIDATION_ACTION,
     VALIDATION_LEVEL,
@@ -81,6 +90,7 @@ const KNOWN: [&str; 14] = [
 const KNOWN_OF_VIEW: [&str; 5] = [COLLATION, "db", "name", PIPELINE, VIEW_ON];
 
 /// A decoded entry.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is decoded")]
 pub(crate) enum Entry {
     Collection(CollectionEntry),
     View(ViewEntry),
@@ -110,10 +120,23 @@ pub(crate) struct CollectionEntry {
     pub(crate) capped: Option<Capped>,
     pub(crate) collation: Collation,
     pub(crate) clustered: Option<Clustered>,
+    pub(crate) record_keys: RecordKeys,
+}
+
+impl CollectionEntry {
+    /// The same entry in a store with a fault.
+    pub(crate) fn with_fault(self, fault: PlantedFault) -> Self {
+        let record_keys = self.record_keys.with_fault(fault);
+        let of_index = |index: Index| {
+            let spec = index.spec.with_long_keys(record_keys.long_keys);
+            Index { spec, ..index }
+        };
+        Self { indexes: self.indexes.into_iter().map(of_index).collect(), record_keys, ..self }
+    }
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation, capped, collation, clustered } = definition;
+    let Definition { indexes, fields, validation, capped, collation, clustered, record_keys } = definition;
     let is_collated =
         !collation.is_simple() || indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
@@ -141,6 +164,7 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     if let Some(clustered) = clustered {
         entry.insert(CLUSTERED_INDEX, clustered.encode());
     }
+    note_keys(&mut entry, record_keys.long_keys, record_keys.announced().has_shortened());
     stored(namespace, &entry)
 }
 
@@ -174,6 +198,16 @@ fn stored(namespace: &Namespace, entry: &Document) -> Result<Vec<u8>> {
 pub(crate) fn indexes_field(entry: &Document) -> &'static str {
     let named = [COLLATED_INDEXES, CAPPED_INDEXES, VALIDATED_INDEXES];
     named.into_iter().find(|field| entry.contains_key(field)).unwrap_or(INDEXES)
+}
+
+/// Puts into a stored entry what the keys of its records have of long `_id`s, and that some are shortened if they are.
+pub(crate) fn note_keys(entry: &mut Document, long_keys: LongKeys, has_shortened: bool) {
+    if long_keys != LongKeys::Whole {
+        entry.insert(SHORT_KEYS, true);
+    }
+    if has_shortened {
+        entry.insert(LONG_IDS, true);
+    }
 }
 
 /// Makes a stored entry one of these rules, for a caller who makes all of its sort keys anew.
@@ -214,6 +248,7 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         Namespace::stored(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
     let is_view = entry.contains_key(VIEW_ON);
     let known = if is_view { &KNOWN_OF_VIEW[..] } else { &KNOWN[..] };
+    // It comes from a later version, to which it means something.
     if let Some(unknown) = entry.keys().find(|field| !known.contains(&field.as_str())) {
         return Err(damaged(format!(
             "{namespace} has the field {unknown}, which this version does not know"
@@ -234,7 +269,16 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
     let problem = |problem| damaged(format!("{namespace}: {problem}"));
     let collation = entry.get(COLLATION).map(decode_collation).transpose().map_err(problem)?;
     let collation = collation.unwrap_or_default();
-    let indexes = list(indexes_field(&entry))?.iter().map(|index| decode_index(index).map_err(&damaged));
+    let flag = |field: &str| match entry.get(field) {
+        None => Ok(false),
+        Some(Bson::Boolean(flag)) => Ok(*flag),
+        Some(_) => Err(damaged(format!("{namespace}: {field} is not a boolean"))),
+    };
+    // Format versions before 5 did not have the field.
+    let long_keys = if flag(SHORT_KEYS)? { LongKeys::Shortened } else { LongKeys::Whole };
+    let record_keys = RecordKeys::stored(long_keys, flag(LONG_IDS)?);
+    let indexes = list(indexes_field(&entry))?;
+    let indexes = indexes.iter().map(|index| decode_index(index, long_keys).map_err(&damaged));
     let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
     Ok(Entry::Collection(CollectionEntry {
         indexes: indexes.collect::<Result<_>>()?,
@@ -244,6 +288,7 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         clustered: entry.get(CLUSTERED_INDEX).map(Clustered::decode).transpose().map_err(problem)?,
         namespace: namespace.clone(),
         collation,
+        record_keys,
     }))
 }
 
@@ -310,7 +355,7 @@ fn encode_index(index: &Index) -> Document {
     entry
 }
 
-fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
+fn decode_index(index: &Bson, long_keys: LongKeys) -> std::result::Result<Index, String> {
     let fields = index.as_document().ok_or("an index is not a document")?;
     let id = fields
         .get_i64("id")
@@ -327,7 +372,8 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         uniqueness: if flag("unique")? { Uniqueness::Unique } else { Uniqueness::NotUnique },
         sparseness: if flag("sparse")? { Sparseness::Sparse } else { Sparseness::NotSparse },
     };
-    let mut spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
+    let spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
+    let mut spec = spec.with_long_keys(long_keys);
     if let Some(projection) = fields.get(WILDCARD_PROJECTION) {
         let projection =
             projection.as_document().ok_or("the wildcardProjection of an index is not a document")?;
@@ -340,7 +386,11 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
     // Collected leniently and compared by length below: one check for a wrong type and for a wrong number.
     let bits = fields.get_array("arrays").map_err(|_| format!("arrays of index {name} is not an array"))?;
     let arrays = bits.iter().filter_map(Bson::as_i64).map(i64::cast_unsigned);
-    let arrays: Vec<_> = arrays.map(ArrayComponents::from_bits).collect();
+    let from_bits = match long_keys {
+        LongKeys::Whole => ArrayComponents::from_bits_of_whole_keys,
+        LongKeys::Shortened | LongKeys::Colliding => ArrayComponents::from_bits,
+    };
+    let arrays: Vec<_> = arrays.map(from_bits).collect();
     if arrays.len() != bits.len() || arrays.len() != spec.fields().len() {
         return Err(format!("arrays of index {name} is not a 64-bit integer for each of its fields"));
     }

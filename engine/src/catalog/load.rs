@@ -45,7 +45,7 @@ impl Catalog {
                     continue;
                 }
             };
-            let collection = bind(CollectionId(id), entry, &sequences)?;
+            let collection = bind(CollectionId(id), entry.with_fault(database.fault()), &sequences)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
                 collection.count.set(documents);
             }
@@ -181,7 +181,8 @@ fn bind(
         .with_validation(entry.validation)
         .with_capped(entry.capped)
         .with_collation(entry.collation)
-        .with_clustered(entry.clustered);
+        .with_clustered(entry.clustered)
+        .with_record_keys(entry.record_keys);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

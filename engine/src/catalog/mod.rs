@@ -19,6 +19,7 @@ pub(crate) mod indexes;
 pub(crate) mod load;
 pub(crate) mod multikey;
 pub(crate) mod names;
+pub(crate) mod record_keys;
 pub(crate) mod record_removal;
 pub(crate) mod sequence_change;
 pub(crate) mod sequence_entry;

@@ -1,4 +1,4 @@
-//! Where the documents of an index have arrays: what was announced to readers, and what the catalog on disk
+//! Where the documents of an index have arrays, and keys that are shortened: what was announced to readers, and what the catalog on disk
 //! contains.
 //!
 //! A reader takes its snapshot first and asks after that. A writer that adds an array where none was

@@ -11,6 +11,7 @@ use std::time::Duration;
 use base::error::{Error, Result};
 use base::namespace::{Namespace, SystemCollection};
 use index::collation::{Collation as Rules, has_text};
+use index::key::FIELD_BYTES_MAX;
 use query::operation::{CancellationToken, OperationContext};
 use store::Database as StorageDatabase;
 use store::InUse;
@@ -37,7 +38,7 @@ use crate::shared::{Caller, Shared};
 use crate::transaction::{Transaction, names_changed, refused_within};
 use crate::write::Target;
 use crate::write::find::Walk;
-use crate::write::prepare::record_key;
+use crate::write::prepare::{encoded_id, record_key};
 use crate::write::validation::Checks;
 
 /// A collection of documents of the type `T`: any serde type, [`bson::Document`] for documents without a schema, or
@@ -626,7 +627,9 @@ impl Handle {
         let found = found.map_err(|error| error.in_namespace(&self.given))?;
         // To a language several `_id`s may be equal to a text, and records are found by bytes.
         let is_by_bytes = |state: &CollectionState| state.collation.is_simple() || !has_text(id);
-        Ok(found.filter(|(state, _)| is_by_bytes(state)).map(|(_, record)| record))
+        // Whether a record with a shortened key has this `_id` is for a search to say.
+        let is_told = |record: &FoundRecord<Vec<u8>>| encoded_id(&record.key).len() <= FIELD_BYTES_MAX;
+        Ok(found.filter(|(state, record)| is_by_bytes(state) && is_told(record)).map(|(_, record)| record))
     }
 
     /// Reads the record whose field has this value by a unique index, without planning a search.

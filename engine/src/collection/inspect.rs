@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::error::Result;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr};
+use index::extract::key_values;
 use index::key;
 use index::validate::validate;
 use query::operation::OperationContext;
@@ -192,7 +193,7 @@ fn inspect(
     let Viewed { state, view, .. } = viewed;
     let snapshot = view.snapshot().expect("a view of a whole collection has a snapshot");
     let id = id.get("_id")?.expect("it was appended");
-    let record_key = record_key(state.id, id);
+    let record_key = record_key(state, id);
     let record = snapshot.get(Family::Records, &record_key)?;
     // Hidden ones too. Of the others only those of the view: the snapshot has all their entries.
     let is_readable =
@@ -233,9 +234,10 @@ fn inspect(
                     Some(_) | None => continue,
                 },
             };
-            entries.push(entry(index, state, (scan.key(), scan.value())));
+            entries.push(entry(index, state, (scan.key(), scan.value()), document.as_deref()));
         }
-        entries.extend(missing.into_iter().map(|stored| entry(index, EntryState::Missing, stored)));
+        let document = document.as_deref();
+        entries.extend(missing.into_iter().map(|stored| entry(index, EntryState::Missing, stored, document)));
         entries.sort_by(|one, other| one.key.cmp(&other.key));
         inspected.push(IndexInspection { name: index.name.clone(), entries });
     }
@@ -249,19 +251,35 @@ fn inspect(
 }
 
 /// An entry with this key and value.
-fn entry(index: &Index, state: EntryState, stored: (&[u8], &[u8])) -> EntryInspection {
+fn entry(
+    index: &Index,
+    state: EntryState,
+    stored: (&[u8], &[u8]),
+    document: Option<&RawDocument>,
+) -> EntryInspection {
     let (key, value) = stored;
-    let fields = split(index, key, value).and_then(|parts| fields(index, parts));
+    let fields = split(index, key, value).and_then(|parts| fields(index, parts, document));
     EntryInspection { state, fields, key: key.to_vec(), value: value.to_vec() }
 }
 
-/// The values of the fields of an entry. Returns `None` if its bytes are damaged.
-fn fields(index: &Index, parts: EntryParts<'_>) -> Option<Document> {
+/// The values of the fields of an entry, which those of shortened keys are if the document has them. Returns `None` if its bytes are
+/// damaged.
+fn fields(index: &Index, parts: EntryParts<'_>, document: Option<&RawDocument>) -> Option<Document> {
     let (mut key, mut types) = (parts.fields, parts.types);
     let (mut fields, mut path) = (Document::new(), None);
     let is_collated = !index.spec.collation().is_simple();
-    for field in index.spec.fields() {
-        let value = key::decode(&mut key, field.direction, &mut types).ok()?;
+    let long_keys = index.spec.long_keys();
+    let known = document.filter(|_| long_keys.is_shortened(key.len()));
+    let known = known.and_then(|document| key_values(&index.spec, document, key).ok().flatten());
+    for (at, field) in index.spec.fields().iter().enumerate() {
+        let length = long_keys.skip(key, field.direction).ok()?;
+        let value = if long_keys.is_shortened(length) {
+            key = key.get(length..)?;
+            let known = known.as_ref().and_then(|known| known.get(at));
+            known.and_then(|value| Bson::try_from(value.clone()).ok()).unwrap_or(Bson::Undefined)
+        } else {
+            key::decode(&mut key, field.direction, &mut types).ok()?
+        };
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
         // In a wildcard index the first field tells the name of the second.
         if index.spec.wildcard().is_some() && fields.is_empty() {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use base::error::Result;
+use index::key::LongKeys;
 use query::operation::OperationContext;
 use query::planner::{Access, Merge, Plan, Union};
 use store::Family;
@@ -81,7 +82,8 @@ pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
 /// explanations both choose here, so they agree.
 pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<CountedPlan>> {
     let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
-    let plans = access::plans(asked, view.indexes(), fault)?;
+    let has_shortened_ids = view.record_keys().announced().has_shortened();
+    let plans = access::plans(asked, view.indexes(), has_shortened_ids, fault)?;
     let mut plans: Vec<CountedPlan> =
         plans.into_iter().map(|plan| CountedPlan { plan, counted: None }).collect();
     let rivals: Vec<usize> =
@@ -89,7 +91,8 @@ pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Cou
     if let (Some(snapshot), [_, _, ..]) = (view.snapshot(), rivals.as_slice()) {
         let accesses: Vec<&Access> =
             rivals.iter().filter_map(|at| plans.get(*at)).map(|counted| &counted.plan.access).collect();
-        let reader = Reader { snapshot, collection: view.collection(), indexes: view.indexes() };
+        let long_keys = view.record_keys().long_keys;
+        let reader = Reader { snapshot, collection: view.collection(), long_keys, indexes: view.indexes() };
         let chosen = reader.choose(&accesses, asked)?;
         for (at, counts) in rivals.iter().zip(chosen.counts) {
             if let Some(plan) = plans.get_mut(*at) {
@@ -107,6 +110,7 @@ pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Cou
 struct Reader<'a> {
     snapshot: &'a Arc<Snapshot>,
     collection: CollectionId,
+    long_keys: LongKeys,
     indexes: &'a [Index],
 }
 
@@ -165,7 +169,7 @@ impl Reader<'_> {
     fn keys(&self, access: &Access) -> Result<Option<Keys>> {
         Ok(match access {
             Access::Records(scan) => {
-                let spans = KeySpans::of_records(&scan.ids, self.collection)?;
+                let spans = KeySpans::of_records(&scan.ids, self.collection, self.long_keys)?;
                 Some(Keys { family: Family::Records, spans, cost: 1 })
             }
             Access::Entries(scan) => self.indexes.get(scan.index).map(|index| {

@@ -1,15 +1,19 @@
 //! A walk over the entries of an index within bounds, and the records that they name.
 //!
-//! Bounds on fields that cannot narrow the range of keys are tested on the entry's key, before its record is read.
+//! Bounds on fields that cannot narrow the range of keys are tested on the entry's key, before its record is read. Where a key is
+//! shortened, only the record tells whether it is within the bounds.
 
 use std::sync::Arc;
 
 use base::error::{Error, Result};
 use bson::{RawBsonRef, RawDocument};
 use index::entry_document::{EntryDocuments, EntryParts};
-use index::key::{self, Direction};
-use index::key_bounds::KeyBounds;
+use index::extract::key_values;
+use index::interval::Intervals;
+use index::key::{Direction, LongKeys, encode};
+use index::key_bounds::{KeyBounds, KeyVerdict};
 use index::range::Exactness;
+use index::spec::IndexSpec;
 use query::operation::OperationContext;
 use query::planner::{EntryAnswer, EntryScan};
 use store::Family;
@@ -32,6 +36,7 @@ pub(super) struct EntryWalk {
     /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
     is_unique: bool,
+    long_keys: LongKeys,
     /// The directions of the fields.
     directions: Vec<Direction>,
     record_key: Vec<u8>,
@@ -45,6 +50,14 @@ pub(super) struct EntryWalk {
     answer: Option<Box<Answer>>,
     /// Whether the document of every entry within the bounds matches.
     decides: bool,
+    /// Present if the bounds are a range that the caller gave, so that no filter tells whether a document is within them.
+    given: Option<Box<GivenBounds>>,
+}
+
+/// Bounds that the caller gave, with the index that they are about.
+struct GivenBounds {
+    spec: IndexSpec,
+    sets: Vec<Intervals>,
 }
 
 /// The fields of the current key. Many entries of an index have the same fields and differ in their `_id` only: what was found
@@ -53,7 +66,7 @@ pub(super) struct EntryWalk {
 struct Fields {
     /// As they stand in the key.
     bytes: Vec<u8>,
-    is_within: bool,
+    verdict: KeyVerdict,
     /// Whether the entry before had the same fields.
     is_repeated: bool,
 }
@@ -64,12 +77,12 @@ impl Fields {
         // The bytes of a field are never the beginning of those of another one, so these are the same fields.
         self.is_repeated = !self.bytes.is_empty() && key.starts_with(&self.bytes);
         if !self.is_repeated {
-            let (length, is_within) = match bounds {
+            let (length, verdict) = match bounds {
                 Some(bounds) => bounds.check(key)?,
-                None => (key.len(), true),
+                None => (key.len(), KeyVerdict::Within),
             };
             key.get(..length)?.clone_into(&mut self.bytes);
-            self.is_within = is_within;
+            self.verdict = verdict;
         }
         Some(())
     }
@@ -97,7 +110,7 @@ impl Distinct {
     fn of(index: &Index, fields: usize) -> Option<Self> {
         let last = index.spec.fields().get(fields.checked_sub(1)?)?;
         let mut null = Vec::new();
-        key::encode(RawBsonRef::Null, last.direction, &mut null);
+        encode(RawBsonRef::Null, last.direction, &mut null);
         Some(Self { fields, null })
     }
 }
@@ -149,17 +162,23 @@ impl EntryWalk {
         operation: &OperationContext,
     ) -> Self {
         let (spans, exactness) = KeySpans::of_entries(index, &scan.bounds);
+        // After the snapshot: it has no shortened key if none was announced until now.
+        let has_shortened = index.arrays.announced().iter().any(|marks| marks.has_shortened());
         // Even if all keys are within the bounds, those of a plain index are decoded: the `_id` is after the fields.
         let bounds = match exactness {
+            Exactness::Exact if has_shortened => Some(KeyBounds::of(&index.spec, &scan.bounds)),
             Exactness::Exact if index.spec.is_unique() => None,
             Exactness::Exact => Some(KeyBounds::unbounded(&index.spec)),
             Exactness::Wider => Some(KeyBounds::of(&index.spec, &scan.bounds)),
         };
+        let given = (scan.is_given && has_shortened)
+            .then(|| Box::new(GivenBounds { spec: index.spec.clone(), sets: scan.bounds.clone() }));
         Self {
             walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction, operation),
             records: Box::new(RecordFetch::new(snapshot, collection, operation)),
             bounds,
             is_unique: index.spec.is_unique(),
+            long_keys: index.spec.long_keys(),
             record_key: collection.prefix().to_vec(),
             directions: index.spec.fields().iter().map(|field| field.direction).collect(),
             current: Fields::default(),
@@ -171,6 +190,7 @@ impl EntryWalk {
                 Box::new(Answer { documents, plan, is_given: false, last: None })
             }),
             decides: scan.decides,
+            given,
         }
     }
 
@@ -191,12 +211,12 @@ impl EntryWalk {
         // An entry without these bytes is damage, and not the caller's mistake.
         let fields = key.get(ID_BYTES..).ok_or_else(malformed)?;
         self.current.advance(fields, self.bounds.as_ref()).ok_or_else(malformed)?;
-        if !self.current.is_within {
+        if self.current.verdict == KeyVerdict::Outside {
             return Ok(EntryStep::Outside);
         }
         // A unique entry has the `_id` at the start of its value, a plain one at the end of its key.
         let id = if self.is_unique {
-            let length = key::skip(value, Direction::Ascending).map_err(|_| malformed())?;
+            let length = self.long_keys.skip(value, Direction::Ascending).map_err(|_| malformed())?;
             value.get(..length)
         } else {
             fields.get(self.current.bytes.len()..)
@@ -209,6 +229,10 @@ impl EntryWalk {
 
     /// What the current entry, which is within the bounds, says of its document.
     pub(super) fn judge(&mut self, selector: &Selector) -> Result<EntryVerdict> {
+        if self.current.verdict != KeyVerdict::Within {
+            self.forget();
+            return Ok(EntryVerdict::Unknown);
+        }
         // Then every document is read, and only those are tested whose entries do not decide.
         let Some(answer) = &mut self.answer else {
             return Ok(if self.decides { EntryVerdict::Match } else { EntryVerdict::Unknown });
@@ -289,7 +313,7 @@ impl EntryWalk {
     fn prefix_bytes(&self, fields: usize) -> Option<usize> {
         let mut bytes = ID_BYTES;
         for direction in self.directions.iter().take(fields) {
-            bytes += key::skip(self.walk.key().get(bytes..)?, *direction).ok()?;
+            bytes += self.long_keys.skip(self.walk.key().get(bytes..)?, *direction).ok()?;
         }
         Some(bytes)
     }
@@ -298,6 +322,25 @@ impl EntryWalk {
     pub(super) fn key_after(&self, fields: usize) -> &[u8] {
         let bytes = self.prefix_bytes(fields).unwrap_or(ID_BYTES);
         self.walk.key().get(bytes..).unwrap_or_default()
+    }
+
+    /// Whether only the document tells whether the current entry is within a range that the caller gave.
+    pub(super) fn needs_values(&self) -> bool {
+        self.given.is_some() && self.current.verdict == KeyVerdict::Unknown
+    }
+
+    /// Whether the values of the current entry, in the document that was read, are within the range that the caller gave.
+    #[cold]
+    pub(super) fn has_values_within(&self) -> Result<bool> {
+        let Some(given) = &self.given else { return Ok(true) };
+        let problem = || {
+            let problem = "the document has no such key";
+            Error::corruption(Family::Entries.name(), self.walk.key(), problem)
+        };
+        let document = RawDocument::from_bytes(&self.document).map_err(|_| problem())?;
+        let values = key_values(&given.spec, document, &self.current.bytes).map_err(|_| problem())?;
+        let values = values.ok_or_else(problem)?;
+        Ok(given.sets.iter().zip(&values).all(|(set, value)| set.contains(value.as_raw_bson_ref())))
     }
 
     /// Reads the document of the current entry.

@@ -11,7 +11,7 @@ use base::error::{Error, Result};
 use base::metrics::notes;
 use bson::{RawBson, RawBsonRef, RawDocument};
 use index::collation::Collation;
-use index::key::{self, Direction};
+use index::key::{Direction, LongKeys};
 use index::order::compare;
 use index::path::{FieldPath, leaves};
 use query::expression::Variables;
@@ -34,6 +34,7 @@ pub(super) struct FieldLookup {
     path: FieldPath,
     operation: OperationContext,
     keys: Keys,
+    long_keys: LongKeys,
     /// By which texts are equal.
     collation: Collation,
     /// The value that is asked for, and its key.
@@ -91,6 +92,7 @@ impl FieldLookup {
             path: path.clone(),
             operation: variables.operation().clone(),
             keys,
+            long_keys: view.record_keys().long_keys,
             collation: variables.collation().clone(),
             wanted: RawBson::Null,
             key: Vec::new(),
@@ -119,8 +121,8 @@ impl FieldLookup {
                 if !is_first || !self.snapshot.get_into(Family::Entries, key, &mut self.entry)? {
                     return Ok(false);
                 }
-                let length = key::skip(&self.entry, Direction::Ascending).map_err(|_| malformed(key))?;
-                self.entry.get(..length)
+                let length = self.long_keys.skip(&self.entry, Direction::Ascending);
+                self.entry.get(..length.map_err(|_| malformed(key))?)
             }
             Keys::Plain(index, _, scan) => {
                 let was_open = scan.is_some();
@@ -199,7 +201,7 @@ impl FieldIndex<Error> for FieldLookup {
                 *direction
             }
         };
-        key::encode(value, direction, &mut self.key);
+        self.long_keys.encode(value, direction, &mut self.key);
         self.state = State::Before;
         Ok(true)
     }

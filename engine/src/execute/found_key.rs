@@ -2,9 +2,10 @@
 
 use base::error::{Error, Result};
 use bson::raw::CString;
-use bson::{RawBson, RawDocument, RawDocumentBuf};
-use index::extract::{ExtractedKeys, extract};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
+use index::extract::{ExtractedKeys, extract, key_values};
 use index::key;
+use index::spec::IndexSpec;
 use store::Family;
 
 use crate::catalog::indexes::Index;
@@ -21,9 +22,15 @@ pub(super) fn of_entry(index: &Index, entry: &[u8], document: &RawDocument) -> R
     extract(&index.spec, document, &mut keys).map_err(|_| damaged())?;
     // An entry may have the `_id` after its fields. No key is the start of another one, so this finds the only one.
     let (mut key, mut types) = keys.iter().find(|(key, _)| entry.starts_with(key)).ok_or_else(damaged)?;
+    // Decoded where that is possible: of equal values in an array an entry has the lowest type.
+    let values = if keys.array_components().iter().any(|marks| marks.has_shortened()) {
+        key_values(&index.spec, document, key).map_err(|_| damaged())?
+    } else {
+        decoded(&index.spec, &mut key, &mut types)
+    };
     let (mut row, mut path) = (RawDocumentBuf::new(), None);
-    for field in index.spec.fields() {
-        let value = key::decode(&mut key, field.direction, &mut types).map_err(|_| damaged())?;
+    for (field, value) in index.spec.fields().iter().zip(values.ok_or_else(damaged)?) {
+        let value = Bson::try_from(value)?;
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
         // In a wildcard index the first field tells the name of the second, and is no text that has a sort key.
         let is_path = index.spec.wildcard().is_some() && row.is_empty();
@@ -35,6 +42,13 @@ pub(super) fn of_entry(index: &Index, entry: &[u8], document: &RawDocument) -> R
         row.append(CString::try_from(name)?, RawBson::try_from(value)?);
     }
     Ok(row)
+}
+
+/// The values of the fields of a key.
+fn decoded(spec: &IndexSpec, key: &mut &[u8], types: &mut &[u8]) -> Option<Vec<RawBson>> {
+    let fields = spec.fields().iter();
+    let values = fields.map(|field| key::decode(key, field.direction, types).ok());
+    values.map(|value| RawBson::try_from(value?).ok()).collect()
 }
 
 /// The key of a record, which is its `_id`.

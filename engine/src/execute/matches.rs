@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use base::metrics::notes;
 use bson::{RawDocument, RawDocumentBuf};
-use index::key::Direction;
+use index::key::{Direction, LongKeys};
 use query::filter::Filter;
 use query::operation::{OperationContext, Reservation};
 use query::planner::{Access, Merge, Plan, Union};
@@ -79,10 +79,18 @@ enum LookupState {
     Done,
 }
 
+/// The records that scans read.
+#[derive(Clone, Copy)]
+struct Records {
+    collection: CollectionId,
+    long_keys: LongKeys,
+}
+
 /// Scans that are run one after the other. Some of them read entries.
 struct ScanSequence {
     snapshot: Arc<Snapshot>,
     collection: CollectionId,
+    long_keys: LongKeys,
     indexes: Arc<[Index]>,
     pending: std::vec::IntoIter<Access>,
     current: Option<Current>,
@@ -158,7 +166,7 @@ impl Matches {
     /// Opens a walk over a read view that does not read every record. Returns `None` if there is no plan for that.
     pub(crate) fn open_indexed(view: ReadView, selector: &Selector) -> Result<Option<Self>> {
         let order = Order::default();
-        if selector.record_key(view.collection()).is_some() {
+        if selector.point().is_some() {
             return Self::follow(view, selector.clone(), &order, None).map(Some);
         }
         let asked =
@@ -177,6 +185,7 @@ impl Matches {
     fn follow(view: ReadView, selector: Selector, order: &Order, plan: Option<Plan>) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
         let (collection, indexes) = (view.collection(), view.shared_indexes());
+        let long_keys = view.record_keys().long_keys;
         let is_sorted = plan.as_ref().is_none_or(|plan| plan.is_sorted);
         let reads_all = plan
             .as_ref()
@@ -193,7 +202,7 @@ impl Matches {
             (ReadState::Record { key, bytes }, _) => MatchSource::of_record(key, bytes),
             (ReadState::Snapshot(snapshot), plan) => {
                 // A reader who could not look the record up directly still needs no scan.
-                if let Some(key) = selector.record_key(collection) {
+                if let Some(key) = selector.record_key(collection, long_keys) {
                     notes::looked_up();
                     let bytes = snapshot.get(Family::Records, &key)?;
                     MatchSource::of_record(key, bytes)
@@ -206,7 +215,8 @@ impl Matches {
                         let walk = NaturalWalk::open(&snapshot, collection, natural, extent, operation)?;
                         MatchSource::Natural(Box::new(walk))
                     } else {
-                        MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
+                        let records = Records { collection, long_keys };
+                        MatchSource::of_access(snapshot, records, indexes, access, &selector)?
                     }
                 }
             }
@@ -451,7 +461,7 @@ impl MatchSource {
     /// The source of a plan's access.
     fn of_access(
         snapshot: Arc<Snapshot>,
-        collection: CollectionId,
+        records: Records,
         indexes: Arc<[Index]>,
         access: Access,
         selector: &Selector,
@@ -464,15 +474,16 @@ impl MatchSource {
             Access::Union(union) => union.has_duplicates,
             Access::Merge(merge) => merge.has_duplicates,
         };
+        let Records { collection, long_keys } = records;
         let scans = match access {
-            Access::Records(scan) => {
-                let spans = KeySpans::of_records(&scan.ids, collection)?;
+            Access::Records(scan) if !scan.is_given => {
+                let spans = KeySpans::of_records(&scan.ids, collection, long_keys)?;
                 let operation = selector.variables().operation();
                 let walk = KeyWalk::new(&snapshot, Family::Records, spans, scan.direction, operation);
                 return Ok(Self::Records(Box::new(walk)));
             }
             Access::Nothing => Vec::new(),
-            Access::Entries(scan) => vec![Access::Entries(scan)],
+            one @ (Access::Records(_) | Access::Entries(_)) => vec![one],
             Access::Union(union) => union.scans,
             Access::Merge(merge) => vec![Access::Merge(merge)],
         };
@@ -483,6 +494,7 @@ impl MatchSource {
         let scans = ScanSequence {
             snapshot,
             collection,
+            long_keys,
             indexes,
             pending,
             current: None,
@@ -569,9 +581,10 @@ impl ScanSequence {
     fn open_one(&self, access: &Access, operation: &OperationContext) -> Result<Option<OpenScan>> {
         match access {
             Access::Records(scan) => {
-                let spans = KeySpans::of_records(&scan.ids, self.collection)?;
+                let spans = KeySpans::of_records(&scan.ids, self.collection, self.long_keys)?;
                 let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction, operation);
-                Ok(Some(OpenScan::Records(walk)))
+                let given = scan.is_given.then(|| scan.ids.clone());
+                Ok(Some(OpenScan::Records { walk, given }))
             }
             Access::Entries(scan) => {
                 let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");

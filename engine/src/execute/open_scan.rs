@@ -3,17 +3,23 @@
 use std::collections::HashSet;
 
 use base::error::Result;
+use index::interval::Intervals;
 use query::operation::Reservation;
 
 use crate::document::decode::stored;
 use crate::execute::entry_walk::{EntryStep, EntryVerdict, EntryWalk};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::rest::Rest;
+use crate::plan::bounds::ID_FIELD;
 use crate::plan::selector::Selector;
 
 /// A scan that is read.
 pub(super) enum OpenScan {
-    Records(KeyWalk),
+    Records {
+        walk: KeyWalk,
+        /// The `_id`s of a range that the caller gave.
+        given: Option<Intervals>,
+    },
     Entries {
         walk: EntryWalk,
         /// The position of the index among those of the read view.
@@ -74,7 +80,7 @@ impl OpenScan {
     /// Steps to the next key, without reading a document.
     pub(super) fn advance(&mut self, examined: &mut Examined, selector: &Selector) -> Result<Advanced> {
         match self {
-            Self::Records(walk) => Ok(match walk.advance()? {
+            Self::Records { walk, .. } => Ok(match walk.advance()? {
                 KeyStep::End => Advanced::End,
                 KeyStep::Absent => Advanced::Nothing,
                 KeyStep::LookedUp | KeyStep::Scanned => Advanced::Next(EntryVerdict::Unknown),
@@ -105,6 +111,9 @@ impl OpenScan {
         examined: &mut Examined,
         selector: &Selector,
     ) -> Result<ScanStep> {
+        if !self.is_in_given_range()? {
+            return Ok(ScanStep::Nothing);
+        }
         // Asked before the record is read: a duplicate then costs no read.
         if let Some(visited) = visited
             && !visited.insert(self.record_key())?
@@ -132,10 +141,24 @@ impl OpenScan {
         Ok(ScanStep::Match)
     }
 
+    /// Whether the current document is within the range that the caller gave, if he gave one and its key does not tell it.
+    fn is_in_given_range(&mut self) -> Result<bool> {
+        match self {
+            Self::Records { walk, given: Some(ids) } => {
+                Ok(walk.document()?.get(ID_FIELD)?.is_some_and(|id| ids.contains(id)))
+            }
+            Self::Entries { walk, .. } if walk.needs_values() => {
+                walk.fetch()?;
+                walk.has_values_within()
+            }
+            Self::Records { given: None, .. } | Self::Entries { .. } => Ok(true),
+        }
+    }
+
     /// Releases what the storage holds for the scan until it is advanced again.
     pub(super) fn rest(&mut self, current: Rest) {
         match self {
-            Self::Records(walk) => walk.rest(current),
+            Self::Records { walk, .. } => walk.rest(current),
             Self::Entries { walk, .. } => walk.rest(current),
         }
     }
@@ -143,7 +166,7 @@ impl OpenScan {
     /// The record key of the current document.
     pub(super) fn record_key(&self) -> &[u8] {
         match self {
-            Self::Records(walk) => walk.key(),
+            Self::Records { walk, .. } => walk.key(),
             Self::Entries { walk, .. } => walk.record_key(),
         }
     }
@@ -151,7 +174,7 @@ impl OpenScan {
     /// The bytes of the current document.
     pub(super) fn document(&self) -> &[u8] {
         match self {
-            Self::Records(walk) => walk.value(),
+            Self::Records { walk, .. } => walk.value(),
             Self::Entries { walk, .. } => walk.document(),
         }
     }

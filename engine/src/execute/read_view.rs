@@ -17,7 +17,7 @@ use base::metrics::notes;
 use base::sync;
 use bson::{RawBsonRef, RawDocument};
 use index::collation::Collation;
-use index::key::{self, Direction};
+use index::key::Direction;
 use index::order::compare;
 use query::code::Code;
 use store::keys::{CollectionId, OrderId};
@@ -27,6 +27,7 @@ use store::{Database, Family};
 use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
+use crate::catalog::record_keys::RecordKeys;
 use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
 
@@ -36,6 +37,7 @@ const PLANTED_YIELDS: u32 = 50;
 /// A collection at one moment.
 pub(crate) struct ReadView {
     collection: CollectionId,
+    record_keys: RecordKeys,
     /// Those that searches may use. Hidden ones are not among them.
     indexes: Arc<[Index]>,
     /// The insertion order, if the collection is capped.
@@ -92,13 +94,14 @@ impl ReadView {
             }
             return Ok(taken);
         };
-        let key = |collection| point.record_key(collection);
+        let key = |found: &CollectionState| point.record_key(found.id, found.record_keys.long_keys);
         let Some((found, FoundRecord { key, bytes })) = look_up(database, find, key)? else {
             return Ok(None);
         };
         check_default(selector.variables().collation(), &found)?;
         let view = Self {
             collection: found.id,
+            record_keys: found.record_keys.clone(),
             indexes: found.visible_indexes(),
             order: order_of(&found),
             state: ReadState::Record { key, bytes },
@@ -114,7 +117,8 @@ impl ReadView {
         selector: &Selector,
     ) -> Result<Self> {
         check_default(selector.variables().collation(), collection)?;
-        let state = match selector.record_key(collection.id) {
+        let record_keys = collection.record_keys.clone();
+        let state = match selector.record_key(collection.id, record_keys.long_keys) {
             Some(key) => {
                 notes::looked_up();
                 let bytes = database.record(&key)?;
@@ -123,7 +127,7 @@ impl ReadView {
             None => ReadState::Snapshot(Snapshot::take(database)),
         };
         let (indexes, order) = (collection.visible_indexes(), order_of(collection));
-        Ok(Self { collection: collection.id, indexes, order, state })
+        Ok(Self { collection: collection.id, record_keys, indexes, order, state })
     }
 
     /// The read state for a search within a transaction. The caller checks afterwards that the collection is still what it was when the
@@ -135,7 +139,8 @@ impl ReadView {
     ) -> Result<Self> {
         check_default(selector.variables().collation(), collection)?;
         let view = Self::of_snapshot(snapshot, collection);
-        let Some(key) = selector.record_key(collection.id) else { return Ok(view) };
+        let long_keys = collection.record_keys.long_keys;
+        let Some(key) = selector.record_key(collection.id, long_keys) else { return Ok(view) };
         notes::looked_up();
         // Not by the cache of records, which has the newest state.
         let bytes = match &view.state {
@@ -148,18 +153,24 @@ impl ReadView {
     /// A collection in a snapshot that was taken before. The caller checks as for [`at`](Self::at).
     pub(crate) fn of_snapshot(snapshot: Arc<Snapshot>, collection: &CollectionState) -> Self {
         let (indexes, order) = (collection.visible_indexes(), order_of(collection));
-        Self { collection: collection.id, indexes, order, state: ReadState::Snapshot(snapshot) }
+        let (record_keys, state) = (collection.record_keys.clone(), ReadState::Snapshot(snapshot));
+        Self { collection: collection.id, record_keys, indexes, order, state }
     }
 
     /// Takes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
     pub(crate) fn of_index(database: &Arc<Database>, collection: &CollectionState, index: &Index) -> Self {
         let state = ReadState::Snapshot(Snapshot::take(database));
-        let order = order_of(collection);
-        Self { collection: collection.id, indexes: Arc::new([index.clone()]), order, state }
+        let (order, record_keys) = (order_of(collection), collection.record_keys.clone());
+        Self { collection: collection.id, record_keys, indexes: Arc::new([index.clone()]), order, state }
     }
 
     pub(crate) fn collection(&self) -> CollectionId {
         self.collection
+    }
+
+    /// How the records are keyed.
+    pub(crate) fn record_keys(&self) -> &RecordKeys {
+        &self.record_keys
     }
 
     /// The indexes that can be read: the snapshot has all their entries.
@@ -175,8 +186,8 @@ impl ReadView {
     /// A second view of the same snapshot. Returns `None` if the view has no snapshot.
     pub(crate) fn again(&self) -> Option<Self> {
         let state = ReadState::Snapshot(Arc::clone(self.snapshot()?));
-        let (collection, order) = (self.collection, self.order);
-        Some(Self { collection, indexes: self.shared_indexes(), order, state })
+        let (collection, record_keys, order) = (self.collection, self.record_keys.clone(), self.order);
+        Some(Self { collection, record_keys, indexes: self.shared_indexes(), order, state })
     }
 
     /// The insertion order that the snapshot has. Returns `None` if the collection is not capped.
@@ -231,7 +242,8 @@ impl ReadView {
                     let found = found?;
                     let (_, (indexes, order)) = before.next()?;
                     let state = ReadState::Snapshot(Arc::clone(&snapshot));
-                    let view = Self { collection: found.id, indexes, order, state };
+                    let record_keys = found.record_keys.clone();
+                    let view = Self { collection: found.id, record_keys, indexes, order, state };
                     Some((found, view))
                 });
                 return Ok(viewed.collect());
@@ -248,7 +260,8 @@ impl ReadView {
             // So that others do something in between.
             (0..PLANTED_YIELDS).for_each(|_| sync::yield_now());
             let (indexes, order) = (found.visible_indexes(), order_of(found));
-            return Ok(Some(Self { collection: found.id, indexes, order, state }));
+            let record_keys = found.record_keys.clone();
+            return Ok(Some(Self { collection: found.id, record_keys, indexes, order, state }));
         }
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
@@ -257,7 +270,8 @@ impl ReadView {
         if !shows(&snapshot, found, before)? {
             return Ok(None);
         }
-        Ok(Some(Self { collection: found.id, indexes, order, state: ReadState::Snapshot(snapshot) }))
+        let (record_keys, state) = (found.record_keys.clone(), ReadState::Snapshot(snapshot));
+        Ok(Some(Self { collection: found.id, record_keys, indexes, order, state }))
     }
 }
 
@@ -284,10 +298,10 @@ fn order_of(found: &CollectionState) -> Option<OrderId> {
 pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,
     find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
-    key_in: impl Fn(CollectionId) -> K,
+    key_in: impl Fn(&CollectionState) -> K,
 ) -> Result<Option<(FoundCollection<'a>, FoundRecord<K>)>> {
     let Some(found) = find()? else { return Ok(None) };
-    let key = key_in(found.id);
+    let key = key_in(&found);
     notes::looked_up();
     let bytes = database.record(key.as_ref())?;
     // After the read, as the header says. A rename is an end too: the record may have moved with it.
@@ -328,7 +342,7 @@ pub(crate) fn look_up_by_index<'a>(
         return Ok(FoundByIndex::Unknown);
     };
     let mut key = index.id.prefix().to_vec();
-    key::encode(value, direction, &mut key);
+    index.spec.long_keys().encode(value, direction, &mut key);
     index.uses.note();
     // One look-up for the two reads: it finds one document.
     notes::looked_up();
@@ -337,7 +351,8 @@ pub(crate) fn look_up_by_index<'a>(
     if let Some(entry) = &entry {
         let malformed =
             || Error::corruption(Family::Entries.name(), &key, "the bytes are not an entry of its index");
-        let id = key::skip(entry, Direction::Ascending).ok().and_then(|length| entry.get(..length));
+        let length = index.spec.long_keys().skip(entry, Direction::Ascending);
+        let id = length.ok().and_then(|length| entry.get(..length));
         let record_key = [&found.id.prefix()[..], id.ok_or_else(malformed)?].concat();
         let bytes = database.record(&record_key)?;
         record = Some(FoundRecord { key: record_key, bytes });
@@ -359,10 +374,10 @@ pub(crate) fn look_up_by_index<'a>(
 fn look_up_beside_change<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,
     find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
-    key_in: impl Fn(CollectionId) -> K,
+    key_in: impl Fn(&CollectionState) -> K,
 ) -> Result<Option<(FoundCollection<'a>, FoundRecord<K>)>> {
     let Some((found, view)) = ReadView::take(database, find)? else { return Ok(None) };
-    let key = key_in(found.id);
+    let key = key_in(&found);
     let bytes = match view.state {
         ReadState::Snapshot(snapshot) => snapshot.get(Family::Records, key.as_ref())?,
         // `take` always takes a snapshot.

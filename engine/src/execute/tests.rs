@@ -223,7 +223,7 @@ fn deleted_keys_are_steps_of_the_operation_that_passes_them() {
             for _ in 0..2 {
                 key::encode(RawBsonRef::Int32(number), Direction::Ascending, &mut entry);
             }
-            batch.delete(Family::Records, &record_key(state.id, RawBsonRef::Int32(number)));
+            batch.delete(Family::Records, &record_key(&state, RawBsonRef::Int32(number)));
             batch.delete(Family::Entries, &entry);
             batch.delete(Family::Entries, &order.position_key(2 + u64::from(number.unsigned_abs())));
         }

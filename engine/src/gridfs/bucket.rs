@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::error::Result;
 use base::namespace::Namespace;
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
+use index::key::LongKeys;
 use store::keys::CollectionId;
 
 use crate::collection::Collection;
@@ -12,7 +13,7 @@ use crate::options::{GridFsBucketOptions, IndexModel, IndexOptions, WriteConcern
 use crate::orphans::{CHUNKS, FILES, FILES_ID, NUMBER, are_keys};
 use crate::shared::{Caller, Shared};
 use crate::uploads::{Claim, FileKey, Purpose};
-use crate::write::prepare::record_key;
+use crate::write::prepare::record_key_of;
 
 const NAME_DEFAULT: &str = "fs";
 /// 255 KiB: with its other fields a chunk is a little smaller than 256 KiB.
@@ -169,7 +170,7 @@ pub(super) fn chunks_of(id: &Bson) -> Document {
 /// An `_id` as bytes. Equal values, as 1 and 1.0 are, have equal bytes.
 pub(super) fn comparable(id: &RawBson) -> Vec<u8> {
     // Of no collection: only the part after its id is of interest, and that is the same in all.
-    record_key(CollectionId(0), id.as_raw_bson_ref())
+    record_key_of(CollectionId(0), LongKeys::Whole, id.as_raw_bson_ref())
 }
 
 fn ensure_index<T>(collection: &Collection<T>, fields: [&str; 2], options: IndexOptions) -> Result<()> {

@@ -58,7 +58,12 @@ impl Needed {
 ///
 /// # Errors
 /// Why the operation is to end, if it is.
-pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) -> Result<Vec<planner::Plan>> {
+pub(crate) fn plans(
+    asked: Asked<'_>,
+    indexes: &[Index],
+    has_shortened_ids: bool,
+    fault: PlantedFault,
+) -> Result<Vec<planner::Plan>> {
     // Indexes learn of arrays while documents are written, so this is read once and kept for the whole planning.
     let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.announced()).collect();
     let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView {
@@ -71,6 +76,7 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
             .filter(|_| fault != PlantedFault::PartialNotProven)
             .map(|partial| &partial.filter),
         has_details: index.detail == EntryDetail::Whole,
+        has_shortened_ids,
     });
     let views: Vec<IndexView<'_>> = views.collect();
     let Asked { selector, order, needs, one_of_each, reads_all } = asked;
@@ -78,8 +84,18 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
     let range = range.as_ref();
     let collation = Some(selector.variables().collation());
-    let request =
-        Request { filter, sort, indexes: &views, hint, range, needs, one_of_each, collation, reads_all };
+    let request = Request {
+        filter,
+        sort,
+        indexes: &views,
+        has_shortened_ids,
+        hint,
+        range,
+        needs,
+        one_of_each,
+        collation,
+        reads_all,
+    };
     let operation = selector.variables().operation();
     let mut plans = planner::plans(&request, operation);
     // A plan that was given up is right and may be slow: nothing of it is begun.

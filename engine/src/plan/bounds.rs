@@ -7,7 +7,7 @@ use bson::raw::RawBinaryRef;
 use bson::{Binary, Bson, Document, RawBsonRef, rawdoc};
 use index::collation::{Collation, SIMPLE};
 use index::interval::Intervals;
-use index::key::Direction;
+use index::key::{Direction, LongKeys};
 use index::range::{Exactness, KeyRange, KeyRanges, key_ranges};
 use index::spec::{IndexSpec, SpecOptions};
 use store::keys::CollectionId;
@@ -44,7 +44,7 @@ pub(crate) enum KeySpan {
 
 impl KeySpans {
     /// The records of a collection whose `_id`s are within `ids`.
-    pub(crate) fn of_records(ids: &Intervals, collection: CollectionId) -> Result<Self> {
+    pub(crate) fn of_records(ids: &Intervals, collection: CollectionId, long_keys: LongKeys) -> Result<Self> {
         let (prefix, end) = (collection.prefix().to_vec(), collection.end());
         if ids.is_all() {
             return Ok(Self { prefix, end, ranges: None, are_keys: false, left: 0..1 });
@@ -52,7 +52,7 @@ impl KeySpans {
         // Records are ordered by `_id`, so their ranges are those of an index on it.
         let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
             .map_err(|error| Error::invalid_argument(error.to_string()))?;
-        let ranges = key_ranges(&spec, std::slice::from_ref(ids));
+        let ranges = key_ranges(&spec.with_long_keys(long_keys), std::slice::from_ref(ids));
         let are_keys = ranges.are_points();
         Ok(Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) })
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::error::Result;
 use bson::{Bson, DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::Collation;
-use index::key::{self, Direction};
+use index::key::{self, Direction, FIELD_BYTES_MAX, LongKeys};
 use index::order::compare;
 use query::expression::Variables;
 use query::filter::Filter;
@@ -43,7 +43,7 @@ impl Moment {
 /// A parsed filter with its variables. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
-    /// Absent if the filter is nothing but the `_id` of `point`.
+    /// Absent if the filter is nothing but the `_id` of `point`, and a record with this key has it.
     filter: Option<Arc<Filter>>,
     variables: Variables,
     /// The encoded `_id` that every match has.
@@ -68,7 +68,11 @@ impl Selector {
         // Not for a text by the rules of a language: then several records may match.
         let point = point_id(filter, &moment.collation);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
-            return Ok(Self { filter: None, variables: moment.variables(), point: Some(encoded(id)) });
+            let point = encoded(id);
+            // The key of a longer one may be shortened, and then its document has the last word.
+            if point.len() <= FIELD_BYTES_MAX {
+                return Ok(Self { filter: None, variables: moment.variables(), point: Some(point) });
+            }
         }
         Self::with_variables(filter, variables(let_vars, moment)?)
     }
@@ -118,8 +122,8 @@ impl Selector {
     }
 
     /// The key of the only record that can match. Returns `None` if the filter does not fix the `_id`.
-    pub(crate) fn record_key(&self, collection: CollectionId) -> Option<PointKey> {
-        self.point().map(|point| point.record_key(collection))
+    pub(crate) fn record_key(&self, collection: CollectionId, long_keys: LongKeys) -> Option<PointKey> {
+        self.point().map(|point| point.record_key(collection, long_keys))
     }
 
     /// The `_id` that the filter fixes. Returns `None` if it does not fix one.
@@ -127,7 +131,7 @@ impl Selector {
         self.point.as_deref().map(Point)
     }
 
-    /// The filter. Returns `None` if it is nothing but an `_id`.
+    /// The filter. Returns `None` if it is nothing but an `_id` of usual length.
     pub(crate) fn filter(&self) -> Option<&Filter> {
         self.filter.as_deref()
     }
@@ -139,10 +143,16 @@ impl Selector {
 
 impl Point<'_> {
     /// The key of the record with that `_id` in a collection.
-    pub(crate) fn record_key(self, collection: CollectionId) -> PointKey {
+    pub(crate) fn record_key(self, collection: CollectionId, long_keys: LongKeys) -> PointKey {
         // Prefix and encoded `_id`: the layout of record keys in `store::keys`.
         let mut key = PointKey::from_slice(&collection.prefix());
-        key.extend_from_slice(self.0);
+        match long_keys.digest(self.0) {
+            None => key.extend_from_slice(self.0),
+            Some(digest) => {
+                key.extend_from_slice(self.0.get(..FIELD_BYTES_MAX).unwrap_or_default());
+                key.extend_from_slice(&digest);
+            }
+        }
         key
     }
 }
@@ -187,7 +197,8 @@ pub(crate) fn is_equality_on_key(
 fn encoded(id: RawBsonRef<'_>) -> PointKey {
     let mut bytes = Vec::with_capacity(32);
     key::encode(id, Direction::Ascending, &mut bytes);
-    PointKey::from_slice(&bytes)
+    // A long one is not copied.
+    if bytes.len() > FIELD_BYTES_MAX { PointKey::from_vec(bytes) } else { PointKey::from_slice(&bytes) }
 }
 
 #[cfg(test)]

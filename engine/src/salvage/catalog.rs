@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base::error::{Error, ErrorKind, Result};
 use base::namespace::Namespace;
 use bson::{Bson, Document, RawDocument};
+use index::key::LongKeys;
 use sequence::attributes::Attributes;
 use sequence::auto_increment::Field;
 use sequence::state::{Mark, State};
@@ -35,6 +36,10 @@ pub(super) struct FoundCollection {
     pub(super) indexes: Vec<Index>,
     pub(super) fields: Vec<NumberedField>,
     pub(super) capped: Option<Capped>,
+    /// What the keys of records have of long `_id`s. `None` as long as no key has told it: the entry is lost.
+    pub(super) long_keys: Option<LongKeys>,
+    /// Whether a record has a shortened key.
+    pub(super) has_shortened: bool,
     pub(super) report: SalvagedCollection,
 }
 
@@ -240,14 +245,23 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields, capped, validation: _, collation: _, clustered: _ } =
-            match entry {
-                Entry::Collection(entry) => entry,
-                Entry::View(ViewEntry { namespace, .. }) => {
-                    self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
-                    return;
-                }
-            };
+        let entry = match entry {
+            Entry::Collection(entry) => entry,
+            Entry::View(ViewEntry { namespace, .. }) => {
+                self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
+                return;
+            }
+        };
+        let CollectionEntry {
+            namespace,
+            indexes,
+            fields,
+            capped,
+            record_keys,
+            validation: _,
+            collation: _,
+            clustered: _,
+        } = entry;
         for index in &indexes {
             self.meet(index.id.0);
         }
@@ -257,7 +271,10 @@ impl FoundCatalog {
         let fields =
             fields.into_iter().map(|(field, sequence)| NumberedField { field, sequence, found: None });
         let (fields, report) = (fields.collect(), named(&namespace));
-        let found = FoundCollection { namespace, stored: Some(stored), indexes, fields, capped, report };
+        let (long_keys, has_shortened) = (Some(record_keys.long_keys), false);
+        let stored = Some(stored);
+        let found =
+            FoundCollection { namespace, stored, indexes, fields, capped, long_keys, has_shortened, report };
         self.collections.insert(id, found);
     }
 
@@ -322,7 +339,16 @@ impl FoundCollection {
     /// A collection of which nothing is known but documents.
     fn unnamed(namespace: Namespace) -> Self {
         let report = named(&namespace);
-        Self { namespace, stored: None, indexes: Vec::new(), fields: Vec::new(), capped: None, report }
+        Self {
+            namespace,
+            stored: None,
+            indexes: Vec::new(),
+            fields: Vec::new(),
+            capped: None,
+            long_keys: None,
+            has_shortened: false,
+            report,
+        }
     }
 
     /// The stored form without indexes, which are built anew.
@@ -340,6 +366,9 @@ impl FoundCollection {
         stored.insert("name", &self.namespace.coll);
         stored.insert(entry::indexes_field(&stored), Vec::<Bson>::new());
         entry::renew_rules(&mut stored);
+        // Without a key that tells it the collection is as a new one.
+        let long_keys = self.long_keys.unwrap_or(LongKeys::Shortened);
+        entry::note_keys(&mut stored, long_keys, self.has_shortened);
         stored.insert("autoIncrement", fields);
         Ok(stored.to_vec()?)
     }

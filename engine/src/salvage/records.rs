@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use base::error::Result;
 use bson::RawDocument;
+use index::key::{FIELD_BYTES_MAX, LongKeys};
 use index::validate::validate;
 use store::keys::{CollectionId, position_of, split_id};
 use store::salvage::Newest;
@@ -13,7 +14,7 @@ use store::{Database, Family, Store};
 
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
-use crate::write::prepare::record_key;
+use crate::write::prepare::{encoded_id, record_key_of};
 
 /// Bytes after which documents are committed.
 const BATCH_BYTES: usize = 1 << 20;
@@ -45,8 +46,12 @@ impl<'a> Copier<'a> {
             return Ok(());
         }
         let collection = catalog.collection(id);
-        let document = match checked(id, found.key, value) {
-            Ok(document) => document,
+        let document = match checked(CollectionId(id), collection.long_keys, found.key, value) {
+            Ok((document, keyed)) => {
+                collection.long_keys = collection.long_keys.or(keyed);
+                collection.has_shortened |= keyed == Some(LongKeys::Shortened);
+                document
+            }
             Err(reason) => {
                 refuse(collection, found.key, reason);
                 return Ok(());
@@ -89,18 +94,31 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// The document of a record, if it is what a record must be.
-fn checked<'a>(collection: u32, key: &[u8], value: &'a [u8]) -> std::result::Result<&'a RawDocument, String> {
+/// The document of a record, if it is what a record must be, and what its key has of a long `_id`. A short one does not tell it.
+fn checked<'a>(
+    collection: CollectionId,
+    long_keys: Option<LongKeys>,
+    key: &[u8],
+    value: &'a [u8],
+) -> std::result::Result<(&'a RawDocument, Option<LongKeys>), String> {
     let document = validate(value).map_err(|error| error.to_string())?;
     let id = document.id().ok_or("it has no _id")?;
-    if record_key(CollectionId(collection), id) != key {
+    let whole = record_key_of(collection, LongKeys::Whole, id);
+    let is_long = encoded_id(&whole).len() > FIELD_BYTES_MAX;
+    // Both are tried where the catalog does not say it.
+    let tried = [LongKeys::Shortened, LongKeys::Whole].into_iter();
+    let mut tried = tried.filter(|tried| long_keys.is_none_or(|long_keys| long_keys == *tried));
+    let is_key = |tried: &LongKeys| {
+        if is_long { record_key_of(collection, *tried, id) == key } else { whole == key }
+    };
+    let Some(keyed) = tried.find(is_key) else {
         return Err("its key is not the one of its _id".to_owned());
-    }
+    };
     // 4: right after the length of the document. Reads rely on the `_id` being first.
     if document.id_element().is_none_or(|element| element.start != 4) {
         return Err("_id is not its first field".to_owned());
     }
-    Ok(document.as_raw())
+    Ok((document.as_raw(), is_long.then_some(keyed)))
 }
 
 fn refuse(collection: &mut FoundCollection, key: &[u8], reason: String) {

@@ -63,7 +63,7 @@ fn records_that_are_no_documents_are_refused_one_by_one() {
     let (mut keys, written) = (Vec::new(), &records);
     let change = |fixture: &Fixture, batch: &mut Batch<'_>| {
         let things = fixture.collection("things").expect("there");
-        let key = |id: i32| record_key(things.id, RawBsonRef::Int32(id));
+        let key = |id: i32| record_key(&things, RawBsonRef::Int32(id));
         for (id, value, _) in written {
             keys.push(hex(&key(*id)));
             batch.put(Family::Records, &key(*id), value);

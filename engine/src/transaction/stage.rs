@@ -33,8 +33,8 @@ pub(crate) struct Touched {
     pub(crate) inserted: u64,
     pub(crate) updated: u64,
     pub(crate) deleted: u64,
-    /// Arrays that the catalog does not know of, by the position of their index.
-    pub(crate) arrays: BTreeMap<usize, Vec<Vec<ArrayComponents>>>,
+    /// Arrays and shortened keys that the catalog does not know of, by the position of their index. `None` stands for the `_id`s.
+    pub(crate) arrays: BTreeMap<Option<usize>, Vec<Vec<ArrayComponents>>>,
 }
 
 /// A sequence that values were taken from.

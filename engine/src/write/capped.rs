@@ -24,8 +24,8 @@ use crate::write::commit::Candidate;
 use crate::write::entries::{Entry, NewArrays, stored_entries_of};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::prepare::{Prepared, encoded_id};
-use crate::write::unique::{add_unique_latches, taken_entry, unique_entries};
-use crate::write::{COMMIT_BYTES_MAX, Target, duplicate};
+use crate::write::unique::{add_unique_latches, taken_entry, taken_id, unique_entries};
+use crate::write::{COMMIT_BYTES_MAX, Target};
 
 /// Waits for the turn of a write at the order of its collection. Returns `None` if the collection is not capped. No latch may
 /// be held.
@@ -257,13 +257,18 @@ impl<'a, 'b> Insertion<'a, 'b> {
         }
         // Keys that were staged were admitted too, so nothing is proven of a second document with the same `_id`.
         if target.admit_record(key)? == Absence::Unproven && self.is_taken(Family::Records, key)? {
-            return Ok(Some(duplicate::of_id(&target.collection.namespace, &prepared.id())));
+            let mut others = self.staged.iter().map(|(_, other)| &other.prepared);
+            let other = others.find(|other| other.record_key == *key).map(Prepared::document);
+            return taken_id(target, prepared, other).map(Some);
         }
         for entry in unique_entries(target, &drawn.entries) {
             if target.admit_unique(entry)? == Absence::Unproven
                 && self.is_taken(Family::Entries, &entry.key)?
             {
-                return Ok(Some(taken_entry(target, entry, encoded_id(key))));
+                let mut others = self.staged.iter().map(|(_, other)| other);
+                let other = others.find(|other| other.drawn.entries.iter().any(|own| own.key == entry.key));
+                let other = other.map(|other| other.prepared.document());
+                return taken_entry(target, entry, prepared.as_taker(), other).map(Some);
             }
         }
         Ok(None)

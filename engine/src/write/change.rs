@@ -115,7 +115,7 @@ impl<'a> Change<'a> {
         selector: &Selector,
         document: &RawDocument,
     ) -> Result<bool> {
-        let id = document.get(ID_FIELD)?.map(|id| record_key(target.collection.id, id));
+        let id = document.get(ID_FIELD)?.map(|id| record_key(target.collection, id));
         let key = id.as_ref().map(|key| &key[..]).unwrap_or_default();
         Ok(self.successor(target, selector, key, document)?.is_some())
     }

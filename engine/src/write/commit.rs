@@ -12,12 +12,12 @@ use store::Family;
 use store::write::{Batch, RecordBytes};
 
 use crate::catalog::given_keys::filters::Absence;
+use crate::write::Target;
 use crate::write::auto_increment::holds::SequenceHolds;
 use crate::write::entries::{Drawn, Entry, NewArrays};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
-use crate::write::prepare::{Prepared, encoded_id};
-use crate::write::unique::{add_unique_latches, is_taken, taken_entry, unique_entries};
-use crate::write::{Target, duplicate};
+use crate::write::prepare::Prepared;
+use crate::write::unique::{add_unique_latches, is_taken, taken_entry, taken_id, unique_entries};
 
 /// A prepared document with its entries.
 pub(super) struct Candidate<'a> {
@@ -51,10 +51,10 @@ pub(super) fn commit_one(
     refuse_taken_id(target, prepared)?;
     for entry in unique_entries(target, &drawn.entries) {
         if is_taken(target, entry)? {
-            return Err(Error::write(taken_entry(target, entry, encoded_id(record_key))));
+            return Err(Error::write(taken_entry(target, entry, prepared.as_taker(), None)?));
         }
     }
-    let committed = if has_indexes || holds.is_gapless() {
+    let committed = if has_indexes || holds.is_gapless() || !drawn.arrays.is_empty() {
         // An estimate of the batch, so that it grows seldom: an entry with its key is about 100 bytes.
         let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
@@ -92,7 +92,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     let mut accepted = Vec::with_capacity(candidates.len());
     let mut arrays = NewArrays::new();
     for candidate in candidates {
-        match find_taken(target, candidate, absence, &mut staged)? {
+        match find_taken(target, candidate, absence, &mut staged, &accepted)? {
             None => {
                 stage(target, &mut batch, &candidate.prepared, &candidate.drawn.entries);
                 // Only of accepted documents: a refused one leaves no mark in the catalog.
@@ -128,7 +128,7 @@ fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
     if target.admit_record(&prepared.record_key)? == Absence::Unproven
         && target.exists(Family::Records, &prepared.record_key)?
     {
-        return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
+        return Err(Error::write(taken_id(target, prepared, None)?));
     }
     Ok(())
 }
@@ -176,20 +176,26 @@ fn find_taken(
     candidate: &Candidate<'_>,
     absence: Absence,
     staged: &mut StagedKeys<'_>,
+    accepted: &[&Candidate<'_>],
 ) -> Result<Option<Refusal>> {
     let key = &candidate.prepared.record_key;
     if absence == Absence::Unproven
         && target.admit_record(key)? == Absence::Unproven
         && (staged.holds(key) || target.exists(Family::Records, key)?)
     {
-        return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
+        let mut others = accepted.iter().map(|other| &other.prepared);
+        let other = others.find(|other| other.record_key == *key).map(Prepared::document);
+        return taken_id(target, &candidate.prepared, other).map(Some);
     }
     for entry in unique_entries(target, &candidate.drawn.entries) {
         // The staged keys first: they are in memory.
         if target.admit_unique(entry)? == Absence::Unproven
             && (staged.holds(&entry.key) || target.exists(Family::Entries, &entry.key)?)
         {
-            return Ok(Some(taken_entry(target, entry, encoded_id(key))));
+            let has_key =
+                |other: &&&Candidate<'_>| other.drawn.entries.iter().any(|own| own.key == entry.key);
+            let other = accepted.iter().find(has_key).map(|other| other.prepared.document());
+            return taken_entry(target, entry, candidate.prepared.as_taker(), other).map(Some);
         }
     }
     Ok(None)

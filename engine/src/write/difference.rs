@@ -17,7 +17,7 @@ use crate::write::changed_fields::ChangedFields;
 use crate::write::entries::{Drawn, Entry, NewArrays, check_added, stored_entries_of};
 use crate::write::find::Check;
 use crate::write::modified::Shown;
-use crate::write::prepare::encoded_id;
+use crate::write::prepare::{Taker, encoded_id};
 use crate::write::unique::{is_taken, is_unique, taken_entry};
 
 /// What a change makes of a document, and what the caller is shown.
@@ -202,7 +202,8 @@ impl Difference {
         let RecordBytes { key, document } = record;
         for entry in self.added_unique(target) {
             if is_taken(target, entry)? {
-                return Err(Error::write(taken_entry(target, entry, encoded_id(key))));
+                let taker = Taker { encoded_id: encoded_id(key), document: stored(key, document)? };
+                return Err(Error::write(taken_entry(target, entry, taker, None)?));
             }
         }
         // An estimate of the batch, so that it grows seldom.

@@ -4,7 +4,7 @@ use base::error::{Error, ErrorKind};
 use base::namespace::Namespace;
 use base::write_error::{Refusal, WriteError, WriteFailure};
 use bson::{Bson, Document, doc};
-use index::key;
+use index::key::{self, FIELD_BYTES_MAX};
 use query::code::Code;
 use store::keys::ID_BYTES;
 
@@ -28,8 +28,7 @@ pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
 pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> Refusal {
     let mut bytes = entry_key.get(ID_BYTES..).unwrap_or_default();
     let mut types = types;
-    let collation = index.spec.collation().document();
-    let is_collated = collation.is_some();
+    let is_collated = index.spec.collation().document().is_some();
     let values = index.spec.fields().iter().map(|field| {
         // A key that cannot be decoded must not hide the duplicate: its value is shown as undefined.
         let value = key::decode(&mut bytes, field.direction, &mut types).unwrap_or(Bson::Undefined);
@@ -37,7 +36,32 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
         let value = if is_collated { print::with_sort_keys_shown(value) } else { value };
         (field.path.as_str().to_owned(), value)
     });
-    let values: Document = values.collect();
+    error_of(namespace, index, values.collect())
+}
+
+/// The same, by the values themselves. In an index with a collation texts are sort keys.
+#[cold]
+pub(crate) fn of_values(namespace: &Namespace, index: &Index, values: Document) -> Refusal {
+    let is_collated = !index.spec.collation().is_simple();
+    let shown = |value: Bson| if is_collated { print::with_sort_keys_shown(value) } else { value };
+    error_of(namespace, index, values.into_iter().map(|(name, value)| (name, shown(value))).collect())
+}
+
+/// The refusal of a document whose shortened key in an index is that of a document with another value.
+#[cold]
+pub(crate) fn of_other_value(namespace: &Namespace, index: &str, values: &Document) -> Refusal {
+    let shown = print::print_fields(values.iter().map(|(name, value)| (name.as_str(), value)));
+    WriteError::boxed(
+        Code::KEY_TOO_LONG,
+        format!(
+            "the unique index {index} of {namespace} cannot tell {shown} from the value of another document: their keys have \
+             the same first {FIELD_BYTES_MAX} bytes and the same digest"
+        ),
+    )
+}
+
+fn error_of(namespace: &Namespace, index: &Index, values: Document) -> Refusal {
+    let collation = index.spec.collation().document();
     let collation = collation.and_then(|collation| Document::try_from(collation).ok());
     error(namespace, &index.name, index.key_pattern(), values, collation)
 }

@@ -3,7 +3,7 @@
 //! A unique entry's key is without the document's id, so that a duplicate is one point lookup under one latch;
 //! its value names the document. A plain entry's key ends with the document's encoded id.
 //!
-//! Beside its entries this file finds the arrays of a document that the catalog does not know of yet. They are noted in
+//! Beside its entries this file finds the arrays and the shortened keys of a document that the catalog does not know of yet. They are noted in
 //! the catalog by the commit that writes the entries.
 
 use base::write_error::{Refusal, WriteError};
@@ -43,12 +43,13 @@ impl Entry {
 pub(crate) struct Drawn {
     /// All entries, index by index, ascending within one.
     pub(crate) entries: Vec<Entry>,
-    /// Arrays that the catalog does not know of; nearly always none.
+    /// Arrays and shortened keys that the catalog does not know of; nearly always none.
     pub(crate) arrays: NewArrays,
 }
 
-/// Indexes by their position, each with the components of its fields' paths that led to an array.
-pub(crate) type NewArrays = Vec<(usize, Vec<ArrayComponents>)>;
+/// Indexes by their position, or none for the records, each with the components of its fields' paths that led to an array, and
+/// whether keys were shortened.
+pub(crate) type NewArrays = Vec<(Option<usize>, Vec<ArrayComponents>)>;
 
 /// A stored entry, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,14 +123,16 @@ fn draw<'i>(
         }
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
         // Two cheap tests in front: few documents have arrays, and the catalog knows of nearly all of those.
-        if keys.is_multikey() && index.arrays.misses(keys.array_components()) {
-            arrays.push((position, keys.array_components().to_vec()));
+        if !keys.array_components().is_empty() && index.arrays.misses(keys.array_components()) {
+            arrays.push((Some(position), keys.array_components().to_vec()));
         }
         let details = match index.detail {
             EntryDetail::Fields => Vec::new(),
             EntryDetail::Whole => {
                 // All indexes share the types of the one `_id`.
-                let id_types = id_types.get_or_insert_with(|| types_of_id(document));
+                let is_shortened = index.spec.long_keys().is_shortened(encoded_id.len());
+                let id_types = id_types
+                    .get_or_insert_with(|| if is_shortened { Vec::new() } else { types_of_id(document) });
                 let order = FieldOrder::of(&index.spec, document);
                 // The common order takes no byte, so whatever follows the types is another one.
                 id_types
@@ -159,13 +162,13 @@ pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> 
     // A unique entry has the id in its value, a plain one at the end of its key; see the header.
     if index.spec.is_unique() {
         // The id's length is not stored: its encoding tells where it ends.
-        let id_bytes = key::skip(value, Direction::Ascending).ok()?;
+        let id_bytes = index.spec.long_keys().skip(value, Direction::Ascending).ok()?;
         let (id, types) = value.split_at_checked(id_bytes)?;
         return Some(EntryParts { fields: rest, id, types });
     }
     let mut fields_bytes = 0;
     for field in index.spec.fields() {
-        fields_bytes += key::skip(rest.get(fields_bytes..)?, field.direction).ok()?;
+        fields_bytes += index.spec.long_keys().skip(rest.get(fields_bytes..)?, field.direction).ok()?;
     }
     let (fields, id) = rest.split_at_checked(fields_bytes)?;
     Some(EntryParts { fields, id, types: value })

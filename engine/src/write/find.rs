@@ -186,7 +186,8 @@ pub(super) fn on_first<R>(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
     // A filter that fixes the `_id` needs no walk, and a lost document has no other in its place.
-    if let Some(key) = search.selector.record_key(target.collection.id) {
+    let long_keys = target.collection.record_keys.long_keys;
+    if let Some(key) = search.selector.record_key(target.collection.id, long_keys) {
         search.operation().look()?;
         return attempt(&key, &Check::of(search.selector));
     }

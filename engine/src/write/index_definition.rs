@@ -7,6 +7,7 @@ use base::error::{Error, Result};
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::collation::Collation as Rules;
 use index::error::Error as IndexError;
+use index::key::LongKeys;
 use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use query::code::Code;
@@ -169,11 +170,12 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
     Ok(Presence::New)
 }
 
-/// The index that a definition becomes.
-pub(crate) fn index(definition: IndexDefinition, id: IndexId) -> Index {
+/// The index that a definition becomes, in a collection whose keys have this of long values.
+pub(crate) fn index(definition: IndexDefinition, id: IndexId, long_keys: LongKeys) -> Index {
     let arrays = Arc::new(IndexArrays::none(definition.spec.fields().len()));
     let uses = Arc::new(IndexUses::starting_now());
     let IndexDefinition { name, spec, settings } = definition;
+    let spec = spec.with_long_keys(long_keys);
     Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys: Arc::default() }
 }
 

@@ -8,6 +8,7 @@ use base::error::{Error, ErrorKind, Result};
 use base::insert_error::IndexedWriteError;
 use base::write_error::Refusal;
 use bson::Bson;
+use index::multikey::ArrayComponents;
 
 use crate::document::draft::Drafts;
 use crate::document::validate::validate_insert;
@@ -91,7 +92,7 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
     let (complete, holds) = document.complete(target.generator)?;
     // Long enough for the key of any common `_id`, so that it is allocated once.
     let mut scratch = Vec::with_capacity(KEY_BYTES);
-    let prepared = prepare(complete, target.collection.id, &mut scratch).map_err(Error::write)?;
+    let prepared = prepare(complete, target.collection, &mut scratch).map_err(Error::write)?;
     // What a find-and-modify shows of an upsert is made of the final bytes, and before the commit: if it cannot be made,
     // nothing may be stored.
     if let Some(preview) = target.preview {
@@ -156,7 +157,7 @@ fn store_part<S: InsertedSet>(
             break;
         }
         let complete = CompleteDraft::of(draft, target.generator);
-        let prepared = complete.and_then(|complete| prepare(complete, target.collection.id, &mut scratch));
+        let prepared = complete.and_then(|complete| prepare(complete, target.collection, &mut scratch));
         let mut candidate = prepared.and_then(|prepared| {
             let drawn = draw(target, &prepared)?;
             Ok(Candidate { position, prepared, drawn })
@@ -205,10 +206,17 @@ fn commit_all<S: InsertedSet>(
 /// What the collection's indexes get of a prepared document.
 #[inline]
 fn draw(target: Target<'_>, prepared: &Prepared<'_>) -> std::result::Result<Drawn, Refusal> {
-    if target.indexes.is_empty() {
+    let id = encoded_id(&prepared.record_key);
+    let is_shortened = target.collection.record_keys.is_shortened(id);
+    if target.indexes.is_empty() && !is_shortened {
         return Ok(Drawn::default());
     }
-    entries_of(target.indexes.iter().enumerate(), prepared.document(), encoded_id(&prepared.record_key))
+    let mut drawn = entries_of(target.indexes.iter().enumerate(), prepared.document(), id)?;
+    let marks = [ArrayComponents::SHORTENED];
+    if is_shortened && target.collection.record_keys.marks.misses(&marks) {
+        drawn.arrays.push((None, marks.to_vec()));
+    }
+    Ok(drawn)
 }
 
 /// Refuses a document that no collection can store.

@@ -252,7 +252,7 @@ impl<'a> Target<'a> {
         self.store.commit_latched(batch, self.level, latched)
     }
 
-    /// Commits a batch of documents with their entries, and adds to the catalog the arrays that it does not know of.
+    /// Commits a batch of documents with their entries, and adds to the catalog the arrays and shortened keys that it does not know of.
     #[inline]
     fn commit(&self, batch: Batch<'_>, arrays: &NewArrays, latched: &mut Latched<'_>) -> Result<()> {
         // Nearly always: the arrays of a path are new to the catalog once in the life of an index.
@@ -272,8 +272,11 @@ impl<'a> Target<'a> {
         if self.database.fault() == PlantedFault::ArraysNotNoted {
             return self.store.commit_latched(batch, self.level, latched);
         }
-        let indexes =
-            || arrays.iter().filter_map(|(at, found)| Some((&self.indexes.get(*at)?.arrays, found)));
+        let marks_of = |at: Option<usize>| match at {
+            Some(at) => self.indexes.get(at).map(|index| &index.arrays),
+            None => Some(&self.collection.record_keys.marks),
+        };
+        let indexes = || arrays.iter().filter_map(|(at, found)| Some((marks_of(*at)?, found)));
         // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are told before the
         // commit: see `catalog::multikey`.
         let _place = lock_order::take(Place::Arrays);

@@ -2,11 +2,12 @@
 
 use base::write_error::Refusal;
 use bson::{Bson, RawBsonRef, RawDocument};
-use bytes::BufMut;
-use index::key::{self, Direction};
+use index::key::{self, LongKeys};
 use smallvec::SmallVec;
 use store::keys::{CollectionId, ID_BYTES};
 
+use crate::catalog::collection::CollectionState;
+use crate::catalog::record_keys::write_record_key;
 use crate::document::validate::validate_size;
 use crate::write::complete::{CompleteDraft, DocumentId, MadeId};
 
@@ -27,6 +28,13 @@ pub(crate) struct Prepared<'a> {
     made_id: Option<MadeId>,
 }
 
+/// A document that may get a key which another one has.
+#[derive(Clone, Copy)]
+pub(super) struct Taker<'a> {
+    pub(super) encoded_id: &'a [u8],
+    pub(super) document: &'a RawDocument,
+}
+
 /// Makes the stored bytes of a draft, and its record key. `scratch` is reused from document to document.
 ///
 /// # Errors
@@ -34,7 +42,7 @@ pub(crate) struct Prepared<'a> {
 #[inline]
 pub(super) fn prepare<'a>(
     complete: CompleteDraft<'a>,
-    collection: CollectionId,
+    collection: &CollectionState,
     scratch: &mut Vec<u8>,
 ) -> Result<Prepared<'a>, Refusal> {
     let CompleteDraft { draft, id, timestamps } = complete;
@@ -43,15 +51,17 @@ pub(super) fn prepare<'a>(
             let bytes = draft.with_own_id(element, timestamps);
             // Read after the move, where it is at a fixed place.
             let id = id_of(bytes).expect("a validated document with its _id in front");
-            write_record_key(scratch, collection, id);
+            write_record_key(scratch, collection.id, collection.record_keys.long_keys, id);
             (bytes, None)
         }
         DocumentId::Made(MadeId::ObjectId(id)) => {
-            write_record_key(scratch, collection, RawBsonRef::ObjectId(id.bytes().into()));
+            let found = RawBsonRef::ObjectId(id.bytes().into());
+            write_record_key(scratch, collection.id, collection.record_keys.long_keys, found);
             (draft.with_object_id(id, timestamps), Some(MadeId::ObjectId(id)))
         }
         DocumentId::Made(MadeId::Integer(id)) => {
-            begin_record_key(scratch, collection);
+            scratch.clear();
+            scratch.extend_from_slice(&collection.id.prefix());
             // Without the detour over a BSON value: this is the key of every numbered `_id`.
             key::encode_integer(id, scratch);
             (draft.with_integer_id(id, timestamps), Some(MadeId::Integer(id)))
@@ -67,11 +77,17 @@ fn id_of(document: &[u8]) -> Option<RawBsonRef<'_>> {
     index::element::value_at_offset(RawDocument::from_bytes(document).ok()?, FIRST_ELEMENT)
 }
 
+/// The record key of an `_id` in a collection.
+#[inline]
+pub(crate) fn record_key(collection: &CollectionState, id: RawBsonRef<'_>) -> Vec<u8> {
+    record_key_of(collection.id, collection.record_keys.long_keys, id)
+}
+
 /// Collection id and encoded `_id`.
 #[inline]
-pub(crate) fn record_key(collection: CollectionId, id: RawBsonRef<'_>) -> Vec<u8> {
+pub(crate) fn record_key_of(collection: CollectionId, long_keys: LongKeys, id: RawBsonRef<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(KEY_BYTES);
-    write_record_key(&mut key, collection, id);
+    write_record_key(&mut key, collection, long_keys, id);
     key
 }
 
@@ -93,20 +109,13 @@ impl Prepared<'_> {
         id.expect("prepare() put the _id first")
     }
 
+    /// The document as one that may get a key which another one has.
+    pub(super) fn as_taker(&self) -> Taker<'_> {
+        Taker { encoded_id: encoded_id(&self.record_key), document: self.document() }
+    }
+
     /// The stored form.
     pub(crate) fn document(&self) -> &RawDocument {
         RawDocument::from_bytes(self.bytes).expect("prepare() validated the bytes")
     }
-}
-
-#[inline]
-fn write_record_key(key: &mut Vec<u8>, collection: CollectionId, id: RawBsonRef<'_>) {
-    begin_record_key(key, collection);
-    key::encode(id, Direction::Ascending, key);
-}
-
-#[inline]
-fn begin_record_key(key: &mut Vec<u8>, collection: CollectionId) {
-    key.clear();
-    key.put_u32(collection.0);
 }

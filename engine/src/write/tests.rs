@@ -27,7 +27,10 @@ const DOCUMENTS: i32 = 6;
 
 /// A document of a thousand entries of 4,000 bytes each.
 fn of_many_entries(id: i32) -> Document {
-    doc! { "_id": id, "long": "x".repeat(4000), "each": (0..1000).collect::<Vec<i32>>() }
+    // Each field of a key has about a thousand bytes at most.
+    let text = "x".repeat(1000);
+    let each: Vec<i32> = (0..1000).collect();
+    doc! { "_id": id, "a": &text, "b": &text, "c": &text, "d": &text, "each": each }
 }
 
 /// A thousand documents were removed in one commit, whatever entries they had: gigabytes of it at the limits.
@@ -36,7 +39,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let fixture = Fixture::filled(|client| {
         let things = client.database("test").collection("things");
         things.insert_many((0..DOCUMENTS).map(of_many_entries)).run().expect("stored");
-        let keys = doc! { "long": 1, "each": 1 };
+        let keys = doc! { "a": 1, "b": 1, "c": 1, "d": 1, "each": 1 };
         things.create_index(IndexModel::builder().keys(keys).build()).run().expect("made");
     });
     let Fixture { shared, database, .. } = &fixture;
@@ -170,7 +173,7 @@ fn a_delete_that_fails_before_a_pause_fails() {
     // No write stores a document of which no entries can be made.
     let refused = RawDocumentBuf::try_from(&doc! { "_id": 0, "k": [1], "m": [1] }).expect("encoded");
     let mut batch = Batch::new(database);
-    batch.put(Family::Records, &record_key(state.id, RawBsonRef::Int32(0)), refused.as_bytes());
+    batch.put(Family::Records, &record_key(&state, RawBsonRef::Int32(0)), refused.as_bytes());
     shared.store.commit(batch, CommitLevel::Buffered).expect("written");
     let operation = OperationContext::default();
     let everything = Selector::everything().expect("a filter");

@@ -49,7 +49,7 @@ fn append_without_arrays(
     keys: &mut ExtractedKeys,
 ) -> Option<usize> {
     let mut missing = 0;
-    for field in spec.fields() {
+    for (at, field) in spec.fields().iter().enumerate() {
         let value = match follow(document, field.path.as_str()) {
             Found::Value(value) => value,
             Found::Missing => {
@@ -58,7 +58,7 @@ fn append_without_arrays(
             }
             Found::Array { .. } => return None,
         };
-        keys.append(value, field, spec.collation());
+        keys.append(value, at, spec, spec.collation());
     }
     Some(missing)
 }
@@ -291,13 +291,13 @@ fn append_slots(spec: &IndexSpec, keys: &mut ExtractedKeys, slots: &[Slot<'_>]) 
     if spec.is_sparse() && slots.iter().all(|slot| matches!(slot, Slot::Missing)) {
         return Ok(());
     }
-    for (slot, field) in slots.iter().zip(spec.fields()) {
+    for (at, slot) in slots.iter().enumerate() {
         let value = match slot {
             Slot::Value(value) => *value,
             // No slot is open here: `advance` found no array, so it closed them all.
             Slot::Missing | Slot::Open { .. } => RawBsonRef::Null,
         };
-        keys.append(value, field, spec.collation());
+        keys.append(value, at, spec, spec.collation());
     }
     keys.finish()
 }

@@ -10,13 +10,13 @@
 mod fields;
 mod wildcard;
 
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawBson, RawBsonRef, RawDocument};
 
 use crate::collation::Collation;
 use crate::error::Error;
 use crate::key;
 use crate::multikey::ArrayComponents;
-use crate::spec::{IndexField, IndexSpec};
+use crate::spec::IndexSpec;
 use fields::FieldKeys;
 use wildcard::WildcardKeys;
 
@@ -34,8 +34,58 @@ pub struct ExtractedKeys {
     bytes: Vec<u8>,
     types: Vec<u8>,
     ends: Vec<Ends>,
-    /// For each field of the index; empty if no array was met.
+    /// For each field of the index; empty if no array was met and no key was shortened.
     arrays: Vec<ArrayComponents>,
+    /// For each field of the index the value whose key was shortened last; empty if none was.
+    shortened: Vec<ShortenedValue>,
+    /// How many bytes were encoded for keys that are shortened.
+    encoded: usize,
+    /// The key whose values are looked for.
+    sought: Option<SoughtKey>,
+}
+
+/// A value within the document, and its shortened key.
+#[derive(Clone, Debug, Default)]
+struct ShortenedValue {
+    /// Where the value lies in memory. It is only compared, and only while the keys of one document are made.
+    place: Option<(usize, usize)>,
+    key: Vec<u8>,
+}
+
+/// A key, of which the values are looked for in a document.
+#[derive(Clone, Debug)]
+struct SoughtKey {
+    /// The bytes of each field.
+    fields: Vec<Vec<u8>>,
+    /// The last value of each field that had these bytes, and where it lies.
+    values: Vec<Option<SoughtValue>>,
+    /// How many fields of the key that is being written have the bytes.
+    equal: usize,
+    is_found: bool,
+}
+
+/// A value with the bytes of a field, and where it lies in the document if that is known.
+#[derive(Clone, Debug)]
+struct SoughtValue {
+    place: Option<(usize, usize)>,
+    value: RawBson,
+}
+
+impl SoughtKey {
+    /// Takes the key bytes and the value of the next field of a key.
+    fn take(&mut self, at: usize, bytes: &[u8], placed: PlacedValue<'_>) {
+        if at == 0 {
+            self.equal = 0;
+        }
+        let is_equal = self.equal == at && self.fields.get(at).is_some_and(|own| own == bytes);
+        let Some(last) = self.values.get_mut(at).filter(|_| is_equal && !self.is_found) else { return };
+        self.equal += 1;
+        // A long value beside an array is in the key of each element, and is copied once.
+        let (place, value) = placed;
+        if place.is_none() || last.as_ref().is_none_or(|last| last.place != place) {
+            *last = Some(SoughtValue { place, value: value.into() });
+        }
+    }
 }
 
 /// Where a key starts and ends in both buffers.
@@ -52,6 +102,9 @@ impl ExtractedKeys {
         self.types.clear();
         self.ends.clear();
         self.arrays.clear();
+        self.shortened.clear();
+        self.encoded = 0;
+        self.sought = None;
     }
 
     /// The key bytes and type bytes of every key, in ascending order of the key bytes, each key once.
@@ -76,11 +129,11 @@ impl ExtractedKeys {
     ///
     /// Bounds on an index with such documents must not be intersected: different elements may satisfy them.
     pub fn is_multikey(&self) -> bool {
-        !self.arrays.is_empty()
+        self.arrays.iter().any(|arrays| !arrays.is_empty())
     }
 
-    /// For each field of the index, the components of its path that led to an array. Empty if no array was
-    /// found.
+    /// For each field of the index, the components of its path that led to an array, and whether a key was shortened. Empty if
+    /// there is no array and no shortened key.
     pub fn array_components(&self) -> &[ArrayComponents] {
         &self.arrays
     }
@@ -106,18 +159,70 @@ impl ExtractedKeys {
         self.types.truncate(start.types.0);
     }
 
+    /// Appends a value of the field at a position of the index, which compares texts by a collation.
     #[inline]
-    fn append(&mut self, value: RawBsonRef<'_>, field: &IndexField, collation: &Collation) {
+    fn append(&mut self, value: RawBsonRef<'_>, at: usize, spec: &IndexSpec, collation: &Collation) {
+        let start = self.bytes.len();
+        if self.shortened.is_empty() || !self.append_again(value, at) {
+            self.append_anew(value, at, spec, collation);
+        }
+        if let Some(sought) = &mut self.sought {
+            let place = if is_made_path(spec, at) { None } else { place_of(value) };
+            sought.take(at, self.bytes.get(start..).unwrap_or_default(), (place, value));
+        }
+    }
+
+    #[inline]
+    fn append_anew(&mut self, value: RawBsonRef<'_>, at: usize, spec: &IndexSpec, collation: &Collation) {
+        let Some(field) = spec.fields().get(at) else { return };
+        let (start, types) = (self.bytes.len(), self.types.len());
         if collation.is_simple() {
             key::encode_with_types(value, field.direction, &mut self.bytes, &mut self.types);
         } else {
             let form = collation.key_form(value);
             key::encode_with_types(form.value(), field.direction, &mut self.bytes, &mut self.types);
         }
+        let whole = self.bytes.len() - start;
+        if spec.long_keys().shorten(start, &mut self.bytes) {
+            // The document has the value; its entries do not tell it.
+            self.types.truncate(types);
+            self.encoded += whole;
+            self.note_shortened(value, at, spec);
+        }
+    }
+
+    /// Appends the shortened key of a value if it is the one whose key was made last. A document may need it for each element of
+    /// an array, and it takes as long to make as the value is long.
+    #[cold]
+    fn append_again(&mut self, value: RawBsonRef<'_>, at: usize) -> bool {
+        let Some(last) = self.shortened.get(at).filter(|last| !last.key.is_empty()) else { return false };
+        if last.place.is_none() || place_of(value) != last.place {
+            return false;
+        }
+        self.bytes.extend_from_slice(&last.key);
+        true
+    }
+
+    /// Notes that the key of a value, which was written last, was shortened.
+    #[cold]
+    fn note_shortened(&mut self, value: RawBsonRef<'_>, at: usize, spec: &IndexSpec) {
+        let fields = spec.fields().len();
+        self.arrays.resize(fields, ArrayComponents::NONE);
+        self.shortened.resize_with(fields, ShortenedValue::default);
+        let start = self.bytes.len().saturating_sub(key::SHORTENED_BYTES);
+        let key = self.bytes.get(start..).unwrap_or_default();
+        if let (Some(arrays), Some(last)) = (self.arrays.get_mut(at), self.shortened.get_mut(at)) {
+            arrays.insert_shortened();
+            last.place = if is_made_path(spec, at) { None } else { place_of(value) };
+            key.clone_into(&mut last.key);
+        }
     }
 
     /// Ends the key that was written. A key equal to the one before it is dropped.
     fn finish(&mut self) -> Result<(), Error> {
+        if let Some(sought) = &mut self.sought {
+            sought.is_found |= sought.equal == sought.fields.len();
+        }
         let start = self.start();
         let ends =
             Ends { bytes: (start.bytes.0, self.bytes.len()), types: (start.types.0, self.types.len()) };
@@ -134,7 +239,8 @@ impl ExtractedKeys {
             return Err(Error::TooManyKeys { limit: KEYS_MAX });
         }
         // Checked after each key, so the buffer outgrows the limit by one key at most.
-        if self.bytes.len() > KEY_BYTES_MAX {
+        // What is encoded and not kept takes as long.
+        if self.bytes.len() + self.encoded > KEY_BYTES_MAX {
             return Err(Error::KeysTooLarge { limit: KEY_BYTES_MAX });
         }
         self.ends.push(ends);
@@ -150,6 +256,43 @@ impl ExtractedKeys {
         self.ends = ends;
     }
 }
+/// Whether a field is the path of a wildcard index, which is no part of the document: others are made in the same place.
+fn is_made_path(spec: &IndexSpec, at: usize) -> bool {
+    at == 0 && spec.wildcard().is_some()
+}
+
+/// A value, and where it lies in the document if that is known.
+type PlacedValue<'a> = (Option<(usize, usize)>, RawBsonRef<'a>);
+
+/// Where a value lies in memory, and its length, if it may be long.
+fn place_of(value: RawBsonRef<'_>) -> Option<(usize, usize)> {
+    let bytes = match value {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
+            text.as_bytes()
+        }
+        RawBsonRef::Document(document) => document.as_bytes(),
+        RawBsonRef::Array(array) => array.as_bytes(),
+        RawBsonRef::Binary(binary) => binary.bytes,
+        RawBsonRef::RegularExpression(expression) => expression.pattern.as_str().as_bytes(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.scope.as_bytes(),
+        // The namespace of a pointer is not to be had. The others are never long.
+        RawBsonRef::DbPointer(_)
+        | RawBsonRef::Double(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey => return None,
+    };
+    Some((bytes.as_ptr().addr(), bytes.len()))
+}
+
 /// How a kind of index makes a document into entries.
 ///
 /// An entry is a key, by which it is found and sorted, and a small value that is stored beside it. Here the value is the type
@@ -190,6 +333,10 @@ trait KeyExtractor {
 /// ```
 pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKeys) -> Result<(), Error> {
     keys.clear();
+    extract_into(spec, document, keys)
+}
+
+fn extract_into(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKeys) -> Result<(), Error> {
     let outcome = match spec.wildcard() {
         Some(paths) => WildcardKeys { spec, paths }.extract(document, keys),
         None => FieldKeys { spec }.extract(document, keys),
@@ -198,6 +345,56 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
         keys.clear();
     }
     outcome
+}
+
+/// The values of a document at the fields of an index, of which the bytes of one of its keys were made. In an index with a
+/// collation they are the key forms of the values. Returns `None` if the document has no such key.
+///
+/// A shortened key does not tell its values. Two documents may have values there that are not equal.
+///
+/// # Errors
+/// Those of [`extract`], and [`Error::KeyTruncated`] or [`Error::KeyMalformed`] if `fields` are not the bytes of a key.
+///
+/// # Examples
+/// ```
+/// use bson::{RawBson, rawdoc};
+/// use cairndb_index::extract::{ExtractedKeys, extract, key_values};
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// let spec = IndexSpec::parse(&rawdoc! { "tags": 1 }, SpecOptions::default())?;
+/// let (document, mut keys) = (rawdoc! { "tags": ["b", "a"] }, ExtractedKeys::default());
+/// extract(&spec, &document, &mut keys)?;
+/// let (first, _) = keys.iter().next().unwrap();
+/// assert_eq!(key_values(&spec, &document, first)?, Some(vec![RawBson::String("a".to_owned())]));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
+pub fn key_values(
+    spec: &IndexSpec,
+    document: &RawDocument,
+    fields: &[u8],
+) -> Result<Option<Vec<RawBson>>, Error> {
+    let (mut rest, mut split) = (fields, Vec::new());
+    for field in spec.fields() {
+        let length = spec.long_keys().skip(rest, field.direction)?;
+        let (own, after) = rest.split_at_checked(length).ok_or(Error::KeyTruncated)?;
+        split.push(own.to_vec());
+        rest = after;
+    }
+    let values = vec![None; split.len()];
+    let sought = SoughtKey { fields: split, values, equal: 0, is_found: false };
+    let mut keys = ExtractedKeys { sought: Some(sought), ..ExtractedKeys::default() };
+    extract_into(spec, document, &mut keys)?;
+    let Some(found) = keys.sought.take().filter(|sought| sought.is_found) else { return Ok(None) };
+    let values = found.values.into_iter().enumerate().map(|(at, value)| {
+        let SoughtValue { value, .. } = value?;
+        // The path of a wildcard index is no text that a collation would be about.
+        let is_path = spec.wildcard().is_some() && at == 0;
+        if is_path || spec.collation().is_simple() {
+            return Some(value);
+        }
+        Some(spec.collation().key_form(value.as_raw_bson_ref()).into_owned())
+    });
+    Ok(values.collect())
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::*;
+use crate::key::LongKeys;
 use crate::path::{FieldPath, leaves};
 use crate::proptest_support::any_value;
-use crate::spec::{Sparseness, SpecOptions};
+use crate::spec::{IndexField, Sparseness, SpecOptions};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,11 +25,8 @@ fn raw(document: &Document) -> RawDocumentBuf {
 fn encoded(spec: &IndexSpec, values: &[Bson]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (value, field) in values.iter().zip(spec.fields()) {
-        key::encode(
-            bson::RawBson::try_from(value.clone()).unwrap().as_raw_bson_ref(),
-            field.direction,
-            &mut bytes,
-        );
+        let value = bson::RawBson::try_from(value.clone()).unwrap();
+        spec.long_keys().encode(value.as_raw_bson_ref(), field.direction, &mut bytes);
     }
     bytes
 }
@@ -233,6 +231,60 @@ fn buffers_forget_the_last_document() {
     extract(&spec, &raw(&doc! { "a": 1 }), &mut keys).unwrap();
     extract(&spec, &raw(&doc! {}), &mut keys).unwrap();
     assert!(keys.is_empty());
+}
+
+/// A text whose encoding has `bytes` bytes.
+fn text_of(bytes: usize, last: char) -> String {
+    "x".repeat(bytes - 3) + &last.to_string()
+}
+
+#[test]
+fn a_long_value_is_shortened_and_marked() {
+    let keys_of = |keys: &Document, document: &Document| {
+        let spec = spec(keys, Sparseness::NotSparse).with_long_keys(LongKeys::Shortened);
+        let found = extracted(&spec, document).unwrap();
+        let marks: Vec<u64> = found.array_components().iter().map(|marks| marks.bits()).collect();
+        let keys: Vec<_> = found.iter().map(|(key, types)| (key.len(), types.len())).collect();
+        (keys, marks)
+    };
+    let mark = 1 << 63;
+    for (bytes, key, types, marked) in
+        [(1024, 1024, 1, false), (1025, 1056, 0, true), (1 << 20, 1056, 0, true)]
+    {
+        let found = keys_of(&doc! { "a": 1, "b": -1 }, &doc! { "a": 1, "b": text_of(bytes, 'y') });
+        let marks = if marked { vec![0, mark] } else { vec![] };
+        assert_eq!(found, (vec![(6 + key, 1 + types)], marks), "{bytes}");
+    }
+    let found = keys_of(&doc! { "a": 1, "b": 1 }, &doc! { "a": text_of(2000, 'y'), "b": [1, 2, 3] });
+    assert_eq!(found, (vec![(1056 + 6, 1); 3], vec![mark, 1]));
+    // Paths of one length that differ at their ends.
+    let long = |last: &str| format!("{}{last}", "n".repeat(2000));
+    let found = keys_of(&doc! { "$**": 1 }, &doc! { long("a"): 1, long("b"): 1, "b": [text_of(2000, 'y')] });
+    assert_eq!(found, (vec![(3 + 1056, 1), (1056 + 6, 1), (1056 + 6, 1)], vec![mark, mark | 1]));
+}
+
+#[test]
+fn long_elements_of_an_array_are_told_apart() {
+    let spec = spec(&doc! { "a": 1 }, Sparseness::NotSparse).with_long_keys(LongKeys::Shortened);
+    let elements = vec![text_of(3000, 'b'), text_of(3000, 'a'), text_of(3000, 'b'), "c".to_owned()];
+    let keys = extracted(&spec, &doc! { "a": elements }).unwrap();
+    assert_eq!(keys.iter().map(|(key, _)| key.len()).collect::<Vec<_>>(), [3, 1056, 1056]);
+    let spec = spec.with_long_keys(LongKeys::Colliding);
+    let keys = extracted(&spec, &doc! { "a": [text_of(3000, 'b'), text_of(3000, 'a')] }).unwrap();
+    assert_eq!(keys.len(), 1);
+}
+
+/// The value was encoded and digested again for each element: 100,000 times 2 MB took minutes.
+#[test]
+fn a_long_value_beside_an_array_is_encoded_once() {
+    let spec = spec(&doc! { "text": 1, "a": 1 }, Sparseness::NotSparse).with_long_keys(LongKeys::Shortened);
+    for text in [Bson::String("x".repeat(2 << 20)), doc! { "x": "x".repeat(2 << 20) }.into()] {
+        let document = doc! { "text": text, "a": (0..50_000).collect::<Vec<i32>>() };
+        assert_eq!(extracted(&spec, &document).unwrap().len(), 50_000);
+    }
+    let pointer = crate::proptest_support::db_pointer(&"x".repeat(2 << 20), [0; 12]);
+    let document = doc! { "text": pointer, "a": (0..100).collect::<Vec<i32>>() };
+    assert_eq!(extracted(&spec, &document).unwrap_err(), Error::KeysTooLarge { limit: KEY_BYTES_MAX });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bson::{RawBsonRef, RawDocument};
 
 use super::{ExtractedKeys, KeyExtractor};
-use crate::collation::Collation;
+use crate::collation::SIMPLE;
 use crate::error::Error;
 use crate::multikey::ArrayComponents;
 use crate::spec::IndexSpec;
@@ -17,20 +17,21 @@ pub(super) struct WildcardKeys<'a> {
 
 impl KeyExtractor for WildcardKeys<'_> {
     fn extract(&self, document: &RawDocument, keys: &mut ExtractedKeys) -> Result<(), Error> {
-        let [path_field, value_field] = self.spec.fields() else { return Ok(()) };
+        let fields = self.spec.fields().len();
         let mut has_arrays = false;
         self.paths.visit(document, &mut || has_arrays = true, &mut |path, value| {
             // Paths are names of fields, which are no texts.
-            keys.append(RawBsonRef::String(path), path_field, &Collation::simple());
-            keys.append(value, value_field, self.spec.collation());
+            keys.append(RawBsonRef::String(path), 0, self.spec, &SIMPLE);
+            keys.append(value, 1, self.spec, self.spec.collation());
             keys.finish()
         })?;
         keys.sort();
         if has_arrays {
             // One mark for all paths: an index with a mark for each could grow without bounds.
-            let mut anywhere = ArrayComponents::NONE;
-            anywhere.insert(0);
-            keys.arrays.extend([ArrayComponents::NONE, anywhere]);
+            keys.arrays.resize(fields, ArrayComponents::NONE);
+            if let Some(anywhere) = keys.arrays.last_mut() {
+                anywhere.insert(0);
+            }
         }
         Ok(())
     }

@@ -8,7 +8,12 @@ use std::ops::RangeInclusive;
 use crate::order::TypeClass;
 
 /// The version of the layout. Never reused for another one.
-pub const KEY_VERSION: u8 = 1;
+pub const KEY_VERSION: u8 = 2;
+
+/// The most bytes that the encoding of a value has in a stored key. Of a longer one these are the beginning; a digest follows.
+pub const FIELD_BYTES_MAX: usize = 1024;
+/// The length of the digest: SHA-256 of the whole encoding, in its direction.
+pub(super) const DIGEST_BYTES: usize = 32;
 
 // The first byte of an encoded value. The high five bits are its class. Neither 0x00 nor 0xff is ever a first
 // byte or the complement of one, so no field can be taken for the end of a text or of a document.

@@ -5,6 +5,8 @@
 //! proper prefix of another, so concatenated fields sort field by field. Equal values have equal
 //! bytes, even if their types differ; separate type bytes restore the exact value.
 //!
+//! The encodings of long values are shortened where they are stored: see [`LongKeys`].
+//!
 //! The layout's constants, all of them on disk, are in `layout.rs`; `docs/format.md` shows the layout byte by
 //! byte.
 
@@ -12,17 +14,20 @@ mod bytes;
 mod decode;
 mod encode;
 mod layout;
+mod long;
 mod number;
 mod type_bytes;
 
 use bson::spec::ElementType;
 use bson::{Bson, RawBsonRef};
 
-pub use self::layout::{Direction, KEY_VERSION};
+pub use self::layout::{Direction, FIELD_BYTES_MAX, KEY_VERSION};
+pub use self::long::LongKeys;
+pub(crate) use self::long::SHORTENED_BYTES;
 use self::type_bytes::NoTypes;
 use crate::error::Error;
 
-/// Appends the key bytes of one field.
+/// Appends the key bytes of one field, however long they are.
 ///
 /// ```
 /// use bson::RawBsonRef;
@@ -106,7 +111,7 @@ pub fn decode_bytes(
     decode::decode_typed(key, direction, types, document)
 }
 
-/// The length in bytes of the first field of `key`. Checks the structure only, not the values.
+/// The length in bytes of the first field of `key`, which is not shortened. Checks the structure only, not the values.
 pub fn skip(key: &[u8], direction: Direction) -> Result<usize, Error> {
     decode::skip(key, direction)
 }

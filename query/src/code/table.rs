@@ -167,6 +167,7 @@ macro_rules! table {
             OUT_TO_CAPPED = 17152;
             DISTINCT_TOO_LARGE = 17217;
             UNDEFINED_VARIABLE = 17276;
+            KEY_TOO_LONG = 17280, "KeyTooLong";
             META_TYPE = 17307;
             META_KEYWORD = 17308;
             SORT_EXPRESSION = 17312;

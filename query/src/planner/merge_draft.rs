@@ -103,8 +103,10 @@ impl<'a> MergeDraft<'a> {
         } else {
             MergeOrder::Keys { skipped, direction }
         };
-        let has_arrays = (0..target.spec.fields().len()).any(|field| !target.arrays_at(field).is_empty());
-        let access = Access::Merge(Merge { scans, order, has_duplicates: has_arrays });
+        // Two values of one shortened key are two scans of the same entries.
+        let is_exact = |field: usize| target.arrays_at(field).has_exact_keys();
+        let has_duplicates = !(0..target.spec.fields().len()).all(is_exact);
+        let access = Access::Merge(Merge { scans, order, has_duplicates });
         Ranked { plan: Plan { access, is_sorted: true, is_rival: false }, rank }
     }
 }

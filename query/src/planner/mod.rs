@@ -162,7 +162,7 @@ fn equal(request: &Request<'_>, equality: Equality<'_>) -> Plan {
 /// What the hint of a request names.
 fn hinted<'a>(request: &Request<'a>) -> Option<ScanTarget<'a>> {
     match request.hint? {
-        Hint::Records(_) => RECORDS.as_ref().map(ScanTarget::records),
+        Hint::Records(_) => RECORDS.as_ref().map(|spec| ScanTarget::records(spec, request.has_shortened_ids)),
         Hint::Index(at) => request.indexes.get(at).map(|view| ScanTarget::of(view, at)),
     }
 }
@@ -209,8 +209,8 @@ fn ranged(
         let scanned = scan(&unsorted, target, EntryBounds { sets, has_value: false });
         let mut access = answers.add_to(scanned).plan.access;
         match &mut access {
-            Access::Records(scan) => scan.direction = direction,
-            Access::Entries(scan) => scan.direction = direction,
+            Access::Records(scan) => (scan.direction, scan.is_given) = (direction, true),
+            Access::Entries(scan) => (scan.direction, scan.is_given) = (direction, true),
             Access::Nothing | Access::Union(_) | Access::Merge(_) => {}
         }
         access
@@ -259,11 +259,11 @@ fn leading_bounds<'a>(request: &Request<'a>, access: &'a Access) -> Option<Leadi
 
 /// The scan of the records that can match. `direction` counts only if there is no sort.
 fn records(request: &Request<'_>, direction: Direction, budget: &PlanningBudget<'_>) -> Ranked {
-    let target = RECORDS.as_ref().map(ScanTarget::records);
+    let target = RECORDS.as_ref().map(|spec| ScanTarget::records(spec, request.has_shortened_ids));
     let bounded = target.and_then(|target| Some((target, bounds_of(request.filter, target, budget)?)));
     let Some((target, bounds)) = bounded else {
         // Bounds would cost too much. (`RECORDS` is a fixed specification that parses.)
-        let access = Access::Records(RecordScan { ids: Intervals::all(), direction });
+        let access = Access::Records(RecordScan { ids: Intervals::all(), direction, is_given: false });
         return Ranked {
             plan: Plan { access, is_sorted: request.sort.is_none(), is_rival: false },
             rank: Rank::scan(0),

@@ -2,7 +2,8 @@
 //!
 //! Entries are sorted by the fields of the index, and entries with equal fields by `_id`. A field with one
 //! value within the bounds orders nothing and is skipped. A document with an array is sorted by its lowest
-//! element, and the bounds may leave out the entry of that element. So a field with arrays gives no order. An index with
+//! element, and the bounds may leave out the entry of that element. So a field with arrays gives no order, and none with
+//! shortened keys, which do not tell the order of values with one beginning. An index with
 //! another collation than the sort gives none either, and the `_id`s after the fields are in the order of their bytes.
 
 use index::collation::Collation;
@@ -21,7 +22,8 @@ pub(super) struct SortedField<'a> {
     pub(super) direction: Direction,
     /// Whether the bounds leave only one value.
     pub(super) has_one_value: bool,
-    pub(super) has_arrays: bool,
+    /// Whether each document has one key there, which is not shortened.
+    pub(super) has_exact_keys: bool,
 }
 
 /// What the keys of an index are like.
@@ -31,6 +33,8 @@ pub(super) struct Keys<'a> {
     pub(super) is_unique: bool,
     /// How they compare texts.
     pub(super) collation: &'a Collation,
+    /// Whether those of `_id`s may be shortened.
+    pub(super) has_shortened_ids: bool,
 }
 
 /// The direction in which a scan of the entries has the order of `sort`. Returns `None` if neither direction
@@ -43,7 +47,7 @@ pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], keys: Keys<
     let is_one_to_all = has_order || keys.collation.is_simple();
     let is_constant = |path: &FieldPath| {
         is_one_to_all
-            && fields.iter().any(|field| field.has_one_value && !field.has_arrays && field.path == path)
+            && fields.iter().any(|field| field.has_one_value && field.has_exact_keys && field.path == path)
     };
     // Both lists are read together: the sort must follow the fields of the index, apart from constant ones.
     for (path, wanted) in sort.fields() {
@@ -57,11 +61,11 @@ pub(super) fn direction_for(sort: &Sort, fields: &[SortedField<'_>], keys: Keys<
             if keys.is_unique {
                 break;
             }
-            return (path.as_str() == ID && sort.collation().is_simple())
+            return (path.as_str() == ID && sort.collation().is_simple() && !keys.has_shortened_ids)
                 .then(|| agreed(walk, Direction::Ascending, wanted))
                 .flatten();
         };
-        if field.path != path || field.has_arrays || !has_order {
+        if field.path != path || !field.has_exact_keys || !has_order {
             return None;
         }
         walk = Some(agreed(walk, field.direction, wanted)?);

@@ -60,6 +60,9 @@ pub struct RecordScan {
     pub ids: Intervals,
     /// The direction of the scan.
     pub direction: Direction,
+    /// Whether the bounds are a range that the caller gave. No filter implies it, so where a key does not tell whether its
+    /// document is within them, the document does.
+    pub is_given: bool,
 }
 
 /// A scan of the entries of an index. For its use see [`plans`](crate::planner::plans).
@@ -71,11 +74,13 @@ pub struct EntryScan {
     pub bounds: Vec<Intervals>,
     /// The direction of the scan.
     pub direction: Direction,
+    /// Whether the bounds are those of a range that the caller gave, as in [`RecordScan::is_given`].
+    pub is_given: bool,
     /// Whether several entries within the bounds may name the same document.
     pub has_duplicates: bool,
     /// What is answered from the entries. Absent if each of their documents is read.
     pub answer: Option<EntryAnswer>,
-    /// Whether every entry within the bounds is that of a match, so that the filter need not be applied to its document.
+    /// Whether every entry whose key says that it is within the bounds is that of a match, so that the filter need not be applied to its document.
     pub decides: bool,
     /// How many leading fields tell apart the matches of which each is wanted. Of those that are equal in these fields the
     /// first one is enough. A missing field counts as null there, so where they differ null tells nothing apart.

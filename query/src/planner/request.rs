@@ -16,19 +16,21 @@ use crate::sort::Sort;
 pub struct IndexView<'a> {
     /// The declaration of the index.
     pub spec: &'a IndexSpec,
-    /// For each field, the components of its path at which some document has an array. Missing fields have
-    /// none.
+    /// For each field, the components of its path at which some document has an array, and whether a key of it may be shortened.
+    /// Missing fields have none.
     pub arrays: &'a [ArrayComponents],
     /// The filter of a partial index, which has no entry of a document that does not match it.
     pub partial: Option<&'a Filter>,
     /// Whether an entry tells its `_id` and the order of its fields.
     pub has_details: bool,
+    /// Whether the key of an `_id` may be shortened. Then entries with equal fields are not in the order of the `_id`s.
+    pub has_shortened_ids: bool,
 }
 
 impl<'a> IndexView<'a> {
     /// The view of an index whose entries tell nothing but the values of the fields.
     pub fn new(spec: &'a IndexSpec, arrays: &'a [ArrayComponents]) -> Self {
-        Self { spec, arrays, partial: None, has_details: false }
+        Self { spec, arrays, partial: None, has_details: false, has_shortened_ids: false }
     }
 }
 
@@ -41,6 +43,8 @@ pub struct Request<'a> {
     pub sort: Option<&'a Sort>,
     /// The indexes of the collection, without the records.
     pub indexes: &'a [IndexView<'a>],
+    /// Whether the key of a record may be shortened. Then the records are not in the order of their `_id`s.
+    pub has_shortened_ids: bool,
     /// What the caller requires the plan to use.
     pub hint: Option<Hint>,
     /// The only entries that are wanted of what the hint names. Without a hint it has no effect.

@@ -66,6 +66,8 @@ impl<'a> Answers<'a> {
             let keys = self.target.spec.collation();
             let is_told = keys.is_simple() || self.request.collation == Some(keys);
             let distinct = one_of_each.filter(|_| is_told).and_then(|path| single_field(path, &self.fields));
+            // Shortened keys may be equal where the values are not.
+            let distinct = distinct.filter(|at| self.target.arrays_at(*at).has_exact_keys());
             scan.distinct = distinct.map(|at| at + 1);
             if let Some(answer) = scan.answer.as_ref().filter(|answer| answer.covers) {
                 // After fields that are not fixed, equal values are not next to each other.
@@ -113,7 +115,10 @@ pub(super) fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryB
     }
     let mut sets = bounds.sets;
     let access = match target.index {
-        None => Access::Records(RecordScan { ids: sets.pop().unwrap_or_else(Intervals::all), direction }),
+        None => {
+            let ids = sets.pop().unwrap_or_else(Intervals::all);
+            Access::Records(RecordScan { ids, direction, is_given: false })
+        }
         Some(index) => {
             // Two entries of one document differ only at a field with arrays, and only if its bounds leave
             // two values.
@@ -127,6 +132,7 @@ pub(super) fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryB
                 index,
                 bounds,
                 direction,
+                is_given: false,
                 has_duplicates,
                 answer: None,
                 decides: false,
@@ -146,13 +152,17 @@ pub(super) fn order_of(sort: &Sort, target: ScanTarget<'_>, sets: &[Intervals]) 
             path: field.path,
             direction: field.direction,
             has_one_value: is_one(set),
-            has_arrays: !target.arrays_at(at).is_empty(),
+            has_exact_keys: target.arrays_at(at).has_exact_keys(),
         })
         .collect();
     direction_for(
         sort,
         &fields,
-        Keys { is_unique: target.spec.is_unique(), collation: target.spec.collation() },
+        Keys {
+            is_unique: target.spec.is_unique(),
+            collation: target.spec.collation(),
+            has_shortened_ids: target.has_shortened_ids,
+        },
     )
 }
 

@@ -28,6 +28,7 @@ pub(super) struct ScanTarget<'a> {
     pub(super) spec: &'a IndexSpec,
     pub(super) arrays: &'a [ArrayComponents],
     pub(super) has_details: bool,
+    pub(super) has_shortened_ids: bool,
     /// The position of the index in the request, or `None` for the records.
     pub(super) index: Option<usize>,
     /// Which documents it has.
@@ -69,11 +70,13 @@ pub(super) fn fields_of(target: ScanTarget<'_>) -> Vec<IndexedField<'_>> {
 }
 
 impl<'a> ScanTarget<'a> {
-    pub(super) fn records(spec: &'a IndexSpec) -> Self {
+    /// The records, whose keys may be shortened or not.
+    pub(super) fn records(spec: &'a IndexSpec, has_shortened_ids: bool) -> Self {
         Self {
             spec,
-            arrays: &[],
+            arrays: if has_shortened_ids { &[ArrayComponents::SHORTENED] } else { &[] },
             has_details: false,
+            has_shortened_ids,
             index: None,
             members: Membership::default(),
             path: None,
@@ -85,8 +88,8 @@ impl<'a> ScanTarget<'a> {
         let collation = view.spec.collation();
         let partial = view.partial.map(|filter| PartialView { filter, collation });
         let members = Membership { is_sparse: view.spec.is_sparse(), partial };
-        let IndexView { spec, arrays, has_details, .. } = *view;
-        Self { spec, arrays, has_details, index: Some(position), members, path: None }
+        let IndexView { spec, arrays, has_details, has_shortened_ids, .. } = *view;
+        Self { spec, arrays, has_details, has_shortened_ids, index: Some(position), members, path: None }
     }
 
     /// Whether it has a key of every document.

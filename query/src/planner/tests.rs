@@ -1,6 +1,7 @@
 //! Plans that were given up at any step are right: they reach every match, and decide only what they may.
 
 use bson::{Document, RawDocumentBuf, doc};
+use index::multikey::ArrayComponents;
 use index::spec::SpecOptions;
 
 use super::*;
@@ -175,4 +176,36 @@ fn an_operation_that_is_to_end_plans_no_further() {
     let found = plans(&request, &operation);
     assert!(operation.steps_taken() < 10 && operation.verdict().is_err(), "{operation:?}");
     assert!(matches!(&found[0].access, Access::Records(scan) if scan.ids.is_all()));
+}
+
+/// Two shortened keys with one beginning are in the order of their digests.
+#[test]
+fn shortened_keys_give_no_order_and_are_no_arrays() {
+    let spec = spec(&doc! { "a": 1, "b": 1 });
+    let is_sorted = |sort: &Document, marks: &[ArrayComponents], has_shortened_ids: bool| {
+        let sort = Sort::parse(&raw(sort)).unwrap();
+        let filter = Filter::parse(&raw(&doc! { "a": { "$gt": 0, "$lt": 3 } })).unwrap();
+        let view = IndexView { has_shortened_ids, ..IndexView::new(&spec, marks) };
+        let indexes = [view];
+        let request = Request {
+            filter: Some(&filter),
+            sort: Some(&sort),
+            indexes: &indexes,
+            has_shortened_ids,
+            ..Request::default()
+        };
+        let plan = plans(&request, &OperationContext::unlimited()).swap_remove(0);
+        let Access::Entries(scan) = &plan.access else { panic!("{plan:?}") };
+        // Both ends of the range bound one scan, which with arrays they would not.
+        assert!(scan.bounds[0].as_slice().len() == 1 && !scan.has_duplicates, "{plan:?}");
+        assert!(scan.bounds[0].contains(bson::RawBsonRef::Int32(2)) && !scan.bounds[0].is_all());
+        plan.is_sorted
+    };
+    let (exact, shortened) = (ArrayComponents::NONE, ArrayComponents::SHORTENED);
+    assert!(is_sorted(&doc! { "a": 1, "b": 1 }, &[exact, exact], false));
+    assert!(!is_sorted(&doc! { "a": 1, "b": 1 }, &[exact, shortened], false));
+    assert!(is_sorted(&doc! { "a": 1 }, &[exact, shortened], false));
+    assert!(!is_sorted(&doc! { "a": 1 }, &[shortened, exact], false));
+    assert!(is_sorted(&doc! { "a": 1, "b": 1, "_id": 1 }, &[exact, exact], false));
+    assert!(!is_sorted(&doc! { "a": 1, "b": 1, "_id": 1 }, &[exact, exact], true));
 }

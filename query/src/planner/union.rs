@@ -63,7 +63,7 @@ pub(super) fn unions<'a>(
     let sorted = Request { needs: Needs::Documents, ..*request };
     let mut best: Vec<Option<Branch<'_>>> = vec![None; count];
     let mut best_sorted: Vec<Option<Branch<'_>>> = vec![None; count];
-    let records = RECORDS.as_ref().map(ScanTarget::records);
+    let records = RECORDS.as_ref().map(|spec| ScanTarget::records(spec, request.has_shortened_ids));
     for target in records.into_iter().chain(targets.iter().copied()) {
         let Some(bounds) = alternatives.entry_bounds_within(&fields_of(target), budget) else {
             return Vec::new();

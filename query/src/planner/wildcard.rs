@@ -26,7 +26,15 @@ pub(super) fn paths(filter: Option<&Filter>) -> Vec<FieldPath> {
 
 /// The components of each path at which some document may have an array, by those of the whole index.
 pub(super) fn arrays_of(index: &[ArrayComponents]) -> &'static [ArrayComponents] {
-    if index.iter().all(|arrays| arrays.is_empty()) { &[] } else { &[ArrayComponents::ALL] }
+    let is_shortened = |field: usize| index.get(field).is_some_and(|arrays| arrays.has_shortened());
+    // Two paths with one shortened key share their entries: a document may have several of them there.
+    if is_shortened(0) || !index.iter().all(|arrays| arrays.is_empty()) {
+        &[ArrayComponents::ALL]
+    } else if is_shortened(1) {
+        &[ArrayComponents::SHORTENED]
+    } else {
+        &[]
+    }
 }
 
 /// Whether every match has an entry at the path within the bounds.

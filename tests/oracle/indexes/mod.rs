@@ -58,6 +58,18 @@ fn no_index_changes_an_answer() {
     assert!(sum(|compared| compared.ranges) * 100 > sum(|compared| compared.queries), "{compared:?}");
 }
 
+/// Nothing rests on the digests of long values: with one for all of them the answers are the same.
+#[test]
+fn no_answer_depends_on_a_digest() {
+    let seed = seed();
+    for number in 0..FAULTY_RUNS_MAX {
+        let options = small().planted_fault(PlantedFault::DigestsCollide);
+        let store = || run(&mut Choices::seeded(part(seed, number)), ROUNDS, options);
+        let ended = catch_unwind(AssertUnwindSafe(store));
+        assert!(ended.is_ok(), "{SEED_VARIABLE}={seed}: store {number}");
+    }
+}
+
 #[test]
 fn arrays_that_are_not_noted_are_found_out() {
     is_found_out(PlantedFault::ArraysNotNoted);

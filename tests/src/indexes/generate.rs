@@ -64,6 +64,61 @@ pub(super) fn fields_with_texts(fields: Document) -> Document {
     fields.into_iter().map(compared).collect()
 }
 
+/// The same filter, document or update with long texts in the place of some numbers. Two for each type of number: of the integers
+/// they differ after what a key has of them, and of the others just before.
+pub(super) fn fields_with_long_texts(fields: Document) -> Document {
+    let compared = |(name, value): (String, Bson)| {
+        let value = match name.as_str() {
+            "_id" => with_long_ids(value),
+            other if NOT_COMPARED.contains(&other) => value,
+            _ => with_long_texts(value),
+        };
+        (name, value)
+    };
+    fields.into_iter().map(compared).collect()
+}
+
+fn with_long_texts(value: Bson) -> Bson {
+    let numbers: [(Bson, usize, &str); 6] = [
+        (3.into(), 1100, "a"),
+        (4.into(), 1100, "b"),
+        (3_i64.into(), 1021, "a"),
+        (4_i64.into(), 1021, "b"),
+        (3.0.into(), 1022, "a"),
+        (4.0.into(), 1022, "b"),
+    ];
+    if let Some((_, bytes, last)) = numbers.iter().find(|(number, ..)| *number == value) {
+        return Bson::String(format!("{}{last}", "x".repeat(*bytes)));
+    }
+    if let Bson::Document(fields) = value {
+        return Bson::Document(fields_with_long_texts(fields));
+    }
+    if let Bson::Array(items) = value {
+        return Bson::Array(items.into_iter().map(with_long_texts).collect());
+    }
+    value
+}
+
+/// The same `_id`, or condition on one, with a long text in the place of every third number.
+fn with_long_ids(value: Bson) -> Bson {
+    let integer = value.as_i32().map(f64::from).or(value.as_f64());
+    let number = integer.or(value.as_i64().and_then(|number| i32::try_from(number).ok()).map(f64::from));
+    if let Some(number) = number.filter(|number| number % 3.0 == 0.0) {
+        return Bson::String(format!("{}{number:05}", "x".repeat(1100)));
+    }
+    let condition = |(name, value): (String, Bson)| {
+        let value = if NOT_COMPARED.contains(&name.as_str()) { value } else { with_long_ids(value) };
+        (name, value)
+    };
+    if let Bson::Document(fields) = value {
+        return Bson::Document(fields.into_iter().map(condition).collect());
+    }
+    if let Bson::Array(items) = value {
+        return Bson::Array(items.into_iter().map(with_long_ids).collect());
+    }
+    value
+}
+
 /// A document with the `_id`, a number of any type. Its fields come in any order.
 pub(super) fn document(choices: &mut Choices, id: i32, arrays: Arrays) -> Document {
     let id: Bson = match choices.below(4) {

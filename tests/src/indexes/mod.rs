@@ -57,10 +57,19 @@ struct Pair {
     names: usize,
     next_id: i32,
     arrays: Arrays,
-    /// Whether documents have many texts, and indexes and questions have collations.
-    has_texts: bool,
+    texts: Texts,
     compared: Compared,
     _scratch: Scratch,
+}
+
+/// Which texts documents have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Texts {
+    Few,
+    /// Many, and indexes and questions have collations.
+    Collated,
+    /// Some that are longer than keys may be, among them `_id`s.
+    Long,
 }
 
 /// A question.
@@ -90,7 +99,11 @@ pub fn run(choices: &mut Choices, rounds: usize, options: ClientBuilder) -> Comp
         names: 0,
         next_id: 0,
         arrays: if choices.one_in(2) { Arrays::None } else { Arrays::Some },
-        has_texts: choices.one_in(2),
+        texts: match choices.below(4) {
+            0 => Texts::Few,
+            1 | 2 => Texts::Collated,
+            _ => Texts::Long,
+        },
         compared,
         _scratch: scratch,
     };
@@ -130,10 +143,12 @@ impl Pair {
     fn create_index(&mut self, choices: &mut Choices) {
         self.names += 1;
         let mut model = generate::index(choices, self.names);
-        if let Some(options) = model.options.as_mut().filter(|_| self.has_texts) {
-            options.collation = Some(generate::collation(choices));
+        if let Some(options) = &mut model.options {
+            if self.texts == Texts::Collated {
+                options.collation = Some(generate::collation(choices));
+            }
             let filter = options.partial_filter_expression.take();
-            options.partial_filter_expression = filter.map(generate::fields_with_texts);
+            options.partial_filter_expression = filter.map(|filter| self.with_texts(filter));
         }
         let indexed = self.indexed.clone();
         // Some writes come in the middle of the build. The build calls at the beginning of each of its parts.
@@ -169,12 +184,16 @@ impl Pair {
 
     /// The same document, filter or update with some texts, if the store has them.
     fn with_texts(&self, fields: Document) -> Document {
-        if self.has_texts { generate::fields_with_texts(fields) } else { fields }
+        match self.texts {
+            Texts::Few => fields,
+            Texts::Collated => generate::fields_with_texts(fields),
+            Texts::Long => generate::fields_with_long_texts(fields),
+        }
     }
 
     /// A collation, which is the simple one in a store without texts.
     fn collation(&self, choices: &mut Choices) -> Collation {
-        if self.has_texts { generate::collation(choices) } else { Collation::simple() }
+        if self.texts == Texts::Collated { generate::collation(choices) } else { Collation::simple() }
     }
 
     fn question(&self, choices: &mut Choices) -> Question {
@@ -305,8 +324,9 @@ impl Pair {
                 assert!(found == expected, "{model:?} {bounds:?} {}", told());
                 continue;
             }
-            // Without a sort they come in the order of their keys.
-            assert!(found.is_sorted_by_key(key_of), "{model:?} {bounds:?} {}", told());
+            // Without a sort they come in the order of their keys, which is that of their values unless some are long.
+            let is_in_order = self.texts == Texts::Long || found.is_sorted_by_key(key_of);
+            assert!(is_in_order, "{model:?} {bounds:?} {}", told());
             let count = found.len();
             assert_eq!(sorted(found), sorted(expected), "{model:?} {bounds:?} {}", told());
             self.compared.ranges += u64::from(count > 0);
@@ -369,8 +389,9 @@ impl Pair {
             let values = collection.distinct(path, question.filter.clone()).collation(collation.clone());
             let values = values.run().expect("values");
             // Of numbers that are equal any may be found first, and of texts that are.
-            let is_told =
-                |value: &&Bson| !(is_number_within(value) || self.has_texts && is_text_within(value));
+            let is_told = |value: &&Bson| {
+                !(is_number_within(value) || self.texts == Texts::Collated && is_text_within(value))
+            };
             let told = values.iter().filter(is_told);
             (values.len(), sorted(told.map(|value| value.to_string().into_bytes()).collect()))
         };
@@ -505,6 +526,7 @@ impl Pair {
     ) {
         // Parallel arrays, and names that are positions as well, cannot be indexed.
         let is_of_index = error.is_duplicate_key()
+            || error.code() == Some(17_280)
             || error.code() == Some(171)
             || error.to_string().contains("ambiguous field name");
         if !is_of_index {

@@ -67,7 +67,9 @@ pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'
     let ids = request.catalog.begin_index(storage)?;
     // Entries may be put into the folder as tables, which no crash takes back, so the marks must be durable before them.
     storage.store.sync_written(storage.database)?;
-    let build = Build::new(index_definition::index(request.definition.clone(), ids.index), ids.log);
+    let long_keys = collection.record_keys.long_keys;
+    let index = index_definition::index(request.definition.clone(), ids.index, long_keys);
+    let build = Build::new(index, ids.log);
     // From here on every write notes what it changes. Asked again under the lock of the builds: another thread may have
     // begun the same one since.
     let admit = |running: &[Arc<Build>]| Ok(!is_present(request, running)?);

@@ -13,7 +13,8 @@ use store::handles::Storage;
 use crate::catalog::builds::{Build, BuildEnd};
 use crate::catalog::collection::CollectionState;
 use crate::write::duplicate;
-use crate::write::entries::{Entry, entries_of};
+use crate::write::entries::{Entry, entries_of, split};
+use crate::write::unique::{document_of, may_be_shortened, of_values};
 
 /// What the parts of a build work on.
 #[derive(Clone, Copy)]
@@ -48,9 +49,32 @@ impl Building<'_> {
         Ok(drawn.entries)
     }
 
-    /// The error of a unique index whose key several documents have.
-    pub(super) fn duplicate(&self, key: &[u8], types: &[u8]) -> Error {
-        self.failed(&duplicate::of_entry(&self.collection.namespace, &self.build.index, key, types))
+    /// The error of a unique index with a key of several documents: that of the entry `value`, and that of `other` if it is known.
+    pub(super) fn duplicate(&self, key: &[u8], value: &[u8], other: Option<&[u8]>) -> Error {
+        let (namespace, index) = (&self.collection.namespace, &self.build.index);
+        let by_documents =
+            if may_be_shortened(index, key) { self.by_documents(key, value, other) } else { Ok(None) };
+        match by_documents {
+            Ok(Some(refusal)) => self.failed(&refusal),
+            Ok(None) => {
+                let types = split(index, key, value).map(|parts| parts.types).unwrap_or_default();
+                self.failed(&duplicate::of_entry(namespace, index, key, types))
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// The refusal of a shortened key by the values of its documents. Returns `None` if the document is gone.
+    fn by_documents(&self, key: &[u8], value: &[u8], other: Option<&[u8]>) -> Result<Option<Refusal>> {
+        let (index, database) = (&self.build.index, self.storage.database);
+        let read = |value: &[u8]| document_of(database, self.collection.id, index, (key, value));
+        let (own, other) = (read(value)?, other.map(read).transpose()?.flatten());
+        let document = |bytes: &Option<Vec<u8>>| {
+            bytes.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok().map(ToOwned::to_owned))
+        };
+        let (own, other) = (document(&own), document(&other));
+        let namespace = &self.collection.namespace;
+        Ok(own.map(|own| of_values(namespace, index, key, &own, other.as_deref())))
     }
 
     fn know_arrays(&self, found: &[ArrayComponents]) {

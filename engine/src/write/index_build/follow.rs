@@ -251,8 +251,11 @@ impl<'a> Follower<'a> {
     }
 
     fn duplicate(&self, key: &[u8], value: &[u8]) -> base::error::Error {
-        let types = entries::split(&self.building.build.index, key, value).map(|parts| parts.types);
-        self.building.duplicate(key, types.unwrap_or_default())
+        // The holder of the key, if it is committed already.
+        match self.building.storage.database.get(Family::Entries, key) {
+            Ok(other) => self.building.duplicate(key, value, other.as_deref()),
+            Err(error) => error,
+        }
     }
 
     fn is_unique(&self) -> bool {

@@ -12,11 +12,11 @@ use store::write::{Batch, CommitLevel};
 
 use crate::document::decode::stored;
 use crate::progress::IndexBuildPhase;
-use crate::write::entries;
 use crate::write::index_build::building::Building;
 use crate::write::index_build::report::Report;
 use crate::write::index_build::sorter::{Sorted, Sorter};
 use crate::write::prepare::encoded_id;
+use crate::write::unique::may_be_shortened;
 
 /// The share of the build's memory up to which entries are stored by a commit: 1 MiB of 64. A table file costs a few
 /// syncs, which is more than so few entries do.
@@ -98,11 +98,13 @@ struct Neighbors<'a> {
     building: &'a Building<'a>,
     is_unique: bool,
     last: Option<Vec<u8>>,
+    /// The value of the last entry, if its key may be shortened.
+    value: Vec<u8>,
 }
 
 impl<'a> Neighbors<'a> {
     fn of(building: &'a Building<'_>) -> Self {
-        Self { building, is_unique: building.build.index.spec.is_unique(), last: None }
+        Self { building, is_unique: building.build.index.spec.is_unique(), last: None, value: Vec::new() }
     }
 
     fn refuse_duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -110,20 +112,24 @@ impl<'a> Neighbors<'a> {
             return Ok(());
         }
         match &mut self.last {
-            Some(last) if last == key => {
-                let index = &self.building.build.index;
-                let types = entries::split(index, key, value).map(|parts| parts.types.to_vec());
-                Err(self.building.duplicate(key, &types.unwrap_or_default()))
-            }
+            Some(last) if last == key => Err(self.building.duplicate(key, value, Some(&self.value))),
             Some(last) => {
                 last.clear();
                 last.extend_from_slice(key);
+                self.keep_value(key, value);
                 Ok(())
             }
             None => {
                 self.last = Some(key.to_vec());
+                self.keep_value(key, value);
                 Ok::<(), Error>(())
             }
+        }
+    }
+
+    fn keep_value(&mut self, key: &[u8], value: &[u8]) {
+        if may_be_shortened(&self.building.build.index, key) {
+            value.clone_into(&mut self.value);
         }
     }
 }

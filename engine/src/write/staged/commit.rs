@@ -151,9 +151,13 @@ fn write(
     storage.store.write_latched(batch, level, latched)?;
     for Entered { touched, definition } in entered {
         for (position, found) in &touched.arrays {
-            let Some(index) = definition.indexes.get(*position) else { continue };
+            let marks = match position {
+                Some(position) => definition.indexes.get(*position).map(|index| &index.arrays),
+                None => Some(&touched.state.record_keys.marks),
+            };
+            let Some(marks) = marks else { continue };
             for found in found {
-                index.arrays.confirm(found);
+                marks.confirm(found);
             }
         }
     }

@@ -5,19 +5,20 @@ pub(crate) mod commit;
 
 use base::error::{Error, Result};
 use base::write_error::Refusal;
+use bson::RawDocument;
 use sequence::attributes::Contract;
 use store::Family;
 
 use crate::document::decode::stored;
 use crate::transaction::{Staging, refused_within};
+use crate::write::Target;
 use crate::write::commit::Candidate;
 use crate::write::difference::{Computed, Wish, compute};
-use crate::write::entries::{Entry, NewArrays, stored_entries_of};
+use crate::write::entries::{Entry, NewArrays, split, stored_entries_of};
 use crate::write::modified::Matched;
 use crate::write::outcome::{InsertOutcome, InsertedSet};
-use crate::write::prepare::encoded_id;
-use crate::write::unique::{taken_entry, unique_entries};
-use crate::write::{Target, duplicate};
+use crate::write::prepare::{Taker, encoded_id};
+use crate::write::unique::{taken_entry, taken_id, unique_entries};
 
 /// Registers the transaction with the sequences that the collection numbers its documents by: their safe watermarks wait for its
 /// end. Refuses those whose numbers are in the order of commits: a transaction would make all other writers wait for its own.
@@ -85,13 +86,13 @@ fn refuse_taken(
     staging: Staging<'_>,
     candidate: &Candidate<'_>,
 ) -> Result<Option<Refusal>> {
-    let key = &candidate.prepared.record_key;
-    staging.open.claim(key, target.operation)?;
-    if staging.open.snapshot().get(Family::Records, key)?.is_some() {
-        return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
+    let prepared = &candidate.prepared;
+    staging.open.claim(&prepared.record_key, target.operation)?;
+    if let Some(other) = staging.open.snapshot().get(Family::Records, &prepared.record_key)? {
+        return taken_id(target, prepared, RawDocument::from_bytes(&other).ok()).map(Some);
     }
     let unique = unique_entries(target, &candidate.drawn.entries);
-    refuse_taken_entries(target, staging, unique, encoded_id(key))
+    refuse_taken_entries(target, staging, unique, prepared.as_taker())
 }
 
 /// Claims keys of unique indexes. Returns why the document is refused, if one of them is taken.
@@ -99,15 +100,25 @@ fn refuse_taken_entries<'e>(
     target: Target<'_>,
     staging: Staging<'_>,
     entries: impl Iterator<Item = &'e Entry>,
-    encoded_id: &[u8],
+    taker: Taker<'_>,
 ) -> Result<Option<Refusal>> {
     for entry in entries {
         staging.open.claim(&entry.key, target.operation)?;
-        if staging.open.snapshot().get(Family::Entries, &entry.key)?.is_some() {
-            return Ok(Some(taken_entry(target, entry, encoded_id)));
+        if let Some(value) = staging.open.snapshot().get(Family::Entries, &entry.key)? {
+            let other = holder(target, staging, entry, &value)?;
+            let other = other.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());
+            return taken_entry(target, entry, taker, other).map(Some);
         }
     }
     Ok(None)
+}
+
+/// The document that has the key of a unique entry, as the transaction reads it.
+fn holder(target: Target<'_>, staging: Staging<'_>, entry: &Entry, value: &[u8]) -> Result<Option<Vec<u8>>> {
+    let index = target.indexes.get(entry.index);
+    let Some(parts) = index.and_then(|index| split(index, &entry.key, value)) else { return Ok(None) };
+    let record_key = [&target.collection.id.prefix()[..], parts.id].concat();
+    staging.open.snapshot().get(Family::Records, &record_key)
 }
 
 /// Stages what an update makes of a document. Returns `None` if it does not match.
@@ -125,7 +136,8 @@ pub(super) fn update(
     };
     staging.open.claim(key, target.operation)?;
     let unique = difference.added_unique(target);
-    if let Some(refusal) = refuse_taken_entries(target, staging, unique, encoded_id(key))? {
+    let taker = Taker { encoded_id: encoded_id(key), document: stored(key, &new)? };
+    if let Some(refusal) = refuse_taken_entries(target, staging, unique, taker)? {
         return Err(Error::write(refusal));
     }
     staging.open.change(|stage| {
@@ -176,8 +188,12 @@ fn note_arrays(target: Target<'_>, staging: Staging<'_>, arrays: &NewArrays) -> 
         return Ok(());
     }
     for (position, found) in arrays {
-        if let Some(index) = target.indexes.get(*position) {
-            index.arrays.announce(found);
+        let marks = match position {
+            Some(position) => target.indexes.get(*position).map(|index| &index.arrays),
+            None => Some(&target.collection.record_keys.marks),
+        };
+        if let Some(marks) = marks {
+            marks.announce(found);
         }
     }
     staging.open.change(|stage| {

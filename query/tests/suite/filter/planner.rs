@@ -452,6 +452,7 @@ fn check_with(
         filter: Some(&parsed),
         sort: parsed_sort,
         indexes: &views,
+        has_shortened_ids: false,
         hint,
         range: None,
         needs: Needs::Documents,
