@@ -24,7 +24,7 @@ use crate::talk::warn;
 /// How often a sign is renewed.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long a sign that stays as it is may still be that of a maker, whom a busy server has wait.
-const GONE: Duration = Duration::from_secs(5);
+const GONE: Duration = Duration::from_secs(10);
 /// How often it is looked whether a sign is renewed.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -118,7 +118,7 @@ impl Sign {
         let left = GONE.saturating_sub(age(store, first)?);
         if !left.is_zero() && is_told {
             warn(&format!(
-                "waiting up to 5 s to see whether the command that left {database}.{name} still runs"
+                "waiting up to 10 s to see whether the command that left {database}.{name} still runs"
             ));
         }
         let started = Instant::now();

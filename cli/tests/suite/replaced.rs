@@ -306,14 +306,12 @@ fn what_a_killed_process_left_goes_once_its_maker_is_known_to_be_gone() {
     let sign = loading(&fixture);
     assert_eq!(sign.len(), 2, "a collection and a sign: {sign:?}");
     std::fs::write(fixture.path("b.ndjson"), lines(0..7)).expect("it works");
-    let begin = std::time::Instant::now();
     complains(&import(&fixture, &["b.ndjson", "--drop"]), 0, "7 inserted");
-    assert!(begin.elapsed() > Duration::from_secs(3), "{:?}", begin.elapsed());
     assert_eq!(loading(&fixture), Vec::<String>::new());
-    // Nothing is waited for where there is nothing, and none is left by a collection of another name.
-    let begin = std::time::Instant::now();
-    complains(&import(&fixture, &["b.ndjson", "--drop"]), 0, "7 inserted");
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    // Nothing is waited for where there is nothing.
+    let output = import(&fixture, &["b.ndjson", "--drop"]);
+    complains(&output, 0, "7 inserted");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("waiting"), "{output:?}");
 }
 
 /// A signal ends the wait, and removes nothing that may be another's.
