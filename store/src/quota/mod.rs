@@ -4,7 +4,7 @@
 //! flushed. What compactions take while they run is kept free for them, and more for deletes, which must be possible when
 //! nothing else is. Charging is a subtraction from a credit. When the credit is used up, the folder is measured, and what it
 //! has left is the new credit. If that is too little, the write waits as long as work that makes room is running, and is then
-//! refused as on a full disk.
+//! refused as on a full disk. The states of a write are drawn in `admission`.
 //!
 //! ```text
 //! | files | memtables, pending writes | credit of puts | deletes | compactions |
@@ -20,11 +20,13 @@ use base::metrics::report::QuotaMetrics;
 use base::sync::{self, AtomicBool, AtomicU64, Mutex};
 
 use crate::families::Database;
+use crate::quota::admission::{LastRefusal, Next, is_known};
 use crate::quota::charge::Charge;
 use crate::quota::gate::Gate;
 use crate::quota::room::Room;
 use crate::quota::state::{Charged, Deleted, Quota, Refused};
 
+mod admission;
 pub(super) mod charge;
 pub(super) mod gate;
 mod reclaim;
@@ -38,13 +40,8 @@ pub(super) use self::room::COMPACTION_MEMTABLES;
 /// The smallest quota that is accepted, in bytes.
 pub const DISK_QUOTA_MIN: u64 = 32 << 20;
 
-/// How long a write waits at most for work that makes room.
-const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The pause between two measurements of a write that waits.
 const NAP: Duration = Duration::from_millis(5);
-/// How long after a refusal others follow that ask for as much or more, without a measurement, if nothing was deleted
-/// meanwhile.
-const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// The part of the quota that one memtable has. Levels, files and compactions have a few times that, so that what is kept
 /// free for them is a small part of the quota.
 const MEMTABLES: u64 = 384;
@@ -145,29 +142,36 @@ impl Quota {
                 return Ok(charged);
             }
             let reclaimed = self.deleted.reclaimed() + database.spill_space().freed();
-            let is_known = refused.as_ref().is_some_and(|refused| {
-                bytes >= refused.bytes && refused.at.elapsed() < REFUSED_FOR && refused.reclaimed == reclaimed
+            let last = refused.as_ref().map(|refused| LastRefusal {
+                bytes: refused.bytes,
+                ago: refused.at.elapsed(),
+                is_outdated: refused.reclaimed != reclaimed,
             });
-            if is_known && !is_busy && self.deleted.is_empty() {
+            if is_known(bytes, last, is_busy || !self.deleted.is_empty()) {
                 self.is_full.store(true, Ordering::Relaxed);
                 return Err(self.refusal(bytes, None));
             }
             let measuring = self.measuring.lock();
             let room = Room::measure(database, self.memtable, &self.pending)?;
             let free = self.limit.saturating_sub(room.taken() + room.kept() + self.for_deletes());
-            if bytes <= free {
-                self.puts.store(free, Ordering::Release);
-                self.is_full.store(false, Ordering::Relaxed);
-                continue;
+            let waited = arrived.elapsed();
+            let put = admission::Put { bytes, limit: self.limit, waited, has_waited_beside: has_waited };
+            match put.next(free, || is_busy || self.ask_to_reclaim(&mut has_asked)) {
+                Next::Credit(credit) => {
+                    self.puts.store(credit, Ordering::Release);
+                    self.is_full.store(false, Ordering::Relaxed);
+                }
+                Next::Wait => {
+                    drop(measuring);
+                    sync::sleep(NAP);
+                }
+                // Only deletes are forced.
+                Next::Force(_) | Next::Refuse => {
+                    self.is_full.store(true, Ordering::Relaxed);
+                    *refused = Some(Refused { at: Instant::now(), bytes, reclaimed });
+                    return Err(self.refusal(bytes, Some(room)));
+                }
             }
-            drop(measuring);
-            let makes_room = is_busy || self.ask_to_reclaim(&mut has_asked);
-            if !makes_room || has_waited || arrived.elapsed() >= WAIT_MAX || bytes > self.limit {
-                self.is_full.store(true, Ordering::Relaxed);
-                *refused = Some(Refused { at: Instant::now(), bytes, reclaimed });
-                return Err(self.refusal(bytes, Some(room)));
-            }
-            sync::sleep(NAP);
         }
     }
 
@@ -186,23 +190,28 @@ impl Quota {
             let measuring = self.measuring.lock();
             let room = Room::measure(database, self.memtable, &self.pending)?;
             let free = self.most.saturating_sub(room.taken() + room.compactions);
-            if bytes <= free {
-                self.deletes.store(free.min(self.for_deletes().max(bytes)), Ordering::Release);
-                continue;
+            let (waited, kept) = (arrived.elapsed(), self.for_deletes());
+            let delete = admission::Delete { bytes, waited, step, kept };
+            let makes_room = || is_busy || self.ask_to_reclaim(&mut has_asked);
+            let has_room_for = |step: u64| {
+                // They make room, but not as long as a cursor keeps what they deleted. Once it ends, what was replaced goes, and
+                // there must be room for the next compaction.
+                let is_kept = room::may_be_pinned(database);
+                let then = if is_kept { room.compactions.saturating_sub(room.replaced) } else { 0 };
+                room.taken() + then + step <= self.most
+            };
+            match delete.next(free, makes_room, has_room_for) {
+                Next::Credit(credit) => self.deletes.store(credit, Ordering::Release),
+                Next::Force(credit) => {
+                    drop(measuring);
+                    self.deletes.store(credit, Ordering::Release);
+                }
+                Next::Wait => {
+                    drop(measuring);
+                    sync::sleep(NAP);
+                }
+                Next::Refuse => return Err(self.refusal(bytes, Some(room))),
             }
-            drop(measuring);
-            if (is_busy || self.ask_to_reclaim(&mut has_asked)) && arrived.elapsed() < WAIT_MAX {
-                sync::sleep(NAP);
-                continue;
-            }
-            // They make room, but not as long as a cursor keeps what they deleted. Once it ends, what was replaced goes, and
-            // there must be room for the next compaction.
-            let is_kept = room::may_be_pinned(database);
-            let then = if is_kept { room.compactions.saturating_sub(room.replaced) } else { 0 };
-            if room.taken() + then + step > self.most {
-                return Err(self.refusal(bytes, Some(room)));
-            }
-            self.deletes.store(step, Ordering::Release);
         }
     }
 
