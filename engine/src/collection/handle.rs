@@ -424,6 +424,27 @@ impl Handle {
         Ok(written.expect("a missing collection was created"))
     }
 
+    /// Runs a write on the collection that returns `None` when it is to leave the collection's gate for a moment, and is called again
+    /// then. A collection that does not exist is created first, each time.
+    pub(super) fn write_in_parts<R>(
+        &self,
+        terms: Terms<'_>,
+        mut part: impl FnMut(Target<'_>) -> Result<Option<R>>,
+    ) -> Result<R> {
+        if let Some(transaction) = &self.caller.transaction {
+            // It never pauses: it has entered no gate.
+            let done = self.stage(transaction, Missing::Create, terms, part)?.flatten();
+            return Ok(done.expect("a missing collection is refused"));
+        }
+        // Held to the end: `close` waits for the whole write.
+        let entered = self.enter_to_write(terms)?;
+        loop {
+            if let Some(Some(done)) = self.in_gate(&entered, Missing::Create, terms, &mut part)? {
+                return Ok(done);
+            }
+        }
+    }
+
     /// Runs a write on the collection. Returns `None` if the collection does not exist.
     pub(super) fn write_existing<R>(
         &self,

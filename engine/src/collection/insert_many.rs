@@ -17,7 +17,7 @@ use crate::document::draft::Drafts;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
-use crate::write::insert;
+use crate::write::insert::{self, InsertingMany};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 
 impl<T: Serialize> Collection<T> {
@@ -194,9 +194,9 @@ fn insert<S: InsertedSet>(
     // An insert evaluates no expressions. So without limits its operation allocates nothing.
     let operation = collection.begin_plain(options.max_time);
     let terms = Terms { concern: options.write_concern.as_ref(), operation: &operation };
-    let outcome: InsertOutcome<S> = collection.write(terms, |target| {
-        let target = target.bypassing(options.bypass_document_validation);
-        insert::insert_many(target, &mut documents, order)
+    let mut inserting = InsertingMany::<S>::new(&mut documents, order);
+    let outcome = collection.write_in_parts(terms, |target| {
+        inserting.go_on(target.bypassing(options.bypass_document_validation))
     })?;
     // A refused document is an error of the statement, which ends its transaction.
     if let (Some(transaction), false) = (collection.transaction(), outcome.refused.is_empty()) {

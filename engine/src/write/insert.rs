@@ -44,7 +44,7 @@ pub(crate) fn insert_one(target: Target<'_>, drafts: &mut Drafts) -> Result<Inse
     Ok(Inserted { id, generated })
 }
 
-/// Stores many documents, in as few commits as memory allows.
+/// Stores many documents, in as few commits as memory allows, by a caller that keeps the collection's gate.
 ///
 /// An `Err` is a failure of the storage: commits before it hold, and the one that failed may or may not.
 pub(crate) fn insert_many<S: InsertedSet>(
@@ -52,24 +52,80 @@ pub(crate) fn insert_many<S: InsertedSet>(
     drafts: &mut Drafts,
     order: InsertOrder,
 ) -> Result<InsertOutcome<S>> {
-    if drafts.len() == 1 {
-        return insert_only(target, drafts);
+    let mut inserting = InsertingMany::new(drafts, order);
+    loop {
+        if let Some(outcome) = inserting.go_on(target)? {
+            return Ok(outcome);
+        }
     }
-    if let Some(staging) = target.staging {
-        staged::enter_sequences(target, staging)?;
+}
+
+/// The insert of many documents, which pauses when somebody wants to be alone in the collection. What is stored by then stays, as if
+/// the rest were another call.
+pub(crate) struct InsertingMany<'d, S> {
+    drafts: &'d mut Drafts,
+    order: InsertOrder,
+    /// The first document that was not tried yet.
+    next: usize,
+    outcome: InsertOutcome<S>,
+}
+
+/// After how many documents it is looked whether somebody wants to be alone.
+const DOCUMENTS_A_LOOK: usize = 256;
+
+impl<'d, S: InsertedSet> InsertingMany<'d, S> {
+    pub(crate) fn new(drafts: &'d mut Drafts, order: InsertOrder) -> Self {
+        // The outcome of a single document is made with it.
+        let outcome = match drafts.len() {
+            1 => InsertOutcome::default(),
+            count => InsertOutcome::with_capacity(count),
+        };
+        Self { drafts, order, next: 0, outcome }
     }
-    let mut outcome = InsertOutcome::with_capacity(drafts.len());
-    let mut documents = ManyDocuments::enter(target, drafts, order)?;
-    let in_turn = target.within_turn(documents.takes_turns());
-    // One part, but for a gapless sequence: there a refused document ends it, and the documents after it are numbered again.
-    while let Some(part) = documents.number_part(in_turn, &mut outcome.refused)? {
-        let stored = store_part(in_turn, part, &mut outcome)?;
-        documents.publish_part(in_turn, stored, &mut outcome)?;
+
+    /// Stores documents, in as few commits as memory allows. Returns `None` if it has paused: the caller is to leave the gate, and to
+    /// go on once it has entered again.
+    ///
+    /// An `Err` is a failure of the storage: commits before it hold, and the one that failed may or may not.
+    pub(crate) fn go_on(&mut self, target: Target<'_>) -> Result<Option<InsertOutcome<S>>> {
+        if self.drafts.len() == 1 {
+            return insert_only(target, self.drafts).map(Some);
+        }
+        if let Some(staging) = target.staging {
+            staged::enter_sequences(target, staging)?;
+        }
+        let outcome = &mut self.outcome;
+        let mut documents = ManyDocuments::enter(target, self.drafts, self.order, self.next)?;
+        let in_turn = target.within_turn(documents.takes_turns());
+        let mut paused_at = None;
+        // One part, but for a gapless sequence: there a refused document ends it, and the documents after it are numbered again.
+        while let Some(part) = documents.number_part(in_turn, &mut outcome.refused)? {
+            let stored = store_part(in_turn, part, outcome)?;
+            paused_at = stored.paused_at;
+            if paused_at.is_some() {
+                break;
+            }
+            documents.publish_part(in_turn, stored.documents, outcome)?;
+        }
+        // This ends the turns. The sync comes after it, so that writers who waited for a turn share one.
+        documents.finish(in_turn)?;
+        target.sync_after_turn(in_turn)?;
+        match paused_at {
+            Some(next) => {
+                self.next = next;
+                Ok(None)
+            }
+            None => Ok(Some(std::mem::take(&mut self.outcome))),
+        }
     }
-    // This ends the turns. The sync comes after it, so that writers who waited for a turn share one.
-    documents.finish(in_turn)?;
-    target.sync_after_turn(in_turn)?;
-    Ok(outcome)
+}
+
+/// What became of a part.
+struct StoredPart {
+    /// How many documents were stored.
+    documents: usize,
+    /// The first document that was not tried, if the part has paused.
+    paused_at: Option<usize>,
 }
 
 /// Stores the only document of a call that could have had more. MongoDB's drivers send such
@@ -130,19 +186,19 @@ fn store_renumbered(target: Target<'_>, document: &mut OneDocument<'_>, error: E
     stored
 }
 
-/// Prepares and commits documents that are numbered together, and adds to `outcome` what became of each. Returns how
-/// many were stored.
+/// Prepares and commits documents that are numbered together, and adds to `outcome` what became of each. Where nothing is numbered, it
+/// pauses after some if somebody wants to be alone in the collection.
 fn store_part<S: InsertedSet>(
     target: Target<'_>,
     part: NumberedPart<'_, '_>,
     outcome: &mut InsertOutcome<S>,
-) -> Result<usize> {
-    let NumberedPart { start, drafts, order, holds } = part;
+) -> Result<StoredPart> {
+    let NumberedPart { start, done, drafts, order, holds } = part;
     let refused_before = outcome.refused.len();
     let mut candidates = Vec::with_capacity(drafts.len());
     let mut scratch = Vec::new();
-    let (mut stored, mut pending_bytes) = (0, 0);
-    for (position, draft) in (start..).zip(drafts.iter_mut()) {
+    let (mut stored, mut pending_bytes, mut paused_at) = (0, 0, None);
+    for (position, draft) in (start - done..).zip(drafts.iter_mut()).skip(done) {
         // Between documents, so that a call that ran out of time ends with what it committed.
         target.operation.step()?;
         pending_bytes += draft.len();
@@ -154,6 +210,13 @@ fn store_part<S: InsertedSet>(
         }
         // The commit above may have refused a document: an ordered call stops there.
         if order == InsertOrder::Ordered && outcome.refused.len() > refused_before {
+            break;
+        }
+        // Values that were handed out for the rest cannot be given back, so a numbered part goes on.
+        let is_look = position > start && (position - start).is_multiple_of(DOCUMENTS_A_LOOK);
+        let may_pause = is_look && target.fields.is_empty() && target.staging.is_none();
+        if may_pause && target.collection.is_wanted_alone() {
+            paused_at = Some(position);
             break;
         }
         let complete = CompleteDraft::of(draft, target.generator);
@@ -184,8 +247,12 @@ fn store_part<S: InsertedSet>(
     if order == InsertOrder::Ordered {
         // A malformed document is found when it is prepared, a duplicate before it only by the commit.
         outcome.refused.truncate(refused_before + 1);
+        // The last commit has refused one: there is no rest to go on with.
+        if outcome.refused.len() > refused_before {
+            paused_at = None;
+        }
     }
-    Ok(stored)
+    Ok(StoredPart { documents: stored, paused_at })
 }
 
 /// Commits candidates, in the turn of a capped collection.

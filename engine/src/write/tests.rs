@@ -1,5 +1,7 @@
 //! What commits hold: counted here, because the public API shows only that they were done.
 
+use std::collections::HashMap;
+
 use base::error::Result;
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use query::code::Code;
@@ -13,6 +15,7 @@ use store::write::{Batch, CommitLevel};
 use crate::auto_increment::AutoIncrement;
 use crate::client::Client;
 use crate::collection::Collection;
+use crate::document::draft::Drafts;
 use crate::execute::matches::Matches;
 use crate::fixture::Fixture;
 use crate::options::{IndexModel, IndexOptions};
@@ -21,6 +24,8 @@ use crate::plan::selector::Selector;
 use crate::write::Target;
 use crate::write::delete::{Done, delete_batch, delete_many};
 use crate::write::find::{DocumentSearch, Walk};
+use crate::write::insert::InsertingMany;
+use crate::write::outcome::InsertOrder;
 use crate::write::prepare::record_key;
 
 const DOCUMENTS: i32 = 6;
@@ -191,4 +196,42 @@ fn a_delete_that_fails_before_a_pause_fails() {
         assert!(!walk.resume() && deleted == 0, "{error}");
         assert_eq!(error.code(), Some(Code::CANNOT_INDEX_PARALLEL_ARRAYS.number()), "{error}");
     });
+}
+
+/// A change of the collection waited for the whole call, and all other writers behind it.
+#[test]
+fn an_insert_of_many_lets_a_change_of_the_collection_go_first() {
+    let fixture = Fixture::filled(|client| {
+        client.database("test").collection("things").insert_one(doc! { "_id": 700 }).run().expect("stored");
+    });
+    let Fixture { shared, database, .. } = &fixture;
+    let state = fixture.collection("things").expect("the collection");
+    let operation = OperationContext::default();
+    let mut drafts = Drafts::default();
+    for id in 0..1000 {
+        drafts.push(&doc! { "_id": id }).expect("a document");
+    }
+    let mut inserting: InsertingMany<'_, HashMap<usize, Bson>> =
+        InsertingMany::new(&mut drafts, InsertOrder::Unordered);
+    std::thread::scope(|scope| {
+        // It waits for this reader, and the insert begins meanwhile.
+        let definition = state.enter(&operation).expect("unlimited").expect("not dropped");
+        let terms = (CommitLevel::Buffered, &operation);
+        let target = Target::within(shared.storage(database), &state, &definition, &shared.generator, terms);
+        let alone = scope.spawn(|| drop(state.enter_alone(&operation)));
+        while !state.is_wanted_alone() {
+            std::thread::yield_now();
+        }
+        assert!(inserting.go_on(target).expect("stored").is_none(), "it is to leave the gate");
+        drop(definition);
+        alone.join().expect("no panic");
+    });
+    let definition = state.enter(&operation).expect("unlimited").expect("not dropped");
+    let terms = (CommitLevel::Buffered, &operation);
+    let target = Target::within(shared.storage(database), &state, &definition, &shared.generator, terms);
+    let outcome = inserting.go_on(target).expect("stored").expect("none wants to be alone");
+    // All of them by their positions in the call, and the one that was there before.
+    assert_eq!(outcome.inserted.len(), 999);
+    assert!(outcome.inserted.iter().all(|(position, id)| id.as_i32() == i32::try_from(*position).ok()));
+    assert_eq!(outcome.refused.iter().map(|refused| refused.index).collect::<Vec<_>>(), [700]);
 }

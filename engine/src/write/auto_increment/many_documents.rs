@@ -45,6 +45,8 @@ pub(in crate::write) struct ManyDocuments<'a> {
 pub(in crate::write) struct NumberedPart<'p, 'a> {
     /// Position of the first of them in the call.
     pub(in crate::write) start: usize,
+    /// How many of the drafts are before it: they were stored or refused earlier.
+    pub(in crate::write) done: usize,
     pub(in crate::write) drafts: &'p mut Drafts,
     pub(in crate::write) order: InsertOrder,
     /// The sequences whose marks are stored with them.
@@ -52,23 +54,24 @@ pub(in crate::write) struct NumberedPart<'p, 'a> {
 }
 
 impl<'a> ManyDocuments<'a> {
-    /// Enters the sequences of the collection.
+    /// Enters the sequences of the collection. The documents before `next` are done.
     pub(in crate::write) fn enter(
         target: Target<'a>,
         drafts: &'a mut Drafts,
         order: InsertOrder,
+        next: usize,
     ) -> Result<Self> {
         let holds = SequenceHolds::enter(target)?;
         if holds.is_gapless() && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX {
             // What a mode refuses refuses the call, so all are completed before the first is stored. Where one commit
             // holds all, the first part does that.
-            copy(target, drafts.documents())?;
+            copy(target, drafts.documents_from(next))?;
         }
         Ok(Self {
             drafts,
             order,
             holds,
-            next: 0,
+            next,
             part_len_max: usize::MAX,
             copies: None,
             generated: SmallVec::new(),
@@ -93,7 +96,13 @@ impl<'a> ManyDocuments<'a> {
             return Ok(None);
         }
         if target.fields.is_empty() {
-            return Ok(Some(NumberedPart { start, drafts: self.drafts, order, holds: &mut self.holds }));
+            return Ok(Some(NumberedPart {
+                start,
+                done: start,
+                drafts: self.drafts,
+                order,
+                holds: &mut self.holds,
+            }));
         }
         let mut copies = self.copy_part(target)?;
         if let Err(error) = self.holds.fill(target, &mut copies, Acceptance::Prefix) {
@@ -105,7 +114,7 @@ impl<'a> ManyDocuments<'a> {
         // A refused document must be the last that its part stored: those after it have numbers that depend on it.
         let order = if self.holds.is_gapless() { InsertOrder::Ordered } else { order };
         let CopiedDrafts { drafts, .. } = self.copies.insert(copies);
-        Ok(Some(NumberedPart { start, drafts, order, holds: &mut self.holds }))
+        Ok(Some(NumberedPart { start, done: 0, drafts, order, holds: &mut self.holds }))
     }
 
     /// Goes on after a part of which `stored` documents were stored, publishes what was committed with them, and adds
