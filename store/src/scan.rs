@@ -276,16 +276,14 @@ impl Scan {
             }
         }
         match self.direction {
-            Direction::Ascending => match KeyRange::prefix(prefix.to_vec()).end {
-                Some(end) => {
-                    self.seek(&end)?;
-                }
-                // No key is after the last prefix.
-                None => {
+            Direction::Ascending => {
+                let Some(end) = KeyRange::prefix(prefix.to_vec()).end else {
+                    // No key is after the last prefix.
                     self.position = Position::End;
                     return Ok(());
-                }
-            },
+                };
+                self.seek(&end)?;
+            }
             Direction::Descending => {
                 let is_valid = self.iterator.step(Step::SeekForPrev(prefix));
                 self.cut.mark_next();

@@ -182,14 +182,11 @@ impl Commits {
     fn write(&self, mut batch: Batch<'_>) -> Result<()> {
         let admission = self.health.admit_write()?;
         let database = batch.database;
-        let charged = match database.quota() {
-            Some(quota) => {
-                Some((quota, quota.admit(database, Charge::batch(database, batch.finish()?.bytes()))?))
-            }
-            None => {
-                database.admit_to_disk(|| Ok(Charge::batch(database, batch.finish()?.bytes()).on_disk()))?;
-                None
-            }
+        let charged = if let Some(quota) = database.quota() {
+            Some((quota, quota.admit(database, Charge::batch(database, batch.finish()?.bytes()))?))
+        } else {
+            database.admit_to_disk(|| Ok(Charge::batch(database, batch.finish()?.bytes()).on_disk()))?;
+            None
         };
         let written = self.write_now(&mut batch)?;
         if written.as_ref().is_err_and(|refused| met_full_disk(&refused.error)) {
@@ -260,12 +257,11 @@ impl Commits {
             return self.commit_stamped(database, record, level, latched);
         }
         let admission = self.health.admit_write()?;
-        let _charged = match database.quota() {
-            Some(quota) => Some(quota.admit(database, Charge::put(key.len() + document.len()))?),
-            None => {
-                database.admit_to_disk(|| Ok(Charge::put(key.len() + document.len()).on_disk()))?;
-                None
-            }
+        let _charged = if let Some(quota) = database.quota() {
+            Some(quota.admit(database, Charge::put(key.len() + document.len()))?)
+        } else {
+            database.admit_to_disk(|| Ok(Charge::put(key.len() + document.len()).on_disk()))?;
+            None
         };
         database.live_starts().lower(database.number(Family::Records), key, self.fault);
         let (family, options) = (database.family(Family::Records), &self.write_options);

@@ -55,7 +55,7 @@ enum Keys {
     /// In a unique index, which has one entry for a value.
     Unique(Index, Direction),
     /// In any other index. The walk through it is opened for the first value.
-    Plain(Index, Direction, Option<Scan>),
+    Plain(Index, Direction, Option<Box<Scan>>),
 }
 
 /// How far the documents of a value are read.
@@ -128,7 +128,8 @@ impl FieldLookup {
                 let was_open = scan.is_some();
                 let scan = scan.get_or_insert_with(|| {
                     let bounds = (index.id.prefix().to_vec(), Some(index.id.end()));
-                    Scan::open(&self.snapshot, Family::Entries, bounds, CacheUse::Fill, &self.operation)
+                    let cache = CacheUse::Fill;
+                    Box::new(Scan::open(&self.snapshot, Family::Entries, bounds, cache, &self.operation))
                 });
                 if is_first {
                     scan.seek(key)?;
