@@ -268,7 +268,7 @@ impl CodeMeaning {
             "the transaction was aborted, by an error or by the end of its time, or never began",
             "try the whole transaction again",
         ),
-        code(Code::TRANSACTION_COMMITTED, "a statement after the commit", "start another transaction"),
+        code(Code::TRANSACTION_COMMITTED, "a call of a transaction that was committed", "start another one"),
         code(
             Code::TRANSACTION_TOO_LARGE,
             "a transaction has written more than it may keep in memory",

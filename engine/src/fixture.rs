@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::metrics::recorder::RecorderOptions;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::shared::Shared;
+use crate::transaction::registry::Limits;
 
 pub(crate) struct Fixture {
     pub(crate) shared: Shared,
@@ -54,7 +55,8 @@ impl Fixture {
         client.close().expect("closed");
         let options = StoreOptions { fault, ..options(path, OpenMode::MustExist) };
         let shared =
-            Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF).expect("opened");
+            Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF, Limits::default())
+                .expect("opened");
         let database = Arc::clone(&shared.store.enter().expect("open"));
         Self { shared, database, _folder: folder }
     }

@@ -118,8 +118,9 @@ impl Shared {
         layout: Layout,
         ttl_interval: Option<Duration>,
         recording: RecorderOptions,
+        limits: Limits,
     ) -> Result<Self> {
-        let engine = Arc::new(Engine::open(options, layout, ttl_interval, recording)?);
+        let engine = Arc::new(Engine::open(options, layout, ttl_interval, recording, limits)?);
         Ok(Self { engine, expiry: Mutex::new(None), scrub: Mutex::new(None), upkeep: Mutex::new(None) })
     }
 
@@ -157,6 +158,7 @@ impl Engine {
         layout: Layout,
         ttl_interval: Option<Duration>,
         recording: RecorderOptions,
+        limits: Limits,
     ) -> Result<Self> {
         let store = Store::open(&options)?;
         let (catalog, files) = {
@@ -188,7 +190,7 @@ impl Engine {
             scrub,
             recorder,
             uploads,
-            transactions: Arc::new(Transactions::new(Limits::default())),
+            transactions: Arc::new(Transactions::new(limits)),
             memory,
             files,
         })
@@ -249,7 +251,11 @@ impl Engine {
     /// Closes the store. Closing again does nothing.
     fn close(&self) -> Result<()> {
         // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
-        let closed = self.store.close(|database| self.catalog.save(&self.store, database));
+        let closed = self.store.close(|database| {
+            // Those that were running a statement before, or began since.
+            self.transactions.end_all();
+            self.catalog.save(&self.store, database)
+        });
         for state in self.catalog.collections() {
             // Readers that wait learn that the store is closed.
             if let Some(order) = state.order() {

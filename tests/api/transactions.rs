@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
@@ -450,10 +451,6 @@ fn an_error_in_the_store_aborts() {
     let error = assert_code(session.commit_transaction().run(), 251);
     assert!(error.contains_label(TRANSIENT_TRANSACTION_ERROR));
     assert_eq!((store.n(1, None), store.n(3, None)), (Some(10), None));
-    // A bulk write is one of its statements, each write of it.
-    let mut session = store.begin();
-    store.set(1, 11, &mut session).expect("staged");
-    session.abort_transaction().run().expect("aborted");
 }
 
 #[test]
@@ -500,7 +497,8 @@ fn and_run_tries_again_until_no_writer_came_first() {
         }
     });
     assert_eq!(store.n(1, None), Some(threads * rounds));
-    assert!(tried.into_inner() >= (threads * rounds).unsigned_abs());
+    // Threads that read and write one document come between each other.
+    assert!(tried.into_inner() > (threads * rounds).unsigned_abs());
     // An error of the caller's own is returned, and nothing is stored.
     let mut session = store.client.start_session().run().expect("started");
     let refused = session.start_transaction().and_run(|session| {
@@ -565,4 +563,135 @@ fn many_models_are_one_statement_each() {
     assert_eq!((store.n(1, Some(&mut session)), store.n(1, None)), (Some(11), Some(10)));
     session.commit_transaction().run().expect("committed");
     assert_eq!((store.n(1, None), store.n(2, None)), (Some(11), Some(21)));
+}
+
+#[test]
+fn a_conflict_in_a_bulk_write_is_one_of_its_transaction() {
+    for ordered in [true, false] {
+        let store = Store::with(&[(1, 10), (2, 20)]);
+        let write = |id: i32| {
+            let update = UpdateOneModel::builder().namespace(store.things.namespace());
+            update.filter(doc! { "_id": id }).update(doc! { "$inc": { "n": 1 } }).build()
+        };
+        let mut session = store.begin();
+        assert_eq!(store.n(1, Some(&mut session)), Some(10));
+        store.plain_set(1, 11);
+        let written = store.things.bulk_write([write(1), write(2)]).ordered(ordered);
+        assert_conflict(written.session(&mut session).run());
+        assert_code(session.commit_transaction().run(), 251);
+        // A document that is refused ends it too, and no other write is tried.
+        let mut session = store.begin();
+        let taken = store.things.insert_one_model(doc! { "_id": 1 }).expect("a model");
+        let writes: [cairndb::WriteModel; 2] = [taken.into(), write(2).into()];
+        let refused = store.things.bulk_write(writes).ordered(ordered).session(&mut session).run();
+        let error = refused.expect_err("1 is taken");
+        assert!(
+            matches!(error.kind(), ErrorKind::BulkWrite(refused) if refused.write_errors.len() == 1),
+            "{error:?}"
+        );
+        assert_code(session.commit_transaction().run(), 251);
+        assert_eq!(store.n(2, None), Some(20));
+    }
+}
+
+#[test]
+fn a_pipeline_on_a_database_is_no_statement() {
+    let store = Store::with(&[(1, 10)]);
+    let db = store.client.database("app");
+    let stages = [doc! { "$documents": [{ "_id": 1 }] }, doc! { "$out": "copy" }];
+    let mut session = store.begin();
+    assert_code(db.aggregate(stages.clone()).session(&mut session).run().map(|_| ()), 263);
+    session.abort_transaction().run().expect("aborted");
+    assert!(!db.list_collection_names().run().expect("listed").contains(&"copy".to_owned()));
+    // Outside of a transaction it is what it is without a session.
+    db.aggregate(stages).session(&mut session).run().expect("copied");
+    assert!(db.list_collection_names().run().expect("listed").contains(&"copy".to_owned()));
+}
+
+#[test]
+fn a_write_concern_is_looked_at_when_a_transaction_is_started() {
+    let store = Store::with(&[(1, 10)]);
+    let mut session = store.client.start_session().run().expect("started");
+    let mut concern = WriteConcern::journaled();
+    concern.w = Some(cairndb::Acknowledgment::Nodes(2));
+    let refused = session.start_transaction().write_concern(concern).run();
+    assert!(refused.is_err() && !session.in_transaction());
+    session.start_transaction().write_concern(WriteConcern::journaled()).run().expect("started");
+    store.set(1, 11, &mut session).expect("staged");
+    session.commit_transaction().run().expect("committed");
+    assert_eq!(store.n(1, None), Some(11));
+}
+
+#[test]
+fn a_transaction_has_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    for refused in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(86_401)] {
+        let opened = Client::builder().transaction_lifetime(refused).open(&path);
+        assert!(matches!(opened.expect_err("no such time").kind(), ErrorKind::InvalidArgument { .. }));
+    }
+    let client = Client::builder().transaction_lifetime(Duration::from_secs(1)).open(&path).expect("made");
+    let things = client.database("app").collection::<Document>("things");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let begin = || {
+        let mut session = client.start_session().run().expect("started");
+        session.start_transaction().run().expect("started");
+        let update = things.update_one(doc! { "_id": 1 }, doc! { "$set": { "seen": true } });
+        update.session(&mut session).run().map(|_| session)
+    };
+    let mut session = begin().expect("staged");
+    // No call of the session, and its claim is gone all the same.
+    let began = Instant::now();
+    let mut other = loop {
+        match begin() {
+            Ok(other) => break other,
+            Err(error) => assert!(error.is_write_conflict(), "{error:?}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not ended");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let error = assert_code(session.commit_transaction().run(), 251);
+    assert!(error.contains_label(TRANSIENT_TRANSACTION_ERROR) && error.to_string().contains("time"));
+    other.commit_transaction().run().expect("committed");
+}
+
+#[test]
+fn a_transaction_stages_only_so_much() {
+    let store = Store::with(&[]);
+    let mut session = store.begin();
+    let large = "x".repeat(1 << 20);
+    let refused = (0..100).find_map(|id| {
+        let insert = store.things.insert_one(doc! { "_id": id, "text": &large });
+        insert.session(&mut session).run().err().map(|error| (id, error))
+    });
+    let (id, error) = refused.expect("100 MiB are too many");
+    assert_eq!((error.code(), id), (Some(257), 63), "{error:?}");
+    assert_code(session.commit_transaction().run(), 251);
+    assert_eq!(store.things.count_documents(doc! {}).run().expect("counted"), 0);
+    // What it had is free for others.
+    let mut session = store.begin();
+    store.things.insert_one(doc! { "_id": 0 }).session(&mut session).run().expect("staged");
+    session.commit_transaction().run().expect("committed");
+}
+
+#[test]
+fn numbers_of_a_transaction_are_below_the_watermark_only_when_it_has_ended() {
+    let store = Store::with(&[]);
+    let numbered = store.client.database("app").collection::<Document>("numbered");
+    numbered.create_auto_increment(cairndb::AutoIncrement::builder().field("n").build()).run().expect("made");
+    let watermark = || numbered.auto_increment("n").safe_watermark().expect("read");
+    numbered.insert_one(doc! {}).run().expect("stored");
+    let first = watermark();
+    let mut session = store.begin();
+    let inserted = numbered.insert_one(doc! {}).session(&mut session).run().expect("staged");
+    assert!(inserted.last_generate_id.is_some());
+    numbered.insert_one(doc! {}).run().expect("stored");
+    assert_eq!(watermark(), first, "what is not committed yet is not passed");
+    session.commit_transaction().run().expect("committed");
+    assert_eq!(watermark(), first.map(|first| first + 2));
+    let gapless = cairndb::AutoIncrement::builder().field("g").contract(cairndb::Contract::Gapless).build();
+    let exact = store.client.database("app").collection::<Document>("exact");
+    exact.create_auto_increment(gapless).run().expect("made");
+    let mut session = store.begin();
+    assert_code(exact.insert_one(doc! {}).session(&mut session).run(), 263);
 }

@@ -12,6 +12,7 @@ use crate::client::handle::Client;
 #[cfg(feature = "opentelemetry")]
 use crate::metrics::spans::OpentelemetryOptions;
 use crate::options::{Compression, Durability, PlantedFault};
+use crate::transaction::registry::Limits;
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
@@ -149,6 +150,7 @@ pub struct ClientBuilder {
     pub(super) object_id_layout: ObjectIdLayout,
     pub(super) witness: bool,
     pub(super) ttl_interval: Option<Duration>,
+    pub(super) transactions: Limits,
     pub(super) scrub: Option<u64>,
     pub(super) metrics: bool,
     pub(super) slow_threshold: Option<Duration>,
@@ -173,6 +175,7 @@ impl Default for ClientBuilder {
             object_id_layout: ObjectIdLayout::default(),
             witness: true,
             ttl_interval: Some(TTL_INTERVAL),
+            transactions: Limits::default(),
             scrub: None,
             metrics: true,
             slow_threshold: Some(SLOW_THRESHOLD),
@@ -503,6 +506,25 @@ impl ClientBuilder {
     /// ```
     pub fn ttl_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.ttl_interval = interval.into();
+        self
+    }
+
+    /// How long a transaction may last from its first statement on. The default is 60 seconds. One that lasts longer is aborted.
+    ///
+    /// [`open`](Self::open) fails if it is less than a second or more than a day.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().transaction_lifetime(Duration::from_secs(5)).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transaction_lifetime(mut self, lifetime: Duration) -> Self {
+        self.transactions.lifetime = lifetime;
         self
     }
 

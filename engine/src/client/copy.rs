@@ -13,6 +13,7 @@ use crate::client::handle::Client;
 use crate::metrics::recorder::RecorderOptions;
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
+use crate::transaction::registry::Limits;
 
 impl Client {
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
@@ -92,7 +93,8 @@ impl Client {
             ..self.shared.options.clone()
         };
         // Any layout will do, because no `ObjectId` is made for a copy that is only read.
-        let copy = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF)?;
+        let copy =
+            Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF, Limits::default())?;
         // No other writes to the copy, so nothing is waited for that would look at an operation.
         let operation = OperationContext::unlimited();
         let mut watch = Watch::new(Pace::new(None, look), &operation, tell);

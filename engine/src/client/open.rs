@@ -1,6 +1,7 @@
 //! Opening a client by the options of its builder: they are checked before the folder is touched, and a disk that is too full
 //! for writing may still be read.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::metrics::spans::Spans;
 use crate::scrub;
 use crate::shared::{Caller, Shared};
 
+/// How long a transaction may be allowed to last.
+const LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 /// The most bytes in which an index build sorts its keys by default.
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
 /// The fewest bytes that an index build can be given.
@@ -95,7 +98,7 @@ impl ClientBuilder {
         // Without the feature nothing can ask for them.
         let spans = None;
         let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold, spans };
-        Shared::open(options, layout, self.ttl_interval, recording)
+        Shared::open(options, layout, self.ttl_interval, recording, self.transactions)
     }
 
     fn index_build_bytes(&self) -> usize {
@@ -108,6 +111,12 @@ impl ClientBuilder {
         self.durability.validate()?;
         if self.ttl_interval == Some(Duration::ZERO) {
             return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
+        }
+        if !LIFETIMES.contains(&self.transactions.lifetime) {
+            return Err(Error::invalid_argument(format!(
+                "transaction_lifetime of {:?} is not within 1 s and 24 h",
+                self.transactions.lifetime
+            )));
         }
         if self.scrub == Some(0) {
             return Err(Error::invalid_argument(

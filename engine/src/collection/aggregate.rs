@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::error::Result;
+use base::error::{Error, Result};
 use base::namespace::Namespace;
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::expression::Variables;
@@ -32,7 +32,7 @@ use crate::plan::order::check_hint;
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::session::{ClientSession, SessionCursor};
 use crate::shared::{Caller, Shared};
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, refused_within};
 
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
@@ -241,15 +241,22 @@ impl<'a, T> Aggregate<'a, T> {
     /// database: that fails with code 263 (`OperationNotSupportedInTransaction`).
     pub fn session(self, session: &'a mut ClientSession) -> SessionAggregate<'a, T> {
         let Self { target, pipeline, options, row } = self;
-        let (target, transaction) = match target {
+        let (target, transaction, refused) = match target {
             Target::Collection(collection) => {
                 let collection = collection.within(session);
                 let transaction = collection.transaction().cloned();
-                (Target::Collection(collection), transaction)
+                (Target::Collection(collection), transaction, None)
             }
-            Target::Database { shared, caller, name } => (Target::Database { shared, caller, name }, None),
+            Target::Database { shared, caller, name } => {
+                let refused = match session.statement_of(shared) {
+                    Ok(None) => None,
+                    Ok(Some(_)) => Some(refused_within("a pipeline on a database")),
+                    Err(refused) => Some(refused),
+                };
+                (Target::Database { shared, caller, name }, None, refused)
+            }
         };
-        SessionAggregate { aggregate: Self { target, pipeline, options, row }, transaction }
+        SessionAggregate { aggregate: Self { target, pipeline, options, row }, transaction, refused }
     }
 
     /// Opens a cursor over the results.
@@ -444,11 +451,14 @@ impl Aggregate<'_> {
 pub struct SessionAggregate<'a, T = Document> {
     aggregate: Aggregate<'a, T>,
     transaction: Option<Arc<Transaction>>,
+    /// Why it cannot be a part of the session.
+    refused: Option<Error>,
 }
 
 impl<T> SessionAggregate<'_, T> {
     /// Opens a cursor over the results.
     pub fn run(self) -> Result<SessionCursor<T>> {
+        self.refused.map_or(Ok(()), Err)?;
         Ok(SessionCursor::of(self.aggregate.run()?, self.transaction))
     }
 }

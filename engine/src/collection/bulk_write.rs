@@ -139,7 +139,7 @@ impl<'a, R> BulkWrite<'a, R> {
     pub fn session(mut self, session: &'a mut ClientSession) -> Self {
         match session.statement_of(self.shared) {
             Ok(Some(transaction)) => self.caller = self.caller.in_transaction(&transaction),
-            Ok(None) => {}
+            Ok(None) => self.caller.transaction = None,
             Err(refused) => self.refused = Some(refused),
         }
         self
@@ -307,17 +307,24 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         let caller = caller.within(&operation);
         let mut outcome = Outcome::default();
         for (index, model) in models.into_iter().enumerate() {
-            // Between two writes the call can be cancelled; what was written stays.
-            operation.look()?;
+            // Between two writes the call can be cancelled; what was written stays. Statements of a transaction look by themselves.
+            if caller.transaction.is_none() {
+                operation.look()?;
+            }
             let Namespace { db, coll } = model.namespace();
             // This caller carries the operation. Another one would begin an operation for each write.
             let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
             match write_one(&collection, model, &options, now) {
                 Ok(single) => outcome.add(index, single),
                 Err(error) => {
+                    // What ends a whole transaction is no refusal of one write.
+                    if !error.labels().is_empty() {
+                        return Err(error);
+                    }
                     // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
                     outcome.refuse(index, error.into_refusal()?);
-                    if is_ordered {
+                    // It has aborted the transaction of which it is a part.
+                    if is_ordered || caller.transaction.is_some() {
                         break;
                     }
                 }

@@ -147,7 +147,9 @@ impl CountDocuments<'_> {
         })?;
         match counted {
             Some(count) => Ok(count),
-            None if self.collection.is_view()? => self.as_pipeline().count(&self.collection),
+            None if self.collection.is_view()? => {
+                self.collection.abort_on_error(self.as_pipeline().count(&self.collection))
+            }
             // As in MongoDB, a collection that does not exist is an empty one.
             None => Ok(0),
         }

@@ -113,7 +113,8 @@ impl Distinct<'_> {
             Ok(())
         })?;
         if read.is_none() && self.collection.is_view()? {
-            self.as_pipeline().each(&self.collection, |document| Ok(values.add(document)?))?;
+            let read = self.as_pipeline().each(&self.collection, |document| Ok(values.add(document)?));
+            self.collection.abort_on_error(read)?;
         }
         // Without a collection nothing was added, and the list is empty, as in MongoDB.
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()

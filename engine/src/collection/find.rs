@@ -364,7 +364,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
         }
         // The limit is 1 whatever the options say. It also lets a sort keep a single document.
         let mut cursor = open(collection, filter, options, Some(1))?;
-        if !cursor.advance()? {
+        if !collection.abort_on_error(cursor.advance())? {
             return Ok(None);
         }
         // This cursor is measured as a part of the call.

@@ -263,7 +263,7 @@ impl Handle {
         let mut handle = self.again();
         match session.statement_of(&self.shared) {
             Ok(Some(transaction)) => handle.caller = handle.caller.in_transaction(&transaction),
-            Ok(None) => {}
+            Ok(None) => handle.caller.transaction = None,
             Err(refused) => {
                 // Every verb reports it, as it does a name that is not allowed.
                 handle.namespace = Err(refused);
@@ -276,6 +276,14 @@ impl Handle {
     /// The transaction that operations are statements of.
     pub(super) fn transaction(&self) -> Option<&Arc<Transaction>> {
         self.caller.transaction.as_ref()
+    }
+
+    /// Aborts the transaction, if there is one, after an error that was met outside of a statement.
+    pub(super) fn abort_on_error<R>(&self, done: Result<R>) -> Result<R> {
+        if let (Some(transaction), true) = (&self.caller.transaction, done.is_err()) {
+            transaction.abort();
+        }
+        done
     }
 
     /// Refuses a call that no transaction can have.
@@ -614,9 +622,6 @@ impl Handle {
         };
         transaction.statement(&database, others.operation(), |open| {
             let (first, views) = others.take_within(catalog, open, db, &find)?;
-            if !catalog.names_are_as_of(open.sequence()) {
-                return Err(names_changed());
-            }
             run(first, views)
         })
     }

@@ -20,7 +20,7 @@ use crate::catalog::names::Catalog;
 use crate::catalog::views::ViewSet;
 use crate::execute::foreign::{Derived, ForeignViews};
 use crate::execute::read_view::{FoundCollection, ReadView};
-use crate::transaction::Open;
+use crate::transaction::{Open, names_changed};
 
 /// The names that a pipeline reads besides its own.
 pub(super) struct Others<'p> {
@@ -98,8 +98,7 @@ impl<'p> Others<'p> {
         }
     }
 
-    /// Takes all names, and the collection that `find_own` looks up, as a transaction reads them. The caller checks the names
-    /// afterwards.
+    /// Takes all names, and the collection that `find_own` looks up, as a transaction reads them.
     pub(super) fn take_within<'a>(
         &self,
         catalog: &Catalog,
@@ -118,10 +117,16 @@ impl<'p> Others<'p> {
         };
         let own = find_own()?.map(|found| view(&found).map(|view| (found, view))).transpose()?;
         let mut read = HashMap::new();
+        let mut has_all = own.is_some();
         for name in bases {
-            if let Some(found) = catalog.find(&Namespace::new(db, name)) {
-                read.insert(name.to_owned(), view(&found)?);
+            match catalog.find(&Namespace::new(db, name)) {
+                Some(found) => drop(read.insert(name.to_owned(), view(&found)?)),
+                None => has_all = false,
             }
+        }
+        // What is absent now may have been there, and a view may have been another one.
+        if !(has_all && views.is_empty() || catalog.names_are_as_of(open.sequence())) {
+            return Err(names_changed());
         }
         Ok((own, ForeignViews::new(read, self.derived(&views)?)))
     }

@@ -53,10 +53,10 @@ impl Handle {
             return Err(Error::invalid_argument(message));
         }
         let shared = self.shared();
-        terms.operation.look()?;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         transaction.statement(&database, terms.operation, |open| {
+            terms.operation.look()?;
             let Some(state) = self.find_within(open)? else {
                 let namespace = self.valid_namespace()?;
                 shared.catalog.refuse_view(namespace)?;

@@ -28,6 +28,7 @@ use crate::options::{Compression, Durability, PlantedFault};
 use crate::salvage::catalog::FoundCatalog;
 use crate::salvage::records::Copier;
 use crate::shared::Shared;
+use crate::transaction::registry::Limits;
 use crate::write::index_build::{self, BuildRequest, Outcome};
 use crate::write::index_definition::IndexDefinition;
 use crate::write::order_build::OrderBuild;
@@ -227,6 +228,7 @@ fn build_indexes(
         Layout::MachineProcess,
         None,
         RecorderOptions::OFF,
+        Limits::default(),
     )?;
     for collection in catalog.collections.values_mut() {
         let database = shared.store.enter()?;

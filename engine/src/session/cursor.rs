@@ -8,7 +8,9 @@ use query::code::Code;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::cursor::Cursor;
+use store::fork;
+
+use crate::cursor::{Cursor, RawCursor};
 use crate::session::handle::ClientSession;
 use crate::transaction::Transaction;
 
@@ -29,8 +31,11 @@ impl<T> SessionCursor<T> {
     ///
     /// Fails with code 43 (`CursorNotFound`) if its transaction has ended, or the session is another one.
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
+        fork::refuse_child()?;
         let Some(transaction) = &self.transaction else { return self.cursor.advance() };
         if !session.has(transaction) || !transaction.is_open() {
+            // What it has read would be kept as long as it is.
+            self.cursor = Cursor::of(RawCursor::empty());
             let message = "the cursor is of a transaction that has ended, or of another session";
             return Err(Error::command(Code::CURSOR_NOT_FOUND, message));
         }

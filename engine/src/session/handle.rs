@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use bson::{Document, Uuid, doc};
+use store::fork;
 
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
@@ -112,12 +113,14 @@ impl ClientSession {
         }
         let options = options.or(&self.defaults);
         options.check()?;
+        self.shared.commit_level(options.write_concern.as_ref())?;
         let transaction = Transaction::new(&self.shared.store.latches, &self.shared.transactions);
         self.state = State::InProgress { transaction, options };
         Ok(())
     }
 
     pub(super) fn commit(&mut self) -> Result<()> {
+        fork::refuse_child()?;
         let (transaction, options) = match &self.state {
             State::None => return Err(refused("no transaction started")),
             State::Aborted => {
@@ -128,6 +131,10 @@ impl ClientSession {
             }
         };
         let done = self.commit_as(&transaction, options.max_commit_time, &options);
+        if done.is_err() {
+            // A store that is closed was not even asked. Nothing is to be held for a transaction that is over for its session.
+            transaction.abort();
+        }
         self.state = State::Committed { transaction, options };
         done
     }
@@ -161,6 +168,7 @@ impl ClientSession {
     }
 
     pub(super) fn abort(&mut self) -> Result<()> {
+        fork::refuse_child()?;
         match &self.state {
             State::None => return Err(refused("no transaction started")),
             State::Committed { .. } => {
@@ -176,7 +184,10 @@ impl ClientSession {
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
-        if let State::InProgress { transaction, .. } = &self.state {
+        // A forked child waits for no lock of its parent's.
+        if let State::InProgress { transaction, .. } = &self.state
+            && !fork::is_child()
+        {
             transaction.abort();
         }
     }

@@ -15,9 +15,9 @@ use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN
 use base::sync::{self, Mutex};
 use query::code::Code;
 use query::operation::{CancellationToken, OperationContext};
-use store::Database;
 use store::latch::{Latches, Owner};
 use store::snapshot::Snapshot;
+use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
 use crate::transaction::registry::{Expires, Transactions};
@@ -187,6 +187,11 @@ impl Open {
             return Arc::clone(&self.start);
         }
         self.start.under(Arc::clone(stage.overlay()))
+    }
+
+    /// A record of the state that it began with.
+    pub(crate) fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.start.get(Family::Records, key)
     }
 
     /// Fails if a collection is not what it was when the transaction began: it could not read it rightly any more.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use index::multikey::ArrayComponents;
+use sequence::acquirer::Acquirer;
 use sequence::in_flight::Kept;
 use store::Family;
 use store::keys::CollectionId;
@@ -40,6 +41,8 @@ pub(crate) struct Touched {
 /// A sequence that values were taken from.
 struct Taken {
     sequence: Arc<SequenceState>,
+    /// The address of the acquirer whose block they are of, which may stand before that of others. 0 for the shared one.
+    acquirer: usize,
     kept: Kept,
 }
 
@@ -102,17 +105,27 @@ impl Stage {
     }
 
     /// Keeps the safe watermark of a sequence, from which a value is to be taken, until the transaction ends.
-    pub(crate) fn keep_watermark(&mut self, sequence: &Arc<SequenceState>, enter: impl FnOnce() -> Kept) {
-        if self.sequences.iter().any(|taken| Arc::ptr_eq(&taken.sequence, sequence)) {
-            return;
+    pub(crate) fn keep_watermark(
+        &mut self,
+        sequence: &Arc<SequenceState>,
+        acquirer: Option<*const Acquirer>,
+        enter: impl FnOnce() -> Kept,
+    ) {
+        let acquirer = acquirer.map_or(0, <*const Acquirer>::addr);
+        let is_kept = |taken: &Taken| Arc::ptr_eq(&taken.sequence, sequence) && taken.acquirer == acquirer;
+        if !self.sequences.iter().any(is_kept) {
+            self.sequences.push(Taken { sequence: Arc::clone(sequence), acquirer, kept: enter() });
         }
-        self.sequences.push(Taken { sequence: Arc::clone(sequence), kept: enter() });
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for Taken { sequence, kept } in &self.sequences {
+        // A forked child waits for no lock of its parent's.
+        if store::fork::is_child() {
+            return;
+        }
+        for Taken { sequence, kept, .. } in &self.sequences {
             sequence.sequence.release(kept);
         }
     }

@@ -167,7 +167,12 @@ impl<'a> Target<'a> {
     /// snapshot.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
         match self.staging {
-            Some(Staging { open, .. }) => ReadView::at(open.snapshot(), self.collection, selector),
+            Some(Staging { open, .. }) => {
+                let view = ReadView::at(open.snapshot(), self.collection, selector)?;
+                // After its indexes were looked up: one that is new has no entries in the snapshot.
+                open.check(self.collection)?;
+                Ok(view)
+            }
             None => ReadView::under_gate(self.database, self.collection, selector),
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Notes {
     keys: HashMap<u64, Note, BuildHasherDefault<OfHash>>,
     /// Any key of the stripe may have been written at this sequence number.
     floor: u64,
+    /// How many keys were left when keys were forgotten last: claims are not, and must not be looked through at each write.
+    left: usize,
 }
 
 impl Notes {
@@ -81,7 +83,7 @@ impl Notes {
     pub(super) fn written(&mut self, hash: u64, stamp: u64, oldest: impl FnOnce() -> u64) {
         let note = self.keys.entry(hash).or_default();
         note.stamp = note.stamp.max(stamp);
-        if self.keys.len() > KEYS_MAX {
+        if self.keys.len() > KEYS_MAX.max(2 * self.left) {
             self.shrink(oldest());
         }
     }
@@ -100,6 +102,7 @@ impl Notes {
             self.floor = stamps.fold(self.floor, u64::max);
             self.forget(u64::MAX);
         }
+        self.left = self.keys.len();
     }
 
     fn forget(&mut self, through: u64) {

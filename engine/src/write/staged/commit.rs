@@ -76,7 +76,7 @@ fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
     let batch = batch_of(&stage, &entered, terms)?;
     operation.look()?;
     let committed = write(&entered, batch, terms, &mut held);
-    count(&stage, &entered, storage.database, committed)?;
+    count(open, &stage, &entered, storage.database, committed)?;
     held.release(open.owner);
     drop((held, entered));
     // They were taken back under the latches.
@@ -166,11 +166,17 @@ fn write(
 }
 
 /// Counts what was stored and removed. The latches are held still.
-fn count(stage: &Stage, entered: &[Entered<'_>], database: &Database, committed: Result<()>) -> Result<()> {
+fn count(
+    open: &Open,
+    stage: &Stage,
+    entered: &[Entered<'_>],
+    database: &Database,
+    committed: Result<()>,
+) -> Result<()> {
     // One that failed may have been made all the same, if only its sync could not be confirmed. Readers see it then.
     let is_made = match &committed {
         Ok(()) => true,
-        Err(error) => error.is_commit_unknown() && is_stored(stage, database),
+        Err(error) => error.is_commit_unknown() && is_stored(open, stage, database),
     };
     if is_made {
         for Entered { touched, .. } in entered {
@@ -183,9 +189,12 @@ fn count(stage: &Stage, entered: &[Entered<'_>], database: &Database, committed:
     committed
 }
 
-/// Whether a batch was written, told by one of its records.
-fn is_stored(stage: &Stage, database: &Database) -> bool {
-    stage.overlay().changes(Family::Records).next().is_some_and(|(key, value)| {
+/// Whether a batch was written, told by one of the records that it changes. If it changes none, nothing is to be counted.
+fn is_stored(open: &Open, stage: &Stage, database: &Database) -> bool {
+    let is_changed =
+        |key: &[u8], value: Option<&[u8]>| open.stored(key).is_ok_and(|before| before.as_deref() != value);
+    let mut changes = stage.overlay().changes(Family::Records);
+    changes.find(|(key, value)| is_changed(key, *value)).is_none_or(|(key, value)| {
         let stored = database.get(Family::Records, key);
         stored.is_ok_and(|stored| stored.as_deref() == value)
     })

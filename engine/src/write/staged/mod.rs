@@ -34,7 +34,8 @@ pub(super) fn enter_sequences(target: Target<'_>, staging: Staging<'_>) -> Resul
             return Err(refused_within(&what));
         }
         let slot = state.slot(target.acquirer);
-        staging.open.stage().keep_watermark(state, || state.sequence.keep(&slot));
+        let acquirer = target.acquirer.map(std::ptr::from_ref);
+        staging.open.stage().keep_watermark(state, acquirer, || state.sequence.keep(&slot));
     }
     Ok(())
 }
@@ -199,7 +200,10 @@ fn note_arrays(target: Target<'_>, staging: Staging<'_>, arrays: &NewArrays) -> 
     staging.open.change(|stage| {
         let noted = &mut stage.touch(staging.state, target.definition).arrays;
         for (position, found) in arrays {
-            noted.entry(*position).or_default().push(found.clone());
+            let noted = noted.entry(*position).or_default();
+            if !noted.contains(found) {
+                noted.push(found.clone());
+            }
         }
     })
 }
