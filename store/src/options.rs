@@ -260,6 +260,12 @@ pub enum PlantedFault {
     FiltersStartEarly,
     /// Writes below the first live key that a scan has noted do not lower the note.
     LiveStartsNotLowered,
+    /// Plain writers leave no notes for transactions.
+    NotesLeftOut,
+    /// A commit of a transaction does not look at the notes.
+    NotesNotAsked,
+    /// A transaction claims records and no unique keys.
+    UniqueNotClaimed,
     /// Where RocksDB has passed many deleted keys, a scan takes that for its end.
     CutTakenForEnd,
     /// Threads that share a write are told of it before it is made.

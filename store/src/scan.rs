@@ -590,7 +590,7 @@ mod tests {
         |number| number == KEYS - 1,
         |number| number == 0,
         |number| number % 700 == 699,
-        |number| number < 200 || number >= KEYS - 200,
+        |number| !(200..KEYS - 200).contains(&number),
         |number| number % 200 < 100 || number % 1500 == 300,
         |number| number > 5 && (number - 5).is_power_of_two(),
     ];
@@ -637,16 +637,12 @@ mod tests {
         for is_left in SHAPES {
             let deleted = Deleted::new(PlantedFault::None, is_left);
             for direction in [Direction::Ascending, Direction::Descending] {
-                let mut wanted: Vec<Vec<u8>> = Vec::new();
-                let all = match direction {
+                let mut wanted = match direction {
                     Direction::Ascending => deleted.left.clone(),
                     Direction::Descending => reversed(&deleted.left),
                 };
-                for left in all {
-                    if wanted.last().is_none_or(|last| last.get(..7) != left.get(..7)) {
-                        wanted.push(left);
-                    }
-                }
+                // The first of each prefix.
+                wanted.dedup_by(|left, last| last.get(..7) == left.get(..7));
                 let mut scan = deleted.scan(direction, &OperationContext::counting());
                 let mut found = Vec::new();
                 while scan.advance().expect("read") {

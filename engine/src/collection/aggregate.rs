@@ -239,6 +239,22 @@ impl<'a, T> Aggregate<'a, T> {
     ///
     /// Within a transaction it cannot have the stages `$out`, `$merge`, `$unionWith`, or those that describe collections, and cannot run on a
     /// database: that fails with code 263 (`OperationNotSupportedInTransaction`).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.insert_one(doc! { "_id": 2 }).session(&mut session).run()?;
+    /// let mut counted = people.aggregate([doc! { "$count": "people" }]).session(&mut session).run()?;
+    /// assert_eq!(counted.next(&mut session).transpose()?, Some(doc! { "people": 2 }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(self, session: &'a mut ClientSession) -> SessionAggregate<'a, T> {
         let Self { target, pipeline, options, row } = self;
         let (target, transaction, refused) = match target {

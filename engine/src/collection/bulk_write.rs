@@ -136,6 +136,23 @@ pub struct BulkWrite<'a, R> {
 
 impl<'a, R> BulkWrite<'a, R> {
     /// Makes the writes statements of a session: parts of its transaction, if it has started one. A refused write aborts it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// let writes = [people.insert_one_model(doc! { "_id": 2 })?, people.insert_one_model(doc! { "_id": 3 })?];
+    /// people.bulk_write(writes).session(&mut session).run()?;
+    /// session.abort_transaction().run()?;
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(mut self, session: &'a mut ClientSession) -> Self {
         match session.statement_of(self.shared) {
             Ok(Some(transaction)) => self.caller = self.caller.in_transaction(&transaction),

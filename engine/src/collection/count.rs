@@ -98,7 +98,7 @@ pub struct EstimatedDocumentCount<'a> {
     max_time: Option<Duration>,
 }
 
-in_session!(CountDocuments<'a>);
+in_session!(CountDocuments<'a> = r#"people.count_documents(doc! {})"#);
 
 setters!(CountDocuments<'a>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.

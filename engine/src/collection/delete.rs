@@ -102,7 +102,7 @@ enum Extent {
     Many,
 }
 
-in_session!(Delete<'a>);
+in_session!(Delete<'a> = r#"people.delete_one(doc! { "_id": 1 })"#);
 
 setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
     /// The rules by which strings are compared. By default their bytes are compared.

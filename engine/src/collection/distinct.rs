@@ -65,7 +65,7 @@ pub struct Distinct<'a> {
     options: DistinctOptions,
 }
 
-in_session!(Distinct<'a>);
+in_session!(Distinct<'a> = r#"people.distinct("name", doc! {})"#);
 
 setters!(Distinct<'a>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
     /// The rules by which strings are compared. By default their bytes are compared.

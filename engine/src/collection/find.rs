@@ -140,7 +140,7 @@ pub struct FindOne<'a, T> {
     row: PhantomData<fn() -> T>,
 }
 
-in_session!(FindOne<'a, T>);
+in_session!(FindOne<'a, T> = r#"people.find_one(doc! { "_id": 1 })"#);
 
 setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
     /// Whether a sort that needs more memory than it may have goes on in temporary files, in the folder of the database. It does

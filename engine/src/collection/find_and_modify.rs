@@ -200,7 +200,11 @@ pub struct FindOneAndDelete<'a, T> {
     row: PhantomData<fn() -> T>,
 }
 
-in_session!(FindOneAndUpdate<'a, T>, FindOneAndReplace<'a, T>, FindOneAndDelete<'a, T>);
+in_session!(
+    FindOneAndUpdate<'a, T> = r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#,
+    FindOneAndReplace<'a, T> = r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#,
+    FindOneAndDelete<'a, T> = r#"people.find_one_and_delete(doc! { "_id": 1 })"#,
+);
 
 setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`

@@ -87,7 +87,7 @@ pub struct InsertMany<'a> {
     options: InsertManyOptions,
 }
 
-in_session!(InsertMany<'a>);
+in_session!(InsertMany<'a> = r#"people.insert_many([doc! { "_id": 2 }, doc! { "_id": 3 }])"#);
 
 setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's

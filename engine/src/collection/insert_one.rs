@@ -65,7 +65,7 @@ pub struct InsertOne<'a> {
     options: InsertOneOptions,
 }
 
-in_session!(InsertOne<'a>);
+in_session!(InsertOne<'a> = r#"people.insert_one(doc! { "_id": 2 })"#);
 
 setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's

@@ -77,7 +77,7 @@ pub struct ReplaceOne<'a> {
     now: Option<DateTime>,
 }
 
-in_session!(ReplaceOne<'a>);
+in_session!(ReplaceOne<'a> = r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#);
 
 setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
     /// With `true`, the document is not checked by the validator of the collection.

@@ -1,13 +1,30 @@
 //! The setters of actions: `with_options`, and one setter for each field of the action's options struct.
 
 /// Implements `session` of actions that have a field `collection`.
+///
+/// After each action comes a call that makes one.
 macro_rules! in_session {
-    ($($action:ident<$($parameter:tt),*>),+ $(,)?) => {$(
+    ($($action:ident<$($parameter:tt),*> = $call:literal),+ $(,)?) => {$(
         impl<$($parameter),*> $action<$($parameter),*> {
             /// Makes the action a statement of a session: a part of its transaction, if it has started one.
             ///
             /// Within a transaction it reads the state that the transaction began with and what the transaction has written, and what
             /// it writes is stored by the commit, or not at all. An error that it meets in the store aborts the transaction.
+            ///
+            /// ```
+            /// # use cairndb::{Client, bson::{Document, doc}};
+            /// # fn main() -> cairndb::Result<()> {
+            /// # let folder = tempfile::tempdir()?;
+            /// # let client = Client::open(folder.path().join("db"))?;
+            /// let people = client.database("app").collection::<Document>("people");
+            /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+            /// let mut session = client.start_session().run()?;
+            /// session.start_transaction().run()?;
+            #[doc = concat!(" ", $call, ".session(&mut session).run()?;")]
+            /// session.commit_transaction().run()?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn session(mut self, session: &'a mut crate::session::ClientSession) -> Self {
                 self.collection = self.collection.within(session);
                 self

@@ -120,7 +120,7 @@ enum Extent {
     Many,
 }
 
-in_session!(Update<'a>);
+in_session!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#);
 
 setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`

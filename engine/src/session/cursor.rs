@@ -71,7 +71,25 @@ impl<T> SessionCursor<T> {
         }
     }
 
-    /// The documents that are left. The driver's name is `stream`, which an asynchronous program awaits.
+    /// The documents that are left.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// let found: Vec<Document> = cursor.iter(&mut session).collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [doc! { "_id": 1 }, doc! { "_id": 2 }]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The driver's name is `stream`, which an asynchronous program awaits.
     #[expect(
         clippy::iter_not_returning_iterator,
         reason = "it is one for every type that documents are decoded as"

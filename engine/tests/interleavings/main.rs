@@ -8,6 +8,7 @@
 
 #[path = "../../../sequence/tests/interleavings/schedules.rs"]
 mod schedules;
+mod transactions;
 mod world;
 
 use std::time::Duration;
@@ -19,7 +20,7 @@ use shuttle::thread::yield_now;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
 
 /// How often a thread repeats what it does.
-const ROUNDS: i32 = 3;
+pub(crate) const ROUNDS: i32 = 3;
 
 /// Three threads insert the same `_id`s.
 fn inserts_of_the_same_ids(fault: PlantedFault) -> Findings {

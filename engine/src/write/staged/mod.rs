@@ -10,6 +10,7 @@ use sequence::attributes::Contract;
 use store::Family;
 
 use crate::document::decode::stored;
+use crate::options::PlantedFault;
 use crate::transaction::{Staging, refused_within};
 use crate::write::Target;
 use crate::write::commit::Candidate;
@@ -104,7 +105,9 @@ fn refuse_taken_entries<'e>(
     taker: Taker<'_>,
 ) -> Result<Option<Refusal>> {
     for entry in entries {
-        staging.open.claim(&entry.key, target.operation)?;
+        if target.database.fault() != PlantedFault::UniqueNotClaimed {
+            staging.open.claim(&entry.key, target.operation)?;
+        }
         if let Some(value) = staging.open.snapshot().get(Family::Entries, &entry.key)? {
             let other = holder(target, staging, entry, &value)?;
             let other = other.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());

@@ -1,0 +1,119 @@
+//! Transactions beside each other and beside plain writers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use cairndb::bson::doc;
+use cairndb::{Hint, PlantedFault, TRANSIENT_TRANSACTION_ERROR};
+
+use crate::ROUNDS;
+use crate::world::{Findings, World, beside, finds, holds, is_done};
+
+/// A transaction of two counters. Returns whether it was committed.
+fn count_in_a_transaction(world: &World) -> bool {
+    let mut session = world.client.start_session().run().expect("an open client");
+    session.start_transaction().run().expect("none is in progress");
+    let things = world.things();
+    let counted = [1, 2].into_iter().try_for_each(|id| {
+        let read = things.find_one(doc! { "_id": id }).session(&mut session).run()?;
+        let next = read.and_then(|read| read.get_i32("a").ok()).unwrap_or_default() + 1;
+        let set = doc! { "$set": { "a": next } };
+        things.update_one(doc! { "_id": id }, set).session(&mut session).run().map(|_| ())
+    });
+    match counted.and_then(|()| session.commit_transaction().run()) {
+        Ok(()) => true,
+        Err(error) => {
+            world.expect(error.contains_label(TRANSIENT_TRANSACTION_ERROR), || error.to_string());
+            false
+        }
+    }
+}
+
+/// Counters that transactions and plain writers add to, and a reader to whom both are the same.
+fn counters_in_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1, 2, 3]);
+    let committed = Arc::new(AtomicI32::new(0));
+    let count = || {
+        let committed = Arc::clone(&committed);
+        world.thread(move |world| {
+            for _ in 0..ROUNDS {
+                committed.fetch_add(i32::from(count_in_a_transaction(world)), Ordering::Relaxed);
+            }
+        })
+    };
+    let plain = world.thread(|world| {
+        for _ in 0..ROUNDS {
+            let one = doc! { "$inc": { "a": 1 } };
+            is_done(world, world.things().update_one(doc! { "_id": 1 }, one).run());
+        }
+    });
+    beside(vec![count(), count(), plain]);
+    let stored = world.documents();
+    let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
+    let committed = committed.load(Ordering::Relaxed);
+    let expected = [committed + ROUNDS, committed];
+    let counted = ["1", "2"].map(counted);
+    world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
+    world.findings()
+}
+
+#[test]
+fn no_increment_of_a_transaction_is_lost() {
+    holds(counters_in_transactions);
+}
+
+#[test]
+fn planted_writers_that_leave_no_notes_are_found() {
+    finds(PlantedFault::NotesLeftOut, counters_in_transactions);
+}
+
+#[test]
+fn planted_commits_that_do_not_ask_for_notes_are_found() {
+    finds(PlantedFault::NotesNotAsked, counters_in_transactions);
+}
+
+/// Transactions and plain writers that want the same unique keys.
+fn unique_keys_in_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [100]);
+    world.index("k", true).expect("an empty collection");
+    let insert = |first: i32, in_transaction: bool| {
+        world.thread(move |world| {
+            for round in 0..ROUNDS {
+                let insert = world.things();
+                let document = doc! { "_id": first + round, "k": round };
+                if !in_transaction {
+                    is_done(world, insert.insert_one(document).run());
+                    continue;
+                }
+                let mut session = world.client.start_session().run().expect("an open client");
+                session.start_transaction().run().expect("none is in progress");
+                let inserted = insert.insert_one(document).session(&mut session).run();
+                let done = inserted.and_then(|_| session.commit_transaction().run());
+                let is_expected = done.as_ref().map_or_else(
+                    |error| error.is_duplicate_key() || error.contains_label(TRANSIENT_TRANSACTION_ERROR),
+                    |()| true,
+                );
+                world.expect(is_expected, || format!("{done:?}"));
+            }
+        })
+    };
+    beside(vec![insert(0, true), insert(10, true), insert(20, false)]);
+    for key in 0..ROUNDS {
+        let having =
+            world.read(world.things().find(doc! { "k": key }).hint(Hint::Keys(doc! { "_id": 1 })).run());
+        world.expect(having.len() == 1, || format!("{} documents have the key {key}", having.len()));
+    }
+    world.findings()
+}
+
+#[test]
+fn a_unique_key_has_one_document_beside_transactions() {
+    holds(unique_keys_in_transactions);
+}
+
+#[test]
+fn planted_unique_keys_that_are_not_claimed_are_found() {
+    finds(PlantedFault::UniqueNotClaimed, unique_keys_in_transactions);
+}
