@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, ReadConcern, Result,
+    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, PlantedFault, ReadConcern, Result,
     TRANSIENT_TRANSACTION_ERROR, UpdateOneModel, WriteConcern,
 };
 use cairndb_tests::race::race;
@@ -694,4 +694,33 @@ fn numbers_of_a_transaction_are_below_the_watermark_only_when_it_has_ended() {
     exact.create_auto_increment(gapless).run().expect("made");
     let mut session = store.begin();
     assert_code(exact.insert_one(doc! {}).session(&mut session).run(), 263);
+}
+
+/// What the scripts above rest on: without notes, or without looking at them, an update is lost.
+#[test]
+fn planted_transactions_that_miss_a_conflict_are_seen() {
+    for fault in [PlantedFault::NotesLeftOut, PlantedFault::NotesNotAsked, PlantedFault::UniqueNotClaimed] {
+        let client = Client::builder().in_memory(true).planted_fault(fault).open("").expect("made");
+        let things = client.database("app").collection::<Document>("things");
+        things.insert_one(doc! { "_id": 1, "n": 1 }).run().expect("stored");
+        let unique = cairndb::IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder().keys(doc! { "n": 1 }).options(unique).build();
+        things.create_index(index).run().expect("made");
+        let mut session = client.start_session().run().expect("started");
+        session.start_transaction().run().expect("started");
+        if fault == PlantedFault::UniqueNotClaimed {
+            things.insert_one(doc! { "_id": 2, "n": 2 }).session(&mut session).run().expect("staged");
+            things.insert_one(doc! { "_id": 3, "n": 2 }).run().expect("stored");
+        } else {
+            let add = doc! { "$inc": { "n": 10 } };
+            things.update_one(doc! { "_id": 1 }, add.clone()).session(&mut session).run().expect("staged");
+            things.update_one(doc! { "_id": 1 }, add).run().expect("written");
+        }
+        session.commit_transaction().run().expect("the conflict is missed");
+        let twice =
+            things.count_documents(doc! { "n": 2 }).hint(cairndb::Hint::Keys(doc! { "_id": 1 })).run();
+        let lost = things.find_one(doc! { "_id": 1 }).run().expect("read");
+        let is_seen = twice.expect("counted") == 2 || lost == Some(doc! { "_id": 1, "n": 11 });
+        assert!(is_seen, "{fault:?}");
+    }
 }

@@ -9,6 +9,17 @@ use cairndb::{Hint, PlantedFault, TRANSIENT_TRANSACTION_ERROR};
 use crate::ROUNDS;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
 
+/// How often a plain writer writes: a transaction takes several times as many steps.
+const PLAIN_ROUNDS: i32 = 4 * ROUNDS;
+
+/// Begins and ends a transaction. The first one of all sees every latch free, and plain writers would have ended meanwhile.
+fn use_transactions(world: &World) {
+    let mut session = world.client.start_session().run().expect("an open client");
+    session.start_transaction().run().expect("none is in progress");
+    world.things().find_one(doc! {}).session(&mut session).run().expect("a search");
+    session.abort_transaction().run().expect("it is in progress");
+}
+
 /// A transaction of two counters. Returns whether it was committed.
 fn count_in_a_transaction(world: &World) -> bool {
     let mut session = world.client.start_session().run().expect("an open client");
@@ -33,6 +44,7 @@ fn count_in_a_transaction(world: &World) -> bool {
 fn counters_in_transactions(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
     world.filled("things", [1, 2, 3]);
+    use_transactions(&world);
     let committed = Arc::new(AtomicI32::new(0));
     let count = || {
         let committed = Arc::clone(&committed);
@@ -43,7 +55,7 @@ fn counters_in_transactions(fault: PlantedFault) -> Findings {
         })
     };
     let plain = world.thread(|world| {
-        for _ in 0..ROUNDS {
+        for _ in 0..PLAIN_ROUNDS {
             let one = doc! { "$inc": { "a": 1 } };
             is_done(world, world.things().update_one(doc! { "_id": 1 }, one).run());
         }
@@ -52,7 +64,7 @@ fn counters_in_transactions(fault: PlantedFault) -> Findings {
     let stored = world.documents();
     let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
     let committed = committed.load(Ordering::Relaxed);
-    let expected = [committed + ROUNDS, committed];
+    let expected = [committed + PLAIN_ROUNDS, committed];
     let counted = ["1", "2"].map(counted);
     world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
     world.findings()
@@ -78,6 +90,7 @@ fn unique_keys_in_transactions(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
     world.filled("things", [100]);
     world.index("k", true).expect("an empty collection");
+    use_transactions(&world);
     let insert = |first: i32, in_transaction: bool| {
         world.thread(move |world| {
             for round in 0..ROUNDS {
