@@ -81,6 +81,7 @@ mod stamp;
 mod stats;
 mod tailable;
 mod time_limits;
+mod transaction_limits;
 mod transactions;
 mod tutorials;
 mod union;

@@ -2,24 +2,23 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, PlantedFault, ReadConcern, Result,
+    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, ReadConcern, Result,
     TRANSIENT_TRANSACTION_ERROR, UpdateOneModel, WriteConcern,
 };
 use cairndb_tests::race::race;
 
 /// A store with a collection of documents that have an `_id` and a number.
-struct Store {
-    client: Client,
-    things: Collection<Document>,
+pub(crate) struct Store {
+    pub(crate) client: Client,
+    pub(crate) things: Collection<Document>,
     _folder: tempfile::TempDir,
 }
 
 impl Store {
-    fn with(documents: &[(i32, i32)]) -> Self {
+    pub(crate) fn with(documents: &[(i32, i32)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let client = Client::open(folder.path().join("db")).expect("made");
         let things = client.database("app").collection::<Document>("things");
@@ -30,7 +29,7 @@ impl Store {
         Self { client, things, _folder: folder }
     }
 
-    fn begin(&self) -> ClientSession {
+    pub(crate) fn begin(&self) -> ClientSession {
         let mut session = self.client.start_session().run().expect("started");
         session.start_transaction().run().expect("started");
         session
@@ -70,7 +69,7 @@ fn assert_conflict<R: std::fmt::Debug>(done: Result<R>) {
 }
 
 #[track_caller]
-fn assert_code<R: std::fmt::Debug>(done: Result<R>, code: i32) -> Error {
+pub(crate) fn assert_code<R: std::fmt::Debug>(done: Result<R>, code: i32) -> Error {
     let error = done.expect_err("it is refused");
     assert_eq!(error.code(), Some(code), "{error:?}");
     error
@@ -620,107 +619,4 @@ fn a_write_concern_is_looked_at_when_a_transaction_is_started() {
     store.set(1, 11, &mut session).expect("staged");
     session.commit_transaction().run().expect("committed");
     assert_eq!(store.n(1, None), Some(11));
-}
-
-#[test]
-fn a_transaction_has_a_time() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("db");
-    for refused in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(86_401)] {
-        let opened = Client::builder().transaction_lifetime(refused).open(&path);
-        assert!(matches!(opened.expect_err("no such time").kind(), ErrorKind::InvalidArgument { .. }));
-    }
-    let client = Client::builder().transaction_lifetime(Duration::from_secs(1)).open(&path).expect("made");
-    let things = client.database("app").collection::<Document>("things");
-    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
-    let begin = || {
-        let mut session = client.start_session().run().expect("started");
-        session.start_transaction().run().expect("started");
-        let update = things.update_one(doc! { "_id": 1 }, doc! { "$set": { "seen": true } });
-        update.session(&mut session).run().map(|_| session)
-    };
-    let mut session = begin().expect("staged");
-    // No call of the session, and its claim is gone all the same.
-    let asked = Instant::now();
-    let mut other = loop {
-        match begin() {
-            Ok(other) => break other,
-            Err(error) => assert!(error.is_write_conflict(), "{error:?}"),
-        }
-        assert!(asked.elapsed() < Duration::from_secs(30), "it is not ended");
-        std::thread::park_timeout(Duration::from_millis(20));
-    };
-    let error = assert_code(session.commit_transaction().run(), 251);
-    assert!(error.contains_label(TRANSIENT_TRANSACTION_ERROR) && error.to_string().contains("time"));
-    other.commit_transaction().run().expect("committed");
-}
-
-#[test]
-fn a_transaction_stages_only_so_much() {
-    let store = Store::with(&[]);
-    let mut session = store.begin();
-    let large = "x".repeat(1 << 20);
-    let refused = (0..100).find_map(|id| {
-        let insert = store.things.insert_one(doc! { "_id": id, "text": &large });
-        insert.session(&mut session).run().err().map(|error| (id, error))
-    });
-    let (id, error) = refused.expect("100 MiB are too many");
-    assert_eq!((error.code(), id), (Some(257), 63), "{error:?}");
-    assert_code(session.commit_transaction().run(), 251);
-    assert_eq!(store.things.count_documents(doc! {}).run().expect("counted"), 0);
-    // What it had is free for others.
-    let mut session = store.begin();
-    store.things.insert_one(doc! { "_id": 0 }).session(&mut session).run().expect("staged");
-    session.commit_transaction().run().expect("committed");
-}
-
-#[test]
-fn numbers_of_a_transaction_are_below_the_watermark_only_when_it_has_ended() {
-    let store = Store::with(&[]);
-    let numbered = store.client.database("app").collection::<Document>("numbered");
-    numbered.create_auto_increment(cairndb::AutoIncrement::builder().field("n").build()).run().expect("made");
-    let watermark = || numbered.auto_increment("n").safe_watermark().expect("read");
-    numbered.insert_one(doc! {}).run().expect("stored");
-    let first = watermark();
-    let mut session = store.begin();
-    let inserted = numbered.insert_one(doc! {}).session(&mut session).run().expect("staged");
-    assert!(inserted.last_generate_id.is_some());
-    numbered.insert_one(doc! {}).run().expect("stored");
-    assert_eq!(watermark(), first, "what is not committed yet is not passed");
-    session.commit_transaction().run().expect("committed");
-    assert_eq!(watermark(), first.map(|first| first + 2));
-    let gapless = cairndb::AutoIncrement::builder().field("g").contract(cairndb::Contract::Gapless).build();
-    let exact = store.client.database("app").collection::<Document>("exact");
-    exact.create_auto_increment(gapless).run().expect("made");
-    let mut session = store.begin();
-    assert_code(exact.insert_one(doc! {}).session(&mut session).run(), 263);
-}
-
-/// What the scripts above rest on: without notes, or without looking at them, an update is lost.
-#[test]
-fn planted_transactions_that_miss_a_conflict_are_seen() {
-    for fault in [PlantedFault::NotesLeftOut, PlantedFault::NotesNotAsked, PlantedFault::UniqueNotClaimed] {
-        let client = Client::builder().in_memory(true).planted_fault(fault).open("").expect("made");
-        let things = client.database("app").collection::<Document>("things");
-        things.insert_one(doc! { "_id": 1, "n": 1 }).run().expect("stored");
-        let unique = cairndb::IndexOptions::builder().unique(true).build();
-        let index = IndexModel::builder().keys(doc! { "n": 1 }).options(unique).build();
-        things.create_index(index).run().expect("made");
-        let mut session = client.start_session().run().expect("started");
-        session.start_transaction().run().expect("started");
-        if fault == PlantedFault::UniqueNotClaimed {
-            things.insert_one(doc! { "_id": 2, "n": 2 }).session(&mut session).run().expect("staged");
-            things.insert_one(doc! { "_id": 3, "n": 2 }).run().expect("stored");
-        } else {
-            let add = doc! { "$inc": { "n": 10 } };
-            things.update_one(doc! { "_id": 1 }, add.clone()).session(&mut session).run().expect("staged");
-            things.update_one(doc! { "_id": 1 }, add).run().expect("written");
-        }
-        session.commit_transaction().run().expect("the conflict is missed");
-        let twice =
-            things.count_documents(doc! { "n": 2 }).hint(cairndb::Hint::Keys(doc! { "_id": 1 })).run();
-        let lost = things.find_one(doc! { "_id": 1 }).run().expect("read");
-        let is_seen = twice.expect("counted") == 2 || lost == Some(doc! { "_id": 1, "n": 11 });
-        assert!(is_seen, "{fault:?}");
-    }
 }
