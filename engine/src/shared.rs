@@ -242,7 +242,8 @@ impl Engine {
 
     /// What an insert may use, which computes nothing. Without a limit this allocates nothing.
     pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
-        if caller.operation.is_none() && caller.tokens().is_empty() && max_time.is_none() {
+        let is_plain = caller.operation.is_none() && caller.transaction.is_none();
+        if is_plain && caller.cancellation.is_none() && max_time.is_none() {
             return OperationContext::default();
         }
         self.operation(caller, max_time)
