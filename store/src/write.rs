@@ -140,12 +140,17 @@ impl Commits {
     ) -> Result<()> {
         let database = batch.database;
         let written = self.write_for(batch, level);
-        if self.fault == PlantedFault::NotesLeftOut {
-            return written;
-        }
-        // Before any sync: a transaction must not find the key unchanged once it can be read.
-        latched.written(|| database.latest_sequence());
+        self.note(database, latched);
         written
+    }
+
+    /// Leaves notes of a write that has returned, whether it succeeded or not. Before any sync: a transaction must not find a key
+    /// unchanged once its new value can be read.
+    #[inline]
+    fn note(&self, database: &Database, latched: &mut Latched<'_>) {
+        if self.fault != PlantedFault::NotesLeftOut {
+            latched.written(|| database.latest_sequence());
+        }
     }
 
     /// Writes a batch that is to reach a level.
@@ -275,9 +280,7 @@ impl Commits {
         // Tried again alone: what waits for room is as large as it says.
         let again = || self.turns.write(&self.health, || put.put());
         let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
-        if self.fault != PlantedFault::NotesLeftOut {
-            latched.written(|| database.latest_sequence());
-        }
+        self.note(database, latched);
         let settled = self.settle(written, admission);
         settled.inspect_err(|error| give_way(database, error))?;
         if level == CommitLevel::Buffered { self.hand_over_written(database) } else { Ok(()) }

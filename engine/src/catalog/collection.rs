@@ -28,6 +28,7 @@ use crate::catalog::clustered::Clustered;
 use crate::catalog::gate::{Alone, Gate, Shared};
 use crate::catalog::given_keys::GivenKeys;
 use crate::catalog::indexes::Index;
+use crate::catalog::multikey::IndexArrays;
 use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
@@ -341,6 +342,14 @@ impl Definition {
             && Arc::ptr_eq(&self.fields, &other.fields)
             && checks(self) == checks(other)
             && self.capped == other.capped
+    }
+
+    /// Where arrays and shortened keys are known of an index by its position, or of the `_id`s.
+    pub(crate) fn marks_of(&self, index: Option<usize>) -> Option<&IndexArrays> {
+        match index {
+            Some(position) => self.indexes.get(position).map(|index| &*index.arrays),
+            None => Some(&self.record_keys.marks),
+        }
     }
 
     /// The same definition with other indexes.

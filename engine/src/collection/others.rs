@@ -63,19 +63,11 @@ impl<'p> Others<'p> {
         db: &str,
         find_own: &dyn Fn() -> Result<Option<FoundCollection<'a>>>,
     ) -> Result<(Own<'a>, ForeignViews)> {
-        // Before anything is read: a name that is not allowed is refused, also that of a system collection.
-        self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))?;
+        self.refuse_names(db)?;
         let among = || catalog.views_among(db, self.names.iter().copied());
         let mut views = among();
         loop {
-            let bases: BTreeSet<&str> = self
-                .names
-                .iter()
-                .copied()
-                .filter(|name| !views.contains(name))
-                .chain(views.bases())
-                .collect();
-            // A set, because several views may stand on one collection, which is read once.
+            let bases = self.bases(&views);
             let namespaces: Vec<Namespace> = bases.iter().map(|name| Namespace::new(db, *name)).collect();
             // The own collection comes first.
             let find = |position: usize| match position.checked_sub(1).and_then(|at| namespaces.get(at)) {
@@ -106,10 +98,9 @@ impl<'p> Others<'p> {
         db: &str,
         find_own: &dyn Fn() -> Result<Option<FoundCollection<'a>>>,
     ) -> Result<(Own<'a>, ForeignViews)> {
-        self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))?;
+        self.refuse_names(db)?;
         let views = catalog.views_among(db, self.names.iter().copied());
-        let names = self.names.iter().copied().filter(|name| !views.contains(name));
-        let bases: BTreeSet<&str> = names.chain(views.bases()).collect();
+        let bases = self.bases(&views);
         let snapshot = open.snapshot();
         let view = |found: &CollectionState| {
             let view = ReadView::of_snapshot(Arc::clone(&snapshot), found);
@@ -129,6 +120,17 @@ impl<'p> Others<'p> {
             return Err(names_changed());
         }
         Ok((own, ForeignViews::new(read, self.derived(&views)?)))
+    }
+
+    /// Refuses a name that is not allowed, before anything is read; also that of a system collection.
+    fn refuse_names(&self, db: &str) -> Result<()> {
+        self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))
+    }
+
+    /// The collections that the names lead to. A set, because several views may stand on one collection, which is read once.
+    fn bases<'n>(&'n self, views: &'n ViewSet) -> BTreeSet<&'n str> {
+        let own = self.names.iter().copied().filter(|name| !views.contains(name));
+        own.chain(views.bases()).collect()
     }
 
     /// The pipelines of the views.

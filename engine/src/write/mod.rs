@@ -277,11 +277,8 @@ impl<'a> Target<'a> {
         if self.database.fault() == PlantedFault::ArraysNotNoted {
             return self.store.commit_latched(batch, self.level, latched);
         }
-        let marks_of = |at: Option<usize>| match at {
-            Some(at) => self.indexes.get(at).map(|index| &index.arrays),
-            None => Some(&self.collection.record_keys.marks),
-        };
-        let indexes = || arrays.iter().filter_map(|(at, found)| Some((marks_of(*at)?, found)));
+        let indexes =
+            || arrays.iter().filter_map(|(at, found)| Some((self.definition.marks_of(*at)?, found)));
         // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are told before the
         // commit: see `catalog::multikey`.
         let _place = lock_order::take(Place::Arrays);

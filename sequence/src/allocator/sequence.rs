@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
 use crate::attributes::{Attributes, Contract};
+use crate::block::SequencePosition;
 use crate::error::SequenceError;
 use crate::in_flight::{InFlight, Kept, Pass};
 use crate::slot::Slot;
@@ -197,24 +198,24 @@ impl Sequence {
     /// ```
     #[inline]
     pub fn enter(&self, slot: &Slot) -> Pass<'_> {
+        self.register(slot, |position| self.in_flight.enter(position))
+    }
+
+    /// Registers a writer by `enter`, at the position from which it will take values.
+    #[inline]
+    fn register<R>(&self, slot: &Slot, enter: impl FnOnce(SequencePosition) -> R) -> R {
         if let Some(position) = slot.position() {
-            return self.in_flight.enter(position);
+            return enter(position);
         }
         // No open block: the position comes from what is held. The lock keeps an acquirer that closes from
         // taking back values before that position until this writer is registered.
         let held = self.held.lock();
-        let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
-        self.in_flight.enter(position)
+        enter(slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position()))
     }
 
     /// Registers a writer, as [`enter`](Self::enter) does, whose commit comes later and perhaps in another thread.
     pub fn keep(&self, slot: &Slot) -> Kept {
-        if let Some(position) = slot.position() {
-            return self.in_flight.keep(position);
-        }
-        let held = self.held.lock();
-        let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
-        self.in_flight.keep(position)
+        self.register(slot, |position| self.in_flight.keep(position))
     }
 
     /// Unregisters such a writer.

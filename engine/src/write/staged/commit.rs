@@ -153,11 +153,7 @@ fn write(
     storage.store.write_latched(batch, level, latched)?;
     for Entered { touched, definition } in entered {
         for (position, found) in &touched.arrays {
-            let marks = match position {
-                Some(position) => definition.indexes.get(*position).map(|index| &index.arrays),
-                None => Some(&touched.state.record_keys.marks),
-            };
-            let Some(marks) = marks else { continue };
+            let Some(marks) = definition.marks_of(*position) else { continue };
             for found in found {
                 marks.confirm(found);
             }

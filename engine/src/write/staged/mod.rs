@@ -192,11 +192,7 @@ fn note_arrays(target: Target<'_>, staging: Staging<'_>, arrays: &NewArrays) -> 
         return Ok(());
     }
     for (position, found) in arrays {
-        let marks = match position {
-            Some(position) => target.indexes.get(*position).map(|index| &index.arrays),
-            None => Some(&target.collection.record_keys.marks),
-        };
-        if let Some(marks) = marks {
+        if let Some(marks) = target.definition.marks_of(*position) {
             marks.announce(found);
         }
     }
