@@ -195,6 +195,7 @@ impl EntryWalk {
     }
 
     /// Steps to the next entry.
+    #[inline]
     pub(super) fn advance(&mut self) -> Result<EntryStep> {
         // What was said of the last entry says nothing of the next one, even if that is outside of the bounds.
         if let Some(answer) = &mut self.answer {
@@ -285,6 +286,7 @@ impl EntryWalk {
     }
 
     /// Whether the current document was made of its entry, and has only the fields that are needed.
+    #[inline]
     pub(super) fn is_exact(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.is_given && answer.plan.is_exact)
     }
@@ -295,10 +297,12 @@ impl EntryWalk {
     }
 
     /// Goes on after all entries with the same values as the current one, if its document is a match and one is enough.
+    #[inline]
     pub(super) fn skip_equal(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.is_found) {
-            return Ok(());
-        }
+        if std::mem::take(&mut self.is_found) && self.distinct.is_some() { self.skip_found() } else { Ok(()) }
+    }
+
+    fn skip_found(&mut self) -> Result<()> {
         let Some(Distinct { fields, null }) = &self.distinct else { return Ok(()) };
         let Some((start, end)) = self.prefix_bytes(fields - 1).zip(self.prefix_bytes(*fields)) else {
             return Ok(());
