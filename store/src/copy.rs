@@ -1,4 +1,4 @@
-//! Copies of a database in new folders: checkpoints, and what a store in memory holds.
+//! Copies of a database in new folders: checkpoints, and what a store in memory holds, or one that is opened for reading.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use base::error::Result;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{IteratorMode, WriteBatch, WriteOptions};
 
-use crate::families::{Database, Family};
+use crate::families::Database;
 use crate::open::{StoreOptions, create_rocksdb};
 use crate::{folder, translate, witness};
 
@@ -53,7 +53,7 @@ pub fn publish(database: &Database, target: &Path) -> Result<()> {
     folder::mark_copy(target)
 }
 
-/// Copies what a store in memory holds now to a database in the folder `target`, which must not exist.
+/// Copies what a store holds now to a database in the folder `target`, which must not exist.
 fn copy_entries(
     database: &Database,
     target: &Path,
@@ -67,7 +67,7 @@ fn copy_entries(
     // Flushed as a whole at the end: until the copy has its marker, it is not opened.
     unlogged.disable_wal(true);
     let write = |batch| made.raw().write_opt(batch, &unlogged).map_err(translate::read);
-    for family in Family::ALL {
+    for family in database.families() {
         let mut batch = WriteBatch::default();
         for entry in snapshot.iterator_cf(database.family(family), IteratorMode::Start) {
             let (key, value) = entry.map_err(translate::read)?;

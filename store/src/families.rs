@@ -15,7 +15,9 @@ use rocksfile::batch::Batch;
 use crate::disk_room::{DiskCharge, DiskRoom};
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
-use crate::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
+use crate::format::{
+    FAMILY_ENTRIES, FAMILY_META, FAMILY_OUTCOMES, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId,
+};
 use crate::live_starts::LiveStarts;
 use crate::options::PlantedFault;
 use crate::quota::state::Quota;
@@ -25,6 +27,8 @@ use crate::{fork, translate};
 
 /// The size at which RocksDB ends a table file, if nothing else is asked for.
 const TABLE_BYTES: u64 = 64 << 20;
+/// The number of a family that a folder of an older format lacks. RocksDB counts up from 0.
+const ABSENT: u32 = u32::MAX;
 
 /// A column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +39,13 @@ pub enum Family {
     Records,
     /// Secondary index entries.
     Entries,
+    /// What repeated writes are answered from.
+    Outcomes,
 }
 
 impl Family {
-    /// All families.
-    pub const ALL: [Self; 3] = [Self::Meta, Self::Records, Self::Entries];
+    /// All families, in the order in which they are created.
+    pub const ALL: [Self; 4] = [Self::Meta, Self::Records, Self::Entries, Self::Outcomes];
 
     /// The name on disk.
     #[inline]
@@ -48,6 +54,7 @@ impl Family {
             Self::Meta => FAMILY_META,
             Self::Records => FAMILY_RECORDS,
             Self::Entries => FAMILY_ENTRIES,
+            Self::Outcomes => FAMILY_OUTCOMES,
         }
     }
 }
@@ -57,7 +64,7 @@ pub struct Database {
     // Dropped before the lock, because no other process may use the folder while RocksDB does. `Some` until the drop.
     raw: Option<DB>,
     reads: ReadOptions,
-    /// What RocksDB calls the families in its batches, in the order of [`Family::ALL`].
+    /// What RocksDB calls the families in its batches, in the order of [`Family::ALL`]. [`ABSENT`] for one that it lacks.
     numbers: [u32; Family::ALL.len()],
     id: StoreId,
     /// The options of a family, for table files that are not made by a flush or a compaction.
@@ -91,7 +98,7 @@ impl Database {
     /// A database without a lock on its folder.
     pub(super) fn new(raw: DB, id: StoreId, tables: Options) -> Self {
         let ingesting = Mutex::new(());
-        let numbers = Family::ALL.map(|family| number(&raw, family));
+        let numbers = Family::ALL.map(|family| number(&raw, family).unwrap_or(ABSENT));
         let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
         Self {
             raw: Some(raw),
@@ -119,11 +126,12 @@ impl Database {
 
     /// How many callers keep the compactions of a family paused.
     pub(super) fn pauses(&self, family: Family) -> &Mutex<u32> {
-        let [meta, records, entries] = &self.pauses;
+        let [meta, records, entries, outcomes] = &self.pauses;
         match family {
             Family::Meta => meta,
             Family::Records => records,
             Family::Entries => entries,
+            Family::Outcomes => outcomes,
         }
     }
 
@@ -276,14 +284,38 @@ impl Database {
         self.raw().cf_handle(family.name()).expect("all families were opened")
     }
 
+    /// The families that it has. A folder of an older format that is opened for reading lacks those that were added since.
+    pub fn families(&self) -> impl Iterator<Item = Family> {
+        let numbers = self.numbers;
+        Family::ALL.into_iter().zip(numbers).filter(|(_, number)| *number != ABSENT).map(|(family, _)| family)
+    }
+
+    /// Whether it has a family.
+    pub fn has(&self, family: Family) -> bool {
+        self.number(family) != ABSENT
+    }
+
+    /// Creates the families that it lacks.
+    pub(super) fn create_missing(&mut self, options: impl Fn(Family) -> Options) -> Result<()> {
+        for family in Family::ALL {
+            if !self.has(family) {
+                let raw = self.raw.as_mut().expect("only the drop takes it out");
+                raw.create_cf(family.name(), &options(family)).map_err(translate::read)?;
+                self.numbers = Family::ALL.map(|family| number(self.raw(), family).unwrap_or(ABSENT));
+            }
+        }
+        Ok(())
+    }
+
     /// What RocksDB calls the family in its batches.
     #[inline]
     pub(super) fn number(&self, family: Family) -> u32 {
-        let [meta, records, entries] = self.numbers;
+        let [meta, records, entries, outcomes] = self.numbers;
         match family {
             Family::Meta => meta,
             Family::Records => records,
             Family::Entries => entries,
+            Family::Outcomes => outcomes,
         }
     }
 
@@ -337,13 +369,14 @@ impl Database {
     }
 }
 
-/// What RocksDB calls the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read.
-fn number(raw: &DB, family: Family) -> u32 {
+/// What RocksDB calls the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read. `None` if the
+/// family was not opened.
+fn number(raw: &DB, family: Family) -> Option<u32> {
     let mut batch = WriteBatch::default();
-    batch.put_cf(raw.cf_handle(family.name()).expect("all families were opened"), b"", b"");
+    batch.put_cf(raw.cf_handle(family.name())?, b"", b"");
     let bytes = batch.data();
     let change = Batch::parse(bytes).and_then(|batch| batch.changes().next());
-    change.expect("RocksDB's batch has the change that was put into it").family
+    Some(change.expect("RocksDB's batch has the change that was put into it").family)
 }
 
 impl Drop for Database {

@@ -5,9 +5,9 @@
 /// refused with both numbers.
 ///
 /// ```
-/// assert!(cairndb::FORMAT_VERSION >= 5);
+/// assert!(cairndb::FORMAT_VERSION >= 6);
 /// ```
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 /// The version of RocksDB that is linked. Its files are read by later versions, and not by all earlier ones.
 ///
 /// ```
@@ -23,6 +23,8 @@ pub const FAMILY_META: &str = "meta";
 pub const FAMILY_RECORDS: &str = "records";
 /// The family of secondary index entries.
 pub const FAMILY_ENTRIES: &str = "entries";
+/// The family of what repeated writes are answered from. Format 6 has added it.
+pub const FAMILY_OUTCOMES: &str = "outcomes";
 
 /// The file that marks a folder as a complete database. It is created last.
 pub const MARKER_FILE: &str = "CAIRNDB";
@@ -177,8 +179,8 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(marker_text().as_bytes()), Some(5));
-        assert_eq!(parse_marker(b"CairnDB format 6\n"), Some(6));
+        assert_eq!(parse_marker(marker_text().as_bytes()), Some(6));
+        assert_eq!(parse_marker(b"CairnDB format 7\n"), Some(7));
         for malformed in [
             &b"CairnDB format 3"[..],
             b"CairnDB format +4\n",
@@ -193,8 +195,8 @@ mod tests {
 
     #[test]
     fn the_versions_since_the_oldest_are_readable() {
-        assert!(is_readable(3) && is_readable(4) && is_readable(5));
-        assert!(!is_readable(2) && !is_readable(6) && !is_readable(u32::MAX));
+        assert!((3..=6).all(is_readable));
+        assert!(!is_readable(2) && !is_readable(7) && !is_readable(u32::MAX));
         // `FolderLock::upgrade` writes one text over the other.
         assert_eq!(FORMAT_VERSION.to_string().len(), FORMAT_VERSION_OLDEST.to_string().len());
     }

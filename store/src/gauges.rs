@@ -51,7 +51,7 @@ impl Database {
 
     /// The sum of a number over all families.
     pub(super) fn sum(&self, property: &str) -> u64 {
-        Family::ALL.into_iter().map(|family| self.number_of(family, property)).sum()
+        self.families().map(|family| self.number_of(family, property)).sum()
     }
 
     /// A number of one family. It is 0 if RocksDB does not know it.
@@ -101,7 +101,7 @@ impl Database {
         };
         // It tells the number of each level by a text.
         // RocksDB has seven levels.
-        Family::ALL.into_iter().flat_map(|family| (0..7).filter_map(move |level| of(family, level))).sum()
+        self.families().flat_map(|family| (0..7).filter_map(move |level| of(family, level))).sum()
     }
 
     /// How many flushes and compactions have ended. RocksDB tells it in a text alone.
@@ -110,7 +110,7 @@ impl Database {
             let text = self.raw().property_value_cf(self.family(family), "rocksdb.cfstats-no-file-histogram");
             Some(ended_in(&text.ok().flatten()?))
         };
-        Family::ALL.into_iter().filter_map(of).sum()
+        self.families().filter_map(of).sum()
     }
 }
 

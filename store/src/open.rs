@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result};
 use base::sync::{AtomicBool, HAS_BACKGROUND, Mutex, ShardedLock};
-use rocksdb::{Cache, DB, Options, WriteOptions};
+use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Options, WriteOptions};
 
 use crate::durable_mark::DurableMark;
 use crate::families::{Database, Family};
@@ -203,10 +203,12 @@ impl Store {
 
     fn open_read_only(options: &StoreOptions, tuning: &Tuning, passed: Passed, id: StoreId) -> Result<Self> {
         let cache = tuning.cache();
+        let database_options = tuning.database_options(&cache);
+        let families = families_of(&database_options, &options.path)?;
         let raw = DB::open_cf_descriptors_read_only(
-            &tuning.database_options(&cache),
+            &database_options,
             &options.path,
-            tuning.families(&cache),
+            tuning.families(&cache, families),
             false,
         )
         .map_err(|error| refusal(&options.path, error))?;
@@ -275,10 +277,12 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     let cache = tuning.cache();
     // A database without a readable witness gets a new id. Stamps with the old id no longer count then.
     let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
-    let raw = open_with(&tuning.database_options(&cache), path, tuning, &cache)?;
-    let database = database_of(raw, id, tuning, &cache);
+    let database_options = tuning.database_options(&cache);
+    let families = families_of(&database_options, path)?;
+    let raw = open_with(&database_options, path, tuning.families(&cache, families))?;
+    let mut database = database_of(raw, id, tuning, &cache);
     refuse_lost_writes(path, &database, &passed)?;
-    upgrade(path, &database, &lock)?;
+    upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &cache))?;
     let database = database.holding(lock);
     // What a build that was cut short left. Its entries are removed once the catalog is read.
     scratch::remove_all(path);
@@ -326,7 +330,7 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
-    let raw = open_with(&options, path, tuning, &cache)?;
+    let raw = open_with(&options, path, tuning.families(&cache, Family::ALL))?;
     let database = database_of(raw, id, tuning, &cache);
     // The stamp is synced before the marker is published: a folder with the marker must have a stamp.
     write_stamp(&database)?;
@@ -335,13 +339,19 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
 
 /// Makes a folder of an older format one of the current format.
 ///
-/// What versions 4 and 5 add is optional: a catalog entry and an entry of an index mean in them what they meant before. So only the
-/// two places that name the version are written. The marker is first, because a library that does not know the new
-/// version must not open a folder that was written to under it. A crash between the two leaves an older stamp, and the
-/// next opening goes on from there.
-fn upgrade(path: &Path, database: &Database, lock: &FolderLock) -> Result<()> {
+/// What versions 4 and 5 add is optional: a catalog entry and an entry of an index mean in them what they meant before. Version 6 adds
+/// a family. The marker is written first, because a library that does not know the new version must not open a folder that was
+/// written to under it, then the family is made, and then the stamp. A crash in between leaves an older stamp, and the next opening
+/// goes on from there.
+fn upgrade(
+    path: &Path,
+    database: &mut Database,
+    lock: &FolderLock,
+    options: impl Fn(Family) -> Options,
+) -> Result<()> {
     let found = stamped_version(path, database)?;
     lock.upgrade().map_err(folder::failed("name the format in the marker file of", path))?;
+    database.create_missing(options)?;
     if found < FORMAT_VERSION {
         write_stamp(database)?;
         tracing::info!(path = %path.display(), found, now = FORMAT_VERSION, "the folder's format was upgraded");
@@ -359,8 +369,16 @@ fn write_stamp(database: &Database) -> Result<()> {
         .map_err(translate::read)
 }
 
-fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> Result<DB> {
-    DB::open_cf_descriptors(options, path, tuning.families(cache)).map_err(|error| {
+/// The families that a folder has: one of an older format lacks those that were added since, and so does one whose upgrade was cut
+/// short.
+fn families_of(options: &Options, path: &Path) -> Result<Vec<Family>> {
+    let names = DB::list_cf(options, path).map_err(|error| refusal(path, error))?;
+    let has = |family: &Family| names.iter().any(|name| name == family.name());
+    Ok(Family::ALL.into_iter().filter(has).collect())
+}
+
+fn open_with(options: &Options, path: &Path, families: Vec<ColumnFamilyDescriptor>) -> Result<DB> {
+    DB::open_cf_descriptors(options, path, families).map_err(|error| {
         // RocksDB gives no kind for its own lock, only these two texts: for another process and for this one.
         if error.as_ref().contains("lock file") || error.as_ref().contains("lock hold by current process") {
             return Error::new(ErrorKind::AlreadyOpen { path: path.to_owned() });

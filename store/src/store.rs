@@ -241,7 +241,7 @@ impl Store {
             // The ballast is given up now, and not once the flush has failed.
             room.look(database.path());
         }
-        for family in Family::ALL {
+        for family in database.families() {
             self.flush_family(database, family)?;
         }
         Ok(())

@@ -37,6 +37,8 @@ const MEMTABLE_BLOOM_RATIO: f64 = 0.01;
 /// Lets the cache's table grow with its entries, whose sizes differ widely, from blocks to filters.
 const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
+/// When the memtable of the family `outcomes` is written to a table: its rows are small, and are replaced.
+const OUTCOMES_BUFFER_BYTES: usize = 8 << 20;
 const WAL_FILE_COUNT: u64 = 4;
 /// How many files of the first level start a compaction. The check whether a random `_id` is absent reads the filter of
 /// each of them, so the number is low. RocksDB's default is 4.
@@ -136,10 +138,15 @@ impl Tuning {
         Options::default().get_options_from_string("avoid_flush_during_shutdown=true").unwrap_or_default()
     }
 
-    pub(super) fn families(&self, cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
+    pub(super) fn families(
+        &self,
+        cache: &Cache,
+        families: impl IntoIterator<Item = Family>,
+    ) -> Vec<ColumnFamilyDescriptor> {
         // RocksDB always has a default family and refuses to open without it. We store nothing there.
-        let ours =
-            Family::ALL.map(|family| ColumnFamilyDescriptor::new(family.name(), self.family_options(cache)));
+        let ours = families
+            .into_iter()
+            .map(|family| ColumnFamilyDescriptor::new(family.name(), self.options_of(family, cache)));
         std::iter::once(ColumnFamilyDescriptor::new(
             rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
             self.family_options(cache),
@@ -148,7 +155,16 @@ impl Tuning {
         .collect()
     }
 
-    /// The options of a family. Tables that an index build makes have them too.
+    /// The options of a family.
+    pub(super) fn options_of(&self, family: Family, cache: &Cache) -> Options {
+        let mut options = self.family_options(cache);
+        if family == Family::Outcomes {
+            options.set_write_buffer_size(self.write_buffer_bytes().min(OUTCOMES_BUFFER_BYTES));
+        }
+        options
+    }
+
+    /// The options of families of much data. Tables that an index build makes have them too.
     pub(super) fn family_options(&self, cache: &Cache) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(cache);

@@ -15,7 +15,7 @@ fn write_stamp(folder: &Path, version: u32) {
     let logs = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let logs: Vec<PathBuf> = logs.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
     // Length and text of the key, length of the value, the value.
-    let stamp = [1, b'f', 4, 0, 0, 0, 5];
+    let stamp = [1, b'f', 4, 0, 0, 0, 6];
     let mut changed = 0;
     for log in logs {
         let mut bytes = fs::read(&log).expect("a log");
@@ -64,7 +64,7 @@ fn check(version: u32, opens: bool) {
             let ErrorKind::UnsupportedFormat { path, found, oldest, supported } = error.kind() else {
                 panic!("{error:?}")
             };
-            assert_eq!((found, *oldest, *supported), (&version.to_string(), 3, 5));
+            assert_eq!((found, *oldest, *supported), (&version.to_string(), 3, 6));
             assert_eq!(path, &scratch.path());
         }
     }
@@ -76,11 +76,12 @@ fn checksums_are_those_of_the_log() {
 }
 
 #[test]
-fn only_formats_from_3_to_5_are_opened() {
-    // The marker says 5: what a crash in the middle of an upgrade leaves.
+fn only_formats_from_3_to_6_are_opened() {
+    // The marker says 6: what a crash in the middle of an upgrade leaves.
     check(3, true);
     check(4, true);
     check(5, true);
+    check(6, true);
     check(0, false);
     check(1, false);
     check(2, false);
@@ -88,7 +89,7 @@ fn only_formats_from_3_to_5_are_opened() {
 
 #[test]
 fn a_stamp_that_is_newer_than_its_marker_is_damage() {
-    for version in [6, u32::MAX] {
+    for version in [7, u32::MAX] {
         let scratch = Scratch::new();
         scratch.open().close().expect("closed");
         write_stamp(&scratch.path(), version);

@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, bounded};
 use rocksdb::BottommostLevelCompaction;
 
 use crate::compaction::{self, CompactedRange};
-use crate::families::{Database, Family};
+use crate::families::Database;
 use crate::quota::room;
 use crate::quota::state::{Quota, Span};
 use crate::quota::worker::Worker;
@@ -78,11 +78,11 @@ impl Reclaimer {
         let raw = self.database.raw();
         let mut spans = std::mem::take(&mut *quota.deleted.spans.lock());
         // Deletions in memtables are not met by compactions. And the logs go, which only memtables need.
-        for family in Family::ALL {
+        for family in self.database.families() {
             raw.flush_cf(self.database.family(family)).map_err(translate::read)?;
         }
         while let Some(((number, whose), span)) = spans.pop_first() {
-            let mut families = Family::ALL.into_iter();
+            let mut families = self.database.families();
             let Some(family) = families.find(|family| self.database.number(*family) == number) else {
                 continue;
             };

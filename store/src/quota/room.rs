@@ -105,7 +105,7 @@ impl Room {
 /// The most that a compaction writes before it deletes what it has read.
 fn compaction_bytes(database: &Database, files: &[LiveFile], memtable: u64) -> u64 {
     let mut most = COMPACTION_MEMTABLES * memtable;
-    for family in Family::ALL {
+    for family in database.families() {
         let base = database.number_of(family, "rocksdb.base-level");
         let (mut first_levels, mut largest, mut all) = (0, 0, 0);
         for file in files.iter().filter(|file| file.column_family_name == family.name()) {

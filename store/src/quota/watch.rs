@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::error::Result;
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 
-use crate::families::{Database, Family};
+use crate::families::Database;
 use crate::paused::PausedCompactions;
 use crate::quota::reclaim::Reclaimer;
 use crate::quota::room;
@@ -76,7 +76,7 @@ impl Watcher {
             *paused = None;
         } else if paused.is_none() {
             let pause = |family| PausedCompactions::of(&self.database, family);
-            *paused = Some(Family::ALL.into_iter().map(pause).collect::<Result<_>>()?);
+            *paused = Some(self.database.families().map(pause).collect::<Result<_>>()?);
         }
         Ok(())
     }
