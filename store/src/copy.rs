@@ -27,7 +27,8 @@ pub fn make(
     let made_in = folder::beside(target, &format!(".{}.making", std::process::id()));
     let copy = made_in.join("copy");
     folder::make_private(&made_in)?;
-    let copied = if database.is_in_memory() {
+    // RocksDB's checkpoint of a store that is opened for reading leaves out what is in its logs.
+    let copied = if database.is_in_memory() || options.mode.is_read_only() {
         copy_entries(database, &copy, options, look).inspect_err(|_| {
             // What of it cannot be removed stays, and the folder around it with it.
             let _ = std::fs::remove_dir_all(&copy);

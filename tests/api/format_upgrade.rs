@@ -79,8 +79,11 @@ fn a_reader_leaves_an_older_folder_as_it_is() {
         check_books(&client);
         // Metrics look at all families, and this folder lacks one.
         assert!(client.metrics().expect("measured").storage.cache_capacity_bytes > 0);
+        let copy = Scratch::new();
+        client.backup(copy.path()).expect("copied");
         client.close().expect("closed");
         assert_eq!(marker(&scratch), old_marker);
+        check_books(&copy.open());
     }
 }
 
