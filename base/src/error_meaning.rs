@@ -247,6 +247,11 @@ impl CodeMeaning {
             "write it otherwise",
         ),
         code(
+            Code::TRANSACTION_TOO_OLD,
+            "a write or a transaction with a lower number than the last one of its session",
+            "nothing: drivers count up by themselves",
+        ),
+        code(
             Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
             "more than twenty pipelines, one within another",
             "nest them less",

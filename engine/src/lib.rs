@@ -306,6 +306,7 @@ mod metrics;
 mod one_line;
 mod options;
 mod orphans;
+mod outcomes;
 mod periodic;
 mod plan;
 mod progress;
@@ -399,6 +400,8 @@ pub use crate::options::{
     ValidationAction, ValidationLevel, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
+#[doc(hidden)]
+pub use crate::outcomes::retryable::{NewestWrite, RetryableWrite};
 pub use crate::progress::{
     BackupPhase, BackupProgress, IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase,
     VerifyProgress,

@@ -27,6 +27,9 @@ use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
 use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::options::WriteConcern;
+use crate::outcomes::retryable::Retryable;
+use crate::outcomes::turns::Turns;
+use crate::outcomes::upkeep;
 use crate::periodic::PeriodicThread;
 use crate::progress::ScrubStatus;
 use crate::transaction::Transaction;
@@ -37,6 +40,10 @@ use crate::uploads::Uploads;
 const OPERATION_BYTES_MAX: usize = 256 << 20;
 /// How long writers take notes for transactions after the last one has ended: the next one begins faster then.
 const NOTING_REST: Duration = Duration::from_secs(1);
+/// How often transactions are looked at that may last too long.
+const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// After how many of these looks it is looked for old rows of retryable writes: ten minutes.
+const ROUNDS_OF_OUTCOMES: u32 = 2400;
 /// How many bytes all of them together may hold.
 const OPERATIONS_BYTES_MAX: usize = 1 << 30;
 
@@ -49,6 +56,8 @@ pub(crate) struct Caller {
     pub(crate) cancellation: Option<CancellationToken>,
     /// The transaction that the operations are statements of.
     pub(crate) transaction: Option<Arc<Transaction>>,
+    /// The command that may have run before, whose writes leave rows.
+    pub(crate) retryable: Option<Arc<Retryable>>,
     /// The operation that the handles are used in: that of a command, whose verbs are parts of it.
     pub(crate) operation: Option<OperationContext>,
 }
@@ -106,6 +115,8 @@ pub(crate) struct Engine {
     pub(crate) uploads: Arc<Uploads>,
     /// The open transactions.
     pub(crate) transactions: Arc<Transactions>,
+    /// The sessions whose retryable commands run.
+    pub(crate) turns: Turns,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
     /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and where they may have no bytes.
@@ -127,6 +138,23 @@ impl Shared {
     /// The open database, for a thread that must not keep the client open.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Starts the thread that ends transactions which last too long, and removes old rows, unless it runs.
+    pub(crate) fn start_upkeep(&self) -> Result<()> {
+        let mut upkeep = self.upkeep.lock();
+        if upkeep.is_none() {
+            let engine = Arc::downgrade(&self.engine);
+            let mut rounds: u32 = 0;
+            *upkeep = Some(PeriodicThread::start("cairndb-upkeep", UPKEEP_INTERVAL, move |_| {
+                if let Some(engine) = engine.upgrade() {
+                    engine.look_after_transactions();
+                    engine.look_after_outcomes(rounds);
+                    rounds = rounds.wrapping_add(1);
+                }
+            })?);
+        }
+        Ok(())
     }
 
     /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
@@ -191,6 +219,7 @@ impl Engine {
             recorder,
             uploads,
             transactions: Arc::new(Transactions::new(limits)),
+            turns: Turns::default(),
             memory,
             files,
         })
@@ -200,6 +229,18 @@ impl Engine {
     pub(crate) fn look_after_transactions(&self) {
         self.transactions.expire();
         self.store.latches.stop_noting_after(NOTING_REST);
+    }
+
+    /// Removes what no client asks for any more, in some of the rounds.
+    fn look_after_outcomes(&self, round: u32) {
+        if !round.is_multiple_of(ROUNDS_OF_OUTCOMES) {
+            return;
+        }
+        let removed =
+            self.store.enter().and_then(|database| upkeep::remove_old(&self.turns, self.storage(&database)));
+        if let Err(error) = removed {
+            tracing::warn!(%error, "old rows of retryable writes could not be removed");
+        }
     }
 
     /// The bytes that operations and cursors of all callers hold.

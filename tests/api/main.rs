@@ -70,6 +70,7 @@ mod recovery;
 mod refusals;
 mod replace;
 mod request_memory;
+mod retryable;
 mod salvage;
 mod scrub;
 mod sequence_commands;

@@ -14,6 +14,7 @@ mod findings;
 mod memory;
 mod order;
 mod orphans;
+mod outcomes;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -180,6 +181,8 @@ pub(crate) fn verify(
     }
     // By itself: it needs no record but those of capped collections.
     let audited = order::audit(&subject, watch, &mut findings);
+    as_far_as_read(audited, &mut findings)?;
+    let audited = outcomes::audit(&subject, database, &mut findings);
     as_far_as_read(audited, &mut findings)?;
     findings.report_into(&mut report);
     orphans.report_into(&mut report);

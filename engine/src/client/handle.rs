@@ -11,6 +11,8 @@ use query::operation::CancellationToken;
 use crate::collection::{BulkWrite, Collection};
 use crate::database::Database;
 use crate::options::WriteModel;
+use crate::outcomes::retryable::{self, NewestWrite, RetryableWrite};
+use crate::outcomes::row::Kind;
 use crate::results::SummaryBulkWriteResult;
 use crate::session::StartSession;
 use crate::shared::{Caller, Shared};
@@ -109,6 +111,28 @@ impl Client {
     /// ```
     pub fn start_session(&self) -> StartSession<'_> {
         StartSession::of(&self.shared, &self.caller)
+    }
+
+    /// The last write or transaction of a session that a client may ask for again, if it is not forgotten.
+    ///
+    /// ```
+    /// # use cairndb::{Client, RetryableWrite, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let write = RetryableWrite::new([1; 16], [0; 16], 5);
+    /// let insert = doc! { "insert": "orders", "documents": [{ "_id": 1 }] };
+    /// client.database("shop").run_command(insert).retryable(write).run()?;
+    /// let newest = client.newest_retryable_write(&write)?.expect("it was stored");
+    /// assert_eq!((newest.number, newest.is_commit), (5, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn newest_retryable_write(&self, write: &RetryableWrite) -> Result<Option<NewestWrite>> {
+        let database = self.shared.store.enter()?;
+        let row = retryable::newest(&database, write.session())?;
+        Ok(row.map(|row| NewestWrite { number: row.number, is_commit: row.kind == Kind::Commit }))
     }
 
     /// Executes many writes to any number of collections, one after the other. It is not a transaction: each write is

@@ -535,7 +535,9 @@ impl FindOneAndDelete<'_, RawDocumentBuf> {
             // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             // The projection runs before the commit. If it fails, the document stays.
-            delete::delete_one(target, search, walk, |bytes| projected(bytes, projection.as_ref(), &selector))
+            delete::delete_one(target, search, walk, |bytes| {
+                Ok(self.collection.shown(projected(bytes, projection.as_ref(), &selector)?))
+            })
         })?;
         // Without a collection and without a match the caller gets the same answer: no document.
         let document = deleted.flatten();

@@ -541,16 +541,15 @@ impl Handle {
                     Cow::Owned(shared.find_or_create(database, self.valid_namespace()?)?)
                 }
             };
-            // The shared gate keeps indexes and auto-increment fields as they are until the write is committed. If the
-            // collection was dropped since it was resolved, it is resolved, or created, again.
+            // The gate keeps the definition until the write is committed. If the collection was dropped, it is resolved, or made, again.
             let Some(definition) = state.enter(terms.operation)? else { continue };
             let validation = definition.validation.as_deref();
             let checks = Checks::of(&state.namespace, validation, || self.checking(terms.operation));
             let storage = shared.storage(database);
             let target =
                 Target::within(storage, &state, &definition, &shared.generator, (level, terms.operation));
-            let target =
-                Target { acquirer: self.caller.acquirer.as_deref(), checks: checks.as_ref(), ..target };
+            let (acquirer, retryable) = (self.caller.acquirer.as_deref(), self.caller.retryable.as_deref());
+            let target = Target { acquirer, retryable, checks: checks.as_ref(), ..target };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }
     }

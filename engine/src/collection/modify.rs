@@ -105,7 +105,7 @@ impl Handle {
         let order = Order::collated(options.sort, options.hint, selector.variables().collation())?;
         let search = DocumentSearch { selector, order: &order };
         // The projection runs before the commit: if it fails, nothing is written.
-        let show = |bytes: &[u8]| projected(bytes, projection.as_ref(), selector);
+        let show = |bytes: &[u8]| Ok(self.shown(projected(bytes, projection.as_ref(), selector)?));
         let shown = Shown { image: options.image, show: &show };
         // An upserted document is returned as it will be stored, with its generated values. Only the insert knows these.
         let upserted = RefCell::new(None);
@@ -133,6 +133,14 @@ impl Handle {
             Some(Upserted::Inserted(inserted)) => (upserted.take(), Some(inserted.id)),
         };
         Ok(Modified { is_found, document, upserted_id })
+    }
+
+    /// What a find-and-modify shows, which is kept if the command may be repeated.
+    pub(super) fn shown(&self, document: RawDocumentBuf) -> RawDocumentBuf {
+        if let Some(retryable) = &self.caller().retryable {
+            retryable.show(&document);
+        }
+        document
     }
 
     pub(super) fn explain_find_and_change(

@@ -3,10 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::RawDocumentBuf;
+use base::codes::refused;
+use base::error::Result;
+use bson::{Document, RawDocumentBuf};
+use query::code::Code;
 use query::operation::{OperationContext, Reservation};
+use store::write::CommitLevel;
 
 use crate::collection::Collection;
+use crate::options::WriteConcern;
+use crate::outcomes::retryable::Retryable;
+use crate::outcomes::row::Kind;
 use crate::sequences::Sequence;
 use crate::shared::{Caller, Shared};
 
@@ -38,6 +45,42 @@ impl CommandContext<'_> {
         if let Some(request) = request {
             self.operation().keep(request);
         }
+    }
+
+    /// Runs a command, which a client may have sent before, while no other one of its session runs.
+    pub(super) fn once(&self, name: &str, run: impl FnOnce() -> Result<Document>) -> Result<Document> {
+        let Some(retryable) = &self.caller.retryable else { return run() };
+        let kind = match name {
+            "insert" => Kind::Insert,
+            "update" => Kind::Update,
+            "delete" => Kind::Delete,
+            "findAndModify" | "findandmodify" => Kind::FindAndModify,
+            _ => {
+                let message = format!("the command '{name}' is no write that may be repeated");
+                return Err(refused(Code::INVALID_OPTIONS, message));
+            }
+        };
+        self.shared.start_upkeep()?;
+        self.shared.turns.alone(retryable.session(), &self.operation(), || {
+            let database = self.shared.store.enter()?;
+            retryable.begin(&database, kind)?;
+            drop(database);
+            run()
+        })
+    }
+
+    /// The command that the client may have sent before.
+    pub(super) fn retryable(&self) -> Option<&Retryable> {
+        self.caller.retryable.as_deref()
+    }
+
+    /// Waits until what an earlier command has stored is as safe as this one is to be: what it is answered from may not be yet.
+    pub(super) fn sync_repeated(&self, concern: Option<&WriteConcern>) -> Result<()> {
+        if self.shared.commit_level(concern)? == CommitLevel::Journaled {
+            let database = self.shared.store.enter()?;
+            self.shared.store.sync_written(&database)?;
+        }
+        Ok(())
     }
 
     /// The steps, time and memory that the command may still use.

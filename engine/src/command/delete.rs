@@ -11,7 +11,7 @@ use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
-use crate::command::write_errors::WriteErrors;
+use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::DeleteOptions;
 use crate::results::number;
@@ -31,12 +31,21 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
     let statements = arguments.raw_statements("deletes")?;
+    if context.retryable().is_some() {
+        refuse_many(&statements, "limit", "Cannot use retryable writes with limit=0")?;
+    }
+    let mut repeated = Repeated::default();
     let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
+        if context.retryable().and_then(|retryable| retryable.enter(index)).is_some() {
+            repeated.add(index);
+            deleted += 1;
+            continue;
+        }
         // A statement that cannot be read is listed like one that fails, and with `ordered: false` those
         // after it still run.
         let delete = read(&collection, &Arguments::of("deletes", &statement), &shared);
@@ -52,7 +61,11 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         }
     }
     sync.end(context.shared)?;
+    if !repeated.is_empty() {
+        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+    }
     let mut reply = doc! { "n": number(deleted) };
+    repeated.report(&mut reply);
     errors.report(&mut reply);
     Ok(reply)
 }

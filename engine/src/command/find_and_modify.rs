@@ -16,6 +16,7 @@ use crate::options::{
     FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReturnDocument,
     UpdateModifications,
 };
+use crate::outcomes::retryable::Done;
 
 const KNOWN: [&str; 12] = [
     "arrayFilters",
@@ -36,6 +37,10 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
     arguments.allow(&KNOWN)?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
     let collection = context.collection(arguments.target()?);
+    if let Some(done) = context.retryable().and_then(|retryable| retryable.enter(0)) {
+        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+        return Ok(repeated(done, is_removal));
+    }
     let modified = match Asked::read(&collection, arguments)? {
         Asked::Remove(remove) => remove.modify(),
         Asked::Replace(replace) => replace.modify(),
@@ -54,6 +59,17 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
     // Null stands for no document. Drivers read the field in any case.
     let value = document.map(Document::try_from).transpose()?.map_or(Bson::Null, Bson::Document);
     Ok(doc! { "lastErrorObject": last, "value": value })
+}
+
+/// The reply to a command that was done before.
+fn repeated(done: Done, is_removal: bool) -> Document {
+    let mut last = doc! { "n": 1 };
+    if !is_removal {
+        last.insert("updatedExisting", done.upserted.is_none());
+        last.extend(done.upserted.map(|id| ("upserted".to_owned(), id)));
+    }
+    let value = done.shown.map_or(Bson::Null, Bson::Document);
+    doc! { "lastErrorObject": last, "value": value, "retriedStmtIds": [0] }
 }
 
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {

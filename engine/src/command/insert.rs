@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
-use crate::command::write_errors::WriteErrors;
+use crate::command::write_errors::{Repeated, WriteErrors};
 use crate::document::draft::Drafts;
 use crate::options::InsertManyOptions;
 use crate::results::number;
@@ -26,13 +26,29 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let collection = context.collection(arguments.target()?);
     let mut done = Done::default();
     let mut drafts = Drafts::default();
-    // Copied once, into a buffer with room for an `_id` before each. What follows works in place.
-    for document in documents {
+    let rest = context.retryable().and_then(|retryable| retryable.rest(documents.len()));
+    let Some(rest) = rest else {
+        // Copied once, into a buffer with room for an `_id` before each. What follows works in place.
+        for document in documents {
+            drafts.push_bytes(document.as_bytes());
+        }
+        // One call for all documents, so that they share a commit where their fields allow it.
+        done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
+        return Ok(done.into_reply());
+    };
+    let repeated = Repeated::without(&rest, documents.len());
+    for document in rest.iter().filter_map(|place| documents.get(*place)) {
         drafts.push_bytes(document.as_bytes());
     }
-    // One call for all documents, so that they share a commit where their fields allow it.
-    done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
-    Ok(done.into_reply())
+    context.sync_repeated(options.write_concern.as_ref())?;
+    if !rest.is_empty() {
+        done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
+        done.errors.place(&rest);
+    }
+    let mut reply = done.into_reply();
+    reply.insert("n", reply.get_i32("n").unwrap_or_default() + repeated.count());
+    repeated.report(&mut reply);
+    Ok(reply)
 }
 
 /// What goes into the reply.

@@ -59,7 +59,7 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
     let context = &context.begin(arguments.max_time()?);
     context.keep(held);
     let mut reply = if let Some(run) = COMMANDS.get(name) {
-        run(context, &arguments)?
+        context.once(name, || run(context, &arguments))?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
         // Before the table of cursors: an `aggregate` with `explain: true` opens none.
         explain::of_aggregate(context, &arguments, &body)?

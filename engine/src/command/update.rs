@@ -14,7 +14,7 @@ use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
-use crate::command::write_errors::WriteErrors;
+use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::results::{UpdateResult, number};
@@ -53,6 +53,10 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let mut errors = WriteErrors::default();
     let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
+    if context.retryable().is_some() {
+        refuse_many(&statements, "multi", "Cannot use retryable writes with multi=true")?;
+    }
+    let mut repeated = Repeated::default();
     let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
     let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
@@ -60,6 +64,14 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
+        if let Some(done) = context.retryable().and_then(|retryable| retryable.enter(index)) {
+            repeated.add(index);
+            matched += 1;
+            modified += u64::from(done.upserted.is_none());
+            let index = i32::try_from(index).unwrap_or(i32::MAX);
+            upserted.extend(done.upserted.map(|id| Bson::from(doc! { "index": index, "_id": id })));
+            continue;
+        }
         match apply(context, target, &Arguments::of("updates", &statement), &shared) {
             Ok(result) => {
                 // As in MongoDB, `n` counts an upserted document as well.
@@ -78,11 +90,15 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         }
     }
     sync.end(context.shared)?;
+    if !repeated.is_empty() {
+        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+    }
     let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
     // MongoDB leaves the field out if nothing was upserted.
     if !upserted.is_empty() {
         reply.insert("upserted", upserted);
     }
+    repeated.report(&mut reply);
     errors.report(&mut reply);
     Ok(reply)
 }

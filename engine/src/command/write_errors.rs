@@ -1,9 +1,63 @@
 //! `writeErrors` of a reply: the statements of a write that were refused, and why.
 
+use std::borrow::Cow;
+
+use base::codes::refused;
 use base::error::{Error, Result};
 use base::insert_error::{DetailsRoom, IndexedWriteError};
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use query::code::Code;
+
+/// Refuses a command that may be repeated if a statement of it may have several documents: its `field` is true, or 0.
+pub(super) fn refuse_many(statements: &[Cow<'_, RawDocument>], field: &str, message: &str) -> Result<()> {
+    let is_many = |statement: &Cow<'_, RawDocument>| match statement.get(field) {
+        Ok(Some(RawBsonRef::Boolean(is_many))) => is_many,
+        Ok(Some(limit)) => {
+            [RawBsonRef::Int32(0), RawBsonRef::Int64(0), RawBsonRef::Double(0.0)].contains(&limit)
+        }
+        // What cannot be read is refused when its turn comes.
+        Ok(None) | Err(_) => false,
+    };
+    if statements.iter().any(is_many) {
+        return Err(refused(Code::INVALID_OPTIONS, message));
+    }
+    Ok(())
+}
+
+/// The statements of a command that was sent before which had been done then.
+#[derive(Default)]
+pub(super) struct Repeated {
+    statements: Vec<Bson>,
+}
+
+impl Repeated {
+    /// All statements of a command but some, which ascend.
+    pub(super) fn without(rest: &[usize], count: usize) -> Self {
+        let mut repeated = Self::default();
+        (0..count).filter(|place| rest.binary_search(place).is_err()).for_each(|place| repeated.add(place));
+        repeated
+    }
+
+    pub(super) fn add(&mut self, statement: usize) {
+        self.statements.push(i32::try_from(statement).unwrap_or(i32::MAX).into());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> i32 {
+        i32::try_from(self.statements.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Adds the field `retriedStmtIds` to `reply`, as MongoDB does, if there are any.
+    pub(super) fn report(self, reply: &mut Document) {
+        if !self.is_empty() {
+            reply.insert("retriedStmtIds", self.statements);
+        }
+    }
+}
 
 /// The refused statements of one command.
 #[derive(Default)]
@@ -44,6 +98,17 @@ impl WriteErrors {
         match self.details.admit(details) {
             Some(details) => doc! { "errInfo": details },
             None => Document::new(),
+        }
+    }
+
+    /// Gives the refusals the places in the command that their statements have: `places`, by the number of the statement among those
+    /// that were run.
+    pub(super) fn place(&mut self, places: &[usize]) {
+        for error in self.errors.iter_mut().filter_map(Bson::as_document_mut) {
+            let run = error.get_i32("index").ok().and_then(|index| usize::try_from(index).ok());
+            if let Some(place) = run.and_then(|run| places.get(run)) {
+                error.insert("index", i32::try_from(*place).unwrap_or(i32::MAX));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Running commands: `run_command` and `run_cursor_command`, each for a decoded document and for raw bytes.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base::error::Result;
 use bson::{Document, RawDocumentBuf};
@@ -8,6 +9,7 @@ use bson::{Document, RawDocumentBuf};
 use crate::command::{self, Body, CommandContext, Request};
 use crate::cursor::Cursor;
 use crate::database::handle::Database;
+use crate::outcomes::retryable::{Retryable, RetryableWrite};
 
 impl Database {
     /// Runs a command and returns its reply. A command is a document whose first field is the command's name.
@@ -37,7 +39,7 @@ impl Database {
     /// # }
     /// ```
     pub fn run_command(&self, command: Document) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Decoded(command)) }
+        RunCommand { database: self, request: Request::of(Body::Decoded(command)), retryable: None }
     }
 
     /// Runs a command that is given as raw bytes, and returns its reply. See [`run_command`](Self::run_command).
@@ -57,7 +59,7 @@ impl Database {
     /// # }
     /// ```
     pub fn run_raw_command(&self, command: RawDocumentBuf) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Raw(command)) }
+        RunCommand { database: self, request: Request::of(Body::Raw(command)), retryable: None }
     }
 
     /// Runs a command that has a cursor as its result, such as `find`, and returns the cursor.
@@ -115,6 +117,7 @@ impl Database {
 pub struct RunCommand<'a> {
     database: &'a Database,
     request: Request<'a>,
+    retryable: Option<RetryableWrite>,
 }
 
 /// The action that [`Database::run_cursor_command`] and [`Database::run_raw_cursor_command`] return.
@@ -151,9 +154,39 @@ impl<'a> RunCommand<'a> {
         self
     }
 
+    /// Makes the command one that takes effect once, however often it is run with this number. Run again, it is answered as the first
+    /// time, also after a crash.
+    ///
+    /// Only writes of single documents can be repeated: `insert`, `findAndModify`, `update` without `multi`, and `delete` with a
+    /// limit of 1. Others fail with code 72 (`InvalidOptions`), and so does a number that another command had. A lower number than the
+    /// last one of its session is code 225 (`TransactionTooOld`).
+    ///
+    /// ```
+    /// # use cairndb::{Client, RetryableWrite, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let update = doc! { "q": { "_id": "lamps" }, "u": { "$inc": { "sold": 1 } }, "upsert": true };
+    /// for _ in 0..2 {
+    ///     let command = doc! { "update": "stock", "updates": [update.clone()] };
+    ///     shop.run_command(command).retryable(RetryableWrite::new([1; 16], [0; 16], 1)).run()?;
+    /// }
+    /// assert_eq!(shop.collection("stock").find_one(doc! {}).run()?, Some(doc! { "_id": "lamps", "sold": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn retryable(mut self, write: RetryableWrite) -> Self {
+        self.retryable = Some(write);
+        self
+    }
+
     /// Runs the command.
     pub fn run(self) -> Result<Document> {
-        command::run(&self.database.context(), &self.request)
+        let mut context = self.database.context();
+        context.caller.retryable = self.retryable.map(|write| Arc::new(Retryable::new(write)));
+        command::run(&context, &self.request)
     }
 }
 

@@ -209,6 +209,10 @@ impl<'a> Salvage<'a> {
                     copier.take_position(&orders, &found)
                 })?;
             }
+            source.walk(Family::Outcomes, &mut |found| {
+                look()?;
+                copier.take_outcome(&found)
+            })?;
             copier.finish(|batch| catalog.stage(batch))?
         };
         store.close(|_| Ok(()))?;

@@ -12,6 +12,7 @@ use store::salvage::Newest;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family, Store};
 
+use crate::outcomes::row::Row;
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
 use crate::write::prepare::{encoded_id, record_key_of};
@@ -77,6 +78,14 @@ impl<'a> Copier<'a> {
         let is_order = split_id(found.key).is_some_and(|(id, _)| orders.contains(&id));
         if let Some(value) = found.value.filter(|_| is_order && position_of(found.key).is_some()) {
             self.batch.put(Family::Entries, found.key, value);
+        }
+        if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    /// Copies what a repeated write is answered from.
+    pub(super) fn take_outcome(&mut self, found: &Newest<'_>) -> Result<()> {
+        if let Some(value) = found.value.filter(|value| Row::decode(found.key, value).is_ok()) {
+            self.batch.put(Family::Outcomes, found.key, value);
         }
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
     }

@@ -1,12 +1,12 @@
 //! A session, and the ends of its transactions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use bson::{Document, Uuid, doc};
 use store::fork;
 
+use crate::outcomes::retryable::RetryableWrite;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
 use crate::transaction::Transaction;
@@ -80,7 +80,7 @@ impl ClientSession {
     /// Fails with code 112 (`WriteConflict`) and the label [`TRANSIENT_TRANSACTION_ERROR`](crate::TRANSIENT_TRANSACTION_ERROR) if a
     /// document of it was written by another since it began. Again after a success it returns `Ok`.
     pub fn commit_transaction(&mut self) -> CommitTransaction<'_> {
-        CommitTransaction { session: self }
+        CommitTransaction { session: self, write: None }
     }
 
     /// Gives up what the transaction has written.
@@ -119,7 +119,7 @@ impl ClientSession {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self) -> Result<()> {
+    pub(super) fn commit(&mut self, write: Option<RetryableWrite>) -> Result<()> {
         fork::refuse_child()?;
         let (transaction, options) = match &self.state {
             State::None => return Err(refused("no transaction started")),
@@ -130,7 +130,7 @@ impl ClientSession {
                 (Arc::clone(transaction), options.clone())
             }
         };
-        let done = self.commit_as(&transaction, options.max_commit_time, &options);
+        let done = self.commit_as(&transaction, &options, write);
         if done.is_err() {
             // A store that is closed was not even asked. Nothing is to be held for a transaction that is over for its session.
             transaction.abort();
@@ -142,18 +142,19 @@ impl ClientSession {
     fn commit_as(
         &self,
         transaction: &Transaction,
-        time: Option<Duration>,
         options: &TransactionOptions,
+        write: Option<RetryableWrite>,
     ) -> Result<()> {
         let shared = &self.shared;
         let level = shared.commit_level(options.write_concern.as_ref())?;
-        let operation = shared.operation(&self.caller, time);
+        let operation = shared.operation(&self.caller, options.max_commit_time);
         let database = shared.store.enter()?;
         let terms = Terms {
             storage: shared.storage(&database),
             generator: &shared.generator,
             level,
             operation: &operation,
+            retryable: write.as_ref(),
         };
         let done = transaction.commit(&operation, |open| commit::commit(open, terms));
         // What was stored is counted now, and no verb does it.
@@ -203,12 +204,38 @@ impl std::fmt::Debug for ClientSession {
 #[must_use = "the commit is done by run()"]
 pub struct CommitTransaction<'a> {
     session: &'a mut ClientSession,
+    write: Option<RetryableWrite>,
 }
 
 impl CommitTransaction<'_> {
+    /// Stores with the commit that it was made, for who asks again after a crash. See
+    /// [`Client::newest_retryable_write`](crate::Client::newest_retryable_write).
+    ///
+    /// ```
+    /// # use cairndb::{Client, RetryableWrite, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// orders.insert_one(doc! { "_id": 0 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// orders.insert_one(doc! { "_id": 1 }).session(&mut session).run()?;
+    /// let write = RetryableWrite::new([1; 16], [0; 16], 5);
+    /// session.commit_transaction().retryable(write).run()?;
+    /// assert!(client.newest_retryable_write(&write)?.is_some_and(|newest| newest.is_commit));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn retryable(mut self, write: RetryableWrite) -> Self {
+        self.write = Some(write);
+        self
+    }
+
     /// Commits.
     pub fn run(self) -> Result<()> {
-        self.session.commit()
+        self.session.commit(self.write)
     }
 }
 

@@ -6,13 +6,10 @@ use std::time::{Duration, Instant};
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
 
 use crate::options::WriteConcern;
-use crate::periodic::PeriodicThread;
 use crate::session::handle::ClientSession;
 use crate::session::options::{ReadConcern, TransactionOptions};
 use crate::shared::{Caller, Shared};
 
-/// How often transactions are looked at that may last too long.
-const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// How long `and_run` tries a transaction again, as in MongoDB's drivers.
 const RETRY_TIME: Duration = Duration::from_secs(120);
 /// How long it waits before it tries again: not at first, then by half as much longer each time, up to a maximum.
@@ -48,15 +45,7 @@ impl<'a> StartSession<'a> {
         let Self { shared, caller, defaults } = self;
         // Fails in a closed client, and in a forked child, before a lock is taken.
         drop(shared.store.enter()?);
-        let mut upkeep = shared.upkeep.lock();
-        if upkeep.is_none() {
-            let engine = Arc::downgrade(shared.engine());
-            *upkeep = Some(PeriodicThread::start("cairndb-upkeep", UPKEEP_INTERVAL, move |_| {
-                if let Some(engine) = engine.upgrade() {
-                    engine.look_after_transactions();
-                }
-            })?);
-        }
+        shared.start_upkeep()?;
         Ok(ClientSession::new(Arc::clone(shared), caller.clone(), defaults))
     }
 }
@@ -143,7 +132,7 @@ impl StartTransaction<'_> {
             let done = run(session).and_then(|result| {
                 // The function may have ended the transaction itself.
                 if session.in_transaction() {
-                    session.commit()?;
+                    session.commit(None)?;
                 }
                 Ok(result)
             });

@@ -49,6 +49,7 @@ pub(super) fn commit_one(
         return Err(Error::write(refusal));
     }
     holds.stage(&mut insertion.batch, 1);
+    target.expect_new([candidate]);
     insertion.commit(&mut latched)
 }
 
@@ -79,6 +80,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         }
         // Documents that push out many others make a batch longer than they are. The marks of a gapless sequence are right for all of them only.
         if insertion.batch.bytes() > 2 * COMMIT_BYTES_MAX && !holds.is_gapless() {
+            target.expect_new(accepted.iter().skip(committed).copied());
             insertion.commit(&mut latched)?;
             accepted.iter().skip(committed).for_each(|stored| {
                 outcome.inserted.add(stored.position, &stored.prepared);
@@ -89,6 +91,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     // What was refused, or is committed already, leaves no batch.
     if accepted.len() > committed {
         holds.stage(&mut insertion.batch, accepted.len());
+        target.expect_new(accepted.iter().skip(committed).copied());
         insertion.commit(&mut latched)?;
         accepted.iter().skip(committed).for_each(|stored| {
             outcome.inserted.add(stored.position, &stored.prepared);

@@ -27,6 +27,17 @@ pub(super) struct Candidate<'a> {
     pub(super) drawn: Drawn,
 }
 
+impl Target<'_> {
+    /// Tells that the next commit stores new documents, if the command may be repeated.
+    #[inline]
+    pub(super) fn expect_new<'c, 'd: 'c>(&self, candidates: impl IntoIterator<Item = &'c Candidate<'d>>) {
+        if let Some(retryable) = self.retryable {
+            let of = |candidate: &Candidate<'_>| (candidate.position, candidate.prepared.id());
+            retryable.expect_new(candidates.into_iter().map(of));
+        }
+    }
+}
+
 /// Stores one document, with the marks of its gapless sequences.
 #[inline]
 pub(super) fn commit_one(
@@ -54,6 +65,7 @@ pub(super) fn commit_one(
             return Err(Error::write(taken_entry(target, entry, prepared.as_taker(), None)?));
         }
     }
+    target.expect_new([candidate]);
     let committed = if has_indexes || holds.is_gapless() || !drawn.arrays.is_empty() {
         // An estimate of the batch, so that it grows seldom: an entry with its key is about 100 bytes.
         let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
@@ -111,6 +123,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     // A batch without documents must not write marks either: the sequences stay where they were.
     let Some(first) = accepted.first() else { return Ok(0) };
     holds.stage(&mut batch, accepted.len());
+    target.expect_new(accepted.iter().copied());
     let committed = target.commit(batch, &arrays, &mut held);
     // After the commit and under the latches, so that the counter never shows a document that is not there.
     let count = i64::try_from(accepted.len()).unwrap_or(i64::MAX);

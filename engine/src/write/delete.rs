@@ -11,6 +11,7 @@ use store::write::Batch;
 use crate::catalog::capped::OrderTurn;
 use crate::document::decode::stored;
 use crate::options::PlantedFault;
+use crate::outcomes::retryable::Effect;
 use crate::plan::selector::Selector;
 use crate::write::capped;
 use crate::write::entries::stored_entries_of;
@@ -153,6 +154,7 @@ fn delete_found<R>(
         if let Some(turn) = &mut turn {
             capped::stage_removal(target, turn, &mut batch, key, &current)?;
         }
+        target.expect(Effect::Deleted);
         target.count(commit(target, turn, batch, &mut latched), key, -1)?;
         return Ok(Some(shown));
     }
@@ -225,7 +227,7 @@ fn commit(
     batch: Batch<'_>,
     latched: &mut Latched<'_>,
 ) -> Result<()> {
-    let mut commit = |batch| target.store.commit_latched(batch, target.level, latched);
+    let mut commit = |batch| target.commit_batch(batch, latched);
     match turn {
         Some(mut turn) => turn.commit(batch, commit),
         None => commit(batch),

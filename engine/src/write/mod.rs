@@ -53,6 +53,7 @@ use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
+use crate::outcomes::retryable::{Effect, Retryable, Staged};
 use crate::plan::selector::Selector;
 use crate::transaction::Staging;
 use crate::write::entries::{Entry, NewArrays};
@@ -81,6 +82,8 @@ pub(crate) struct Target<'a> {
     pub(crate) preview: Option<Preview<'a>>,
     /// The transaction that the write is a part of. Absent for a plain one.
     pub(crate) staging: Option<Staging<'a>>,
+    /// The command that the write is a part of, if it may be repeated.
+    pub(crate) retryable: Option<&'a Retryable>,
     /// What checks the documents that are written. Absent where none are checked.
     pub(crate) checks: Option<&'a Checks<'a>>,
     /// What the write may use of time and memory.
@@ -118,6 +121,7 @@ impl<'a> Target<'a> {
             level,
             preview: None,
             staging: None,
+            retryable: None,
             checks: None,
             operation,
         }
@@ -238,23 +242,55 @@ impl<'a> Target<'a> {
     #[inline]
     fn commit_new_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
-        if self.collection.builds.is_idle() {
+        if self.collection.builds.is_idle() && self.retryable.is_none() {
             return self.store.commit_new_record(self.database, record, self.level, latched);
         }
         let mut batch = Batch::new(self.database);
         self.put_new_record(&mut batch, record.key, record.document);
-        self.store.commit_latched(batch, self.level, latched)
+        self.commit_batch(batch, latched)
     }
 
     /// Commits the new bytes of a record without entries. Its latch is held.
     #[inline]
     fn commit_changed_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
-        if self.collection.builds.is_idle() {
+        if self.collection.builds.is_idle() && self.retryable.is_none() {
             return self.store.commit_changed_record(self.database, record, self.level, latched);
         }
         let mut batch = Batch::new(self.database);
         self.put_record(&mut batch, record.key, record.document);
-        self.store.commit_latched(batch, self.level, latched)
+        self.commit_batch(batch, latched)
+    }
+
+    /// Commits a batch of documents, with what the command is answered from if it is sent again.
+    #[inline]
+    pub(super) fn commit_batch(&self, batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
+        match self.retryable {
+            None => self.store.commit_latched(batch, self.level, latched),
+            Some(retryable) => self.commit_retryable(retryable, batch, latched),
+        }
+    }
+
+    #[cold]
+    fn commit_retryable(
+        &self,
+        retryable: &Retryable,
+        mut batch: Batch<'_>,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
+        let staged = retryable.stage(&mut batch);
+        self.store.commit_latched(batch, self.level, latched)?;
+        if staged == Staged::Row {
+            retryable.committed();
+        }
+        Ok(())
+    }
+
+    /// Tells what the next commit does, if the command may be repeated.
+    #[inline]
+    pub(super) fn expect(&self, effect: Effect) {
+        if let Some(retryable) = self.retryable {
+            retryable.expect(effect);
+        }
     }
 
     /// Commits a batch of documents with their entries, and adds to the catalog the arrays and shortened keys that it does not know of.
@@ -262,7 +298,7 @@ impl<'a> Target<'a> {
     fn commit(&self, batch: Batch<'_>, arrays: &NewArrays, latched: &mut Latched<'_>) -> Result<()> {
         // Nearly always: the arrays of a path are new to the catalog once in the life of an index.
         if arrays.is_empty() {
-            return self.store.commit_latched(batch, self.level, latched);
+            return self.commit_batch(batch, latched);
         }
         self.commit_noting(batch, arrays, latched)
     }
@@ -275,7 +311,7 @@ impl<'a> Target<'a> {
         latched: &mut Latched<'_>,
     ) -> Result<()> {
         if self.database.fault() == PlantedFault::ArraysNotNoted {
-            return self.store.commit_latched(batch, self.level, latched);
+            return self.commit_batch(batch, latched);
         }
         let indexes =
             || arrays.iter().filter_map(|(at, found)| Some((self.definition.marks_of(*at)?, found)));
@@ -289,7 +325,7 @@ impl<'a> Target<'a> {
         // As declared, and not as this write goes by it: one that bypasses validation numbers by other rules.
         let entry = entry::encode(&self.collection.namespace, self.definition)?;
         batch.put(Family::Meta, &self.collection.id.catalog_key(), &entry);
-        self.store.commit_latched(batch, self.level, latched)?;
+        self.commit_batch(batch, latched)?;
         for (known, found) in indexes() {
             known.confirm(found);
         }

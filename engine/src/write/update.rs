@@ -11,6 +11,7 @@ use store::latch::LatchSet;
 use store::write::RecordBytes;
 
 use crate::options::PlantedFault;
+use crate::outcomes::retryable::Effect;
 use crate::write::capped;
 use crate::write::change::Change;
 use crate::write::difference::{Computed, Wish, compute};
@@ -108,6 +109,7 @@ fn update_found(
         if let Some(turn) = &mut turn {
             capped::resize(&mut turn.state, &current, &new);
         }
+        target.expect(Effect::Updated);
         // Without entries to change the latch of the record is all that an update needs, and the commit is a single put.
         if difference.is_none() && turn.is_none() {
             target.commit_changed_record(RecordBytes { key, document: &new }, &mut latched)?;

@@ -71,6 +71,7 @@ macro_rules! table {
             VIEW_PIPELINE_MAX_SIZE_EXCEEDED = 195, "ViewPipelineMaxSizeExceeded";
             INVALID_INDEX_SPECIFICATION_OPTION = 197, "InvalidIndexSpecificationOption";
             QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";
+            TRANSACTION_TOO_OLD = 225, "TransactionTooOld";
             MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232, "MaxSubPipelineDepthExceeded";
             RETRY_CHANGE_STREAM = 234, "RetryChangeStream";
             CURSOR_KILLED = 237, "CursorKilled";

@@ -21,6 +21,7 @@ use crate::catalog::entry;
 use crate::catalog::gate::Shared;
 use crate::catalog::given_keys::steps::KeySpace;
 use crate::options::PlantedFault;
+use crate::outcomes::retryable::RetryableWrite;
 use crate::transaction::stage::{Stage, Touched};
 use crate::transaction::{Open, conflict};
 use crate::write::Target;
@@ -32,6 +33,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
     pub(crate) operation: &'a OperationContext,
+    /// The number of the commit, if a client may ask for it again after a crash.
+    pub(crate) retryable: Option<&'a RetryableWrite>,
 }
 
 /// A collection whose gate is held.
@@ -42,7 +45,7 @@ struct Entered<'a> {
 
 impl Entered<'_> {
     fn target<'t>(&'t self, terms: Terms<'t>) -> Target<'t> {
-        let Terms { storage, generator, level, operation } = terms;
+        let Terms { storage, generator, level, operation, .. } = terms;
         Target::within(storage, &self.touched.state, &self.definition, generator, (level, operation))
     }
 }
@@ -75,7 +78,11 @@ fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
     if is_asked && held.is_written_since(open.sequence()) {
         return Err(conflict());
     }
-    let batch = batch_of(&stage, &entered, terms)?;
+    let mut batch = batch_of(&stage, &entered, terms)?;
+    if let Some(write) = terms.retryable {
+        let (key, row) = write.commit_row();
+        batch.put(Family::Outcomes, &key, &row);
+    }
     operation.look()?;
     let committed = write(&entered, batch, terms, &mut held);
     count(open, &stage, &entered, storage.database, committed)?;
