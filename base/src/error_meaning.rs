@@ -89,6 +89,11 @@ impl CodeMeaning {
         ),
         code(Code::INVALID_BSON, "bytes that are no BSON document", "send a document"),
         code(
+            Code::LOCK_TIMEOUT,
+            "a transaction has waited long for the turn of an ordered or gapless sequence",
+            "try the whole transaction again; `and_run` does",
+        ),
+        code(
             Code::NAMESPACE_NOT_FOUND,
             "there is no such collection",
             "check the name; the first insert makes a collection",

@@ -354,7 +354,7 @@ pub struct SequenceGap {
     pub increment: i64,
     /// The number of values. After a crash these are all values that can be lost; documents may have some of them.
     pub count: u64,
-    /// The cause: `crash`, `alter`, `explicitValue`, `restart`, `conflict` or `acquirerClosed`.
+    /// The cause: `crash`, `alter`, `explicitValue`, `restart`, `conflict`, `acquirerClosed` or `aborted`.
     pub cause: String,
     /// When it was written to the ledger. `None` if it is in memory only, until the next write of the sequence.
     pub at: Option<bson::DateTime>,

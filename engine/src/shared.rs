@@ -165,10 +165,12 @@ impl Shared {
         // First, because its pass is a running operation, and may take long. Dropping the handle waits for its end.
         drop(self.expiry.lock().take());
         drop(self.scrub.lock().take());
+        // A transaction would keep the folder open, and writers that wait for its turn.
+        self.engine.transactions.close();
+        let closed = self.engine.close();
+        // After that: one that was running a statement may have to be ended once more.
         drop(self.upkeep.lock().take());
-        // A transaction would keep the folder open.
-        self.engine.transactions.end_all();
-        self.engine.close()
+        closed
     }
 }
 
@@ -294,8 +296,8 @@ impl Engine {
     fn close(&self) -> Result<()> {
         // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
         let closed = self.store.close(|database| {
-            // Those that were running a statement before, or began since.
-            self.transactions.end_all();
+            // Those that were running a statement before.
+            self.transactions.close();
             self.catalog.save(&self.store, database)
         });
         for state in self.catalog.collections() {

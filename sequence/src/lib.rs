@@ -30,3 +30,4 @@ pub mod state;
 pub mod store;
 mod sync;
 pub mod trace;
+mod turn_lock;

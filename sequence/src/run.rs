@@ -92,7 +92,8 @@ impl Run {
     }
 
     /// This run and `next` as one run. Returns `None` unless `next` continues where this run ends.
-    pub(crate) fn joined(&self, next: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn joined(&self, next: &Self) -> Option<Self> {
         let following = i128::from(self.last()) + i128::from(self.increment);
         let count = self.count.checked_add(next.count)?;
         (self.increment == next.increment && following == i128::from(next.first))

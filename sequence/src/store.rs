@@ -139,17 +139,20 @@ pub enum Cause {
     Conflict,
     /// An acquirer with blocks of its own was closed.
     AcquirerClosed,
+    /// The transaction that took them was aborted.
+    Aborted,
 }
 
 impl Cause {
     /// Every cause with its number on disk, which never changes.
-    pub const ALL: [(u8, Self); 6] = [
+    pub const ALL: [(u8, Self); 7] = [
         (1, Self::Crash),
         (2, Self::Alter),
         (3, Self::ExplicitValue),
         (4, Self::Restart),
         (5, Self::Conflict),
         (6, Self::AcquirerClosed),
+        (7, Self::Aborted),
     ];
 
     /// The name, as a ledger shows it.
@@ -161,6 +164,7 @@ impl Cause {
             Self::Restart => "restart",
             Self::Conflict => "conflict",
             Self::AcquirerClosed => "acquirerClosed",
+            Self::Aborted => "aborted",
         }
     }
 
@@ -173,6 +177,7 @@ impl Cause {
             Self::Restart => 4,
             Self::Conflict => 5,
             Self::AcquirerClosed => 6,
+            Self::Aborted => 7,
         }
     }
 
@@ -196,11 +201,12 @@ mod tests {
             (4, "restart"),
             (5, "conflict"),
             (6, "acquirerClosed"),
+            (7, "aborted"),
         ];
         assert_eq!(names, expected);
         for (number, cause) in Cause::ALL {
             assert_eq!((cause.number(), Cause::of_number(number)), (number, Some(cause)));
         }
-        assert_eq!((Cause::of_number(0), Cause::of_number(7)), (None, None));
+        assert_eq!((Cause::of_number(0), Cause::of_number(8)), (None, None));
     }
 }

@@ -3,17 +3,16 @@
 //! With the feature `shuttle` every operation is a point at which the checker may switch threads; see
 //! `tests/interleavings`.
 
-#[cfg(not(feature = "shuttle"))]
-use std::time::Duration;
+use std::time::Instant;
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::cell::RefCell;
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use parking_lot::{Mutex, MutexGuard};
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// A value for each thread. The value of a thread that ended goes to a later thread.
 #[cfg(not(feature = "shuttle"))]
@@ -23,38 +22,42 @@ pub(crate) use thread_local::ThreadLocal as PerThread;
 #[cfg(not(feature = "shuttle"))]
 const YIELDS: usize = 64;
 
-/// Waits for a lock that is held for microseconds, which is less than it takes to put a thread to sleep and
-/// wake it. With an immediate sleep, every commit of a busy ordered sequence would pay for both.
+/// Tries to take a lock that is held for microseconds, which is less than it takes to put a thread to sleep and wake it. With
+/// an immediate sleep, every commit of a busy ordered sequence would pay for both. Returns `false` if it is held for longer.
 #[cfg(not(feature = "shuttle"))]
 #[inline]
-pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    yielding(mutex).unwrap_or_else(|| mutex.lock())
-}
-
-/// Waits likewise, but no longer than `patience`.
-#[cfg(not(feature = "shuttle"))]
-#[inline]
-pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
-    yielding(mutex).or_else(|| mutex.try_lock_for(patience))
-}
-
-#[cfg(not(feature = "shuttle"))]
-#[inline]
-fn yielding<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub(crate) fn lock_brief_by(take: impl Fn() -> bool) -> bool {
     // Yielding rather than spinning: with fewer processors than writers, the holder must get to run.
     for _ in 0..YIELDS {
-        if let Some(guard) = mutex.try_lock() {
-            return Some(guard);
+        if take() {
+            return true;
         }
         std::thread::yield_now();
     }
-    None
+    false
+}
+
+/// Sleeps until the condition is notified, without the lock. Fails with the lock if the time is over by then.
+#[cfg(not(feature = "shuttle"))]
+pub(crate) fn sleep_until<'a, T>(
+    condition: &Condvar,
+    mut guard: MutexGuard<'a, T>,
+    until: Option<Instant>,
+) -> Result<MutexGuard<'a, T>, MutexGuard<'a, T>> {
+    match until {
+        None => condition.wait(&mut guard),
+        Some(until) if Instant::now() >= until => return Err(guard),
+        Some(until) => {
+            let _ = condition.wait_until(&mut guard, until);
+        }
+    }
+    Ok(guard)
 }
 
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::MutexGuard;
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use shuttle::sync::{Condvar, MutexGuard};
 
 /// The checker's lock with the interface of the real one, which knows no poisoning.
 #[cfg(feature = "shuttle")]
@@ -73,15 +76,19 @@ impl<T> Mutex<T> {
 }
 
 #[cfg(feature = "shuttle")]
-pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
+pub(crate) fn lock_brief_by(take: impl Fn() -> bool) -> bool {
+    take()
 }
 
-/// Time means nothing to the checker: it waits until the lock is free.
+/// Time means nothing to the checker: it waits until the condition is notified.
 #[cfg(feature = "shuttle")]
 #[expect(clippy::unnecessary_wraps, reason = "the real one may give up")]
-pub(crate) fn try_lock_brief_for<T>(mutex: &Mutex<T>, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
-    Some(mutex.lock())
+pub(crate) fn sleep_until<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    _: Option<Instant>,
+) -> Result<MutexGuard<'a, T>, MutexGuard<'a, T>> {
+    Ok(condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
 /// A cell for values in [`PerThread`]. The checker requires values that threads can share, but only one

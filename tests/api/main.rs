@@ -83,6 +83,7 @@ mod stats;
 mod tailable;
 mod time_limits;
 mod transaction_limits;
+mod transaction_numbers;
 mod transactions;
 mod tutorials;
 mod union;

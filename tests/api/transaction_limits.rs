@@ -74,11 +74,6 @@ fn numbers_of_a_transaction_are_below_the_watermark_only_when_it_has_ended() {
     assert_eq!(watermark(), first, "what is not committed yet is not passed");
     session.commit_transaction().run().expect("committed");
     assert_eq!(watermark(), first.map(|first| first + 2));
-    let gapless = cairndb::AutoIncrement::builder().field("g").contract(cairndb::Contract::Gapless).build();
-    let exact = store.client.database("app").collection::<Document>("exact");
-    exact.create_auto_increment(gapless).run().expect("made");
-    let mut session = store.begin();
-    assert_code(exact.insert_one(doc! {}).session(&mut session).run(), 263);
 }
 
 /// What the scripts above rest on: without notes, or without looking at them, an update is lost.

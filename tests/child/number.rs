@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use cairndb::bson::{Document, doc};
-use cairndb::{AutoIncrement, Client, Collection, Contract, Error, ErrorKind, Sequence, WriteConcern};
+use cairndb::{
+    AutoIncrement, Client, Collection, Contract, Error, ErrorKind, Sequence, TRANSIENT_TRANSACTION_ERROR,
+    WriteConcern,
+};
 use cairndb_tests::choices::{Choices, part};
 use cairndb_tests::journal::Record;
 use cairndb_tests::numbered::{Course, Progression, REFUSED_ID};
@@ -30,6 +33,7 @@ struct Track {
 
 struct Numberer {
     thread: u64,
+    client: Client,
     choices: Choices,
     journal: File,
     tracks: Vec<Track>,
@@ -71,7 +75,7 @@ impl Numberer {
             last: course.direction(),
         };
         let tracks = (0..).zip(Course::all()).map(track).collect();
-        Self { thread, choices: Choices::seeded(part(seed, thread)), journal, tracks, own_blocks }
+        Self { thread, client, choices: Choices::seeded(part(seed, thread)), journal, tracks, own_blocks }
     }
 
     fn run(mut self) {
@@ -88,7 +92,7 @@ impl Numberer {
             let place = self.choices.index(self.tracks.len());
             let Some(track) = self.tracks.get_mut(place) else { continue };
             let document = || doc! { "pad": "p".repeat(20) };
-            match self.choices.below(32) {
+            match self.choices.below(36) {
                 0..=9 => {
                     let insert = track.collection.insert_one(document());
                     let is_journaled = self.choices.one_in(16);
@@ -117,6 +121,10 @@ impl Numberer {
                     for value in track.sequence.fetch(4).run()?.values() {
                         Record::Taken { course: SEQUENCES + track.number, value }.write_to(&self.journal)?;
                     }
+                }
+                31..=34 => {
+                    let values = track.insert_in_transaction(&self.client, &mut self.choices)?;
+                    track.take(values, &self.journal, self.own_blocks)?;
                 }
                 _ => {
                     // All blocks are given up by a change, and taken anew.
@@ -152,6 +160,26 @@ impl Track {
         Ok(())
     }
 
+    /// Inserts documents in a transaction. Returns their values if it was committed.
+    fn insert_in_transaction(&mut self, client: &Client, choices: &mut Choices) -> Outcome<Vec<i64>> {
+        let mut session = client.start_session().run()?;
+        session.start_transaction().run()?;
+        let mut values = Vec::new();
+        for _ in 0..=choices.below(3) {
+            let inserted =
+                self.collection.insert_one(doc! { "in": "transaction" }).session(&mut session).run();
+            match inserted {
+                Ok(inserted) => values.extend(inserted.last_generate_id),
+                Err(error) => return aborted(error),
+            }
+        }
+        if choices.one_in(3) {
+            session.abort_transaction().run()?;
+            return Ok(Vec::new());
+        }
+        session.commit_transaction().run().map_or_else(aborted, |()| Ok(values))
+    }
+
     /// Inserts a value that lies ahead, or behind.
     fn bring(&mut self, choices: &mut Choices) -> Outcome<()> {
         if !self.course.takes_values() {
@@ -175,6 +203,11 @@ impl Track {
             self.collection.insert_many([doc! {}, refused(), doc! {}]).ordered(false).run().err(),
         )
     }
+}
+
+/// A transaction that may be tried again has stored nothing.
+fn aborted(error: Error) -> Outcome<Vec<i64>> {
+    if error.contains_label(TRANSIENT_TRANSACTION_ERROR) { Ok(Vec::new()) } else { Err(error.into()) }
 }
 
 fn must_be_duplicate(error: Option<Error>) -> Outcome<()> {

@@ -308,6 +308,7 @@ impl Answer {
             "restart" => "the sequence was restarted, or the collection emptied, while it was reserved",
             "conflict" => "the value before it was taken already, and the rest of the block was given up",
             "acquirerClosed" => "it was reserved for an acquirer that was closed",
+            "aborted" => "the transaction that had taken it was aborted",
             other => other,
         };
         cause.to_owned()

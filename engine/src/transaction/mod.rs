@@ -5,23 +5,31 @@
 //! commits. A plain writer asks for no claims. It leaves notes of its keys under their latches, and the transaction looks at
 //! them when it claims and when it commits. See `store::latch`.
 
+pub(crate) mod numbers;
 pub(crate) mod registry;
 pub(crate) mod stage;
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use base::sync::{self, Mutex};
 use query::code::Code;
 use query::operation::{CancellationToken, OperationContext};
+use sequence::allocator::{Sequence, Turn};
 use store::latch::{Latches, Owner};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
+use crate::catalog::sequences::SequenceState;
 use crate::transaction::registry::{Expires, Transactions};
 use crate::transaction::stage::Stage;
+
+/// How long a transaction waits for the turn of a sequence.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long it does so without a look at whether its statement must end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A transaction that was started. Its session and its cursors share it.
 pub(crate) struct Transaction {
@@ -91,6 +99,20 @@ impl Transaction {
         operation: &OperationContext,
         run: impl FnOnce(&Open) -> Result<R>,
     ) -> Result<R> {
+        let done = self.run_statement(database, operation, run);
+        // Its time was over while the statement ran, which may not have noticed. Others may wait for what it holds.
+        if self.token.is_cancelled() {
+            self.end_as(End::Expired);
+        }
+        done
+    }
+
+    fn run_statement<R>(
+        self: &Arc<Self>,
+        database: &Arc<Database>,
+        operation: &OperationContext,
+        run: impl FnOnce(&Open) -> Result<R>,
+    ) -> Result<R> {
         let mut phase = sync::lock_for(operation, &self.phase)?;
         if let Phase::New = &*phase {
             let open = self.begin(database, operation)?;
@@ -153,23 +175,32 @@ impl Transaction {
         }
     }
 
+    /// Ends the transaction because its time is over. Returns `false` if a statement or the commit runs.
+    fn expire_at_rest(&self) -> bool {
+        let Some(mut phase) = self.phase.try_lock() else { return false };
+        if matches!(&*phase, Phase::Open(_)) {
+            *phase = Phase::Ended(End::Expired);
+        }
+        true
+    }
+
     /// Whether it reads and writes still.
     pub(crate) fn is_open(&self) -> bool {
         matches!(*self.phase.lock(), Phase::Open(_))
     }
 
     fn is_over(&self, phase: &Phase) -> bool {
-        matches!(phase, Phase::Open(open) if open.began.elapsed() >= self.all.lifetime())
+        matches!(phase, Phase::Open(open) if open.is_over())
     }
 }
 
 impl Expires for Transaction {
     /// Aborts the transaction, because its time is over. A statement that runs is ended.
     fn expire(&self) {
-        match self.phase.try_lock() {
-            Some(mut phase) if matches!(&*phase, Phase::Open(_)) => *phase = Phase::Ended(End::Expired),
-            Some(_) => {}
-            None => self.token.cancel(),
+        if !self.expire_at_rest() {
+            self.token.cancel();
+            // The statement may have ended before it could see that. Else it does at its end.
+            self.expire_at_rest();
         }
     }
 }
@@ -214,6 +245,49 @@ impl Open {
         }
         stage.add_claim(hash);
         Ok(())
+    }
+
+    /// The turn of an ordered or gapless sequence, which the transaction keeps from now on to its end. It is waited for in the order in
+    /// which all writers wait; else it is taken if it is free.
+    pub(crate) fn turn<'s>(
+        &self,
+        sequence: &'s Arc<SequenceState>,
+        operation: &OperationContext,
+    ) -> Result<Turn<'s>> {
+        let may_wait = {
+            let mut stage = self.stage.lock();
+            let numbers = stage.numbers();
+            if let Some(turn) = numbers.turn_of(sequence) {
+                return Ok(turn);
+            }
+            numbers.may_wait_for(sequence.identity.id)
+        };
+        let began = Instant::now();
+        let kept = loop {
+            let patience = if may_wait { LOOK_INTERVAL } else { Duration::ZERO };
+            if let Some(kept) = Sequence::keep_turn(&sequence.sequence, patience) {
+                break kept;
+            }
+            if !may_wait {
+                return Err(conflict());
+            }
+            operation.look()?;
+            if began.elapsed() >= TURN_WAIT_MAX {
+                return Err(turn_not_free(sequence));
+            }
+        };
+        // Others may wait from now on, so it may last less long.
+        self.all.shorten(self.owner);
+        let mut stage = self.stage.lock();
+        stage.numbers().keep_turn(sequence, kept);
+        stage.numbers().turn_of(sequence).ok_or_else(conflict)
+    }
+
+    /// Whether its time is over.
+    fn is_over(&self) -> bool {
+        let has_lasted = |since: Option<Instant>, time| since.is_some_and(|since| since.elapsed() >= time);
+        has_lasted(Some(self.began), self.all.lifetime())
+            || has_lasted(self.stage.lock().numbers().turn_since(), self.all.turn_lifetime())
     }
 
     /// Changes what is staged. Fails if that becomes more than a transaction, or all of them, may keep.
@@ -282,6 +356,16 @@ fn changed_since(what: &str) -> Error {
     let message =
         format!("{what} was changed since the transaction began: it may be tried again from its beginning");
     Error::command(Code::SNAPSHOT_UNAVAILABLE, message).with_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+#[cold]
+fn turn_not_free(sequence: &SequenceState) -> Error {
+    let message = format!(
+        "the turn of the sequence '{}' was not free for {} seconds",
+        sequence.identity.name,
+        TURN_WAIT_MAX.as_secs()
+    );
+    Error::command(Code::LOCK_TIMEOUT, message).with_label(TRANSIENT_TRANSACTION_ERROR)
 }
 
 #[cold]

@@ -20,20 +20,22 @@ const STAGED_BYTES_MAX: usize = 256 << 20;
 pub(crate) struct Limits {
     /// How long one may last, from its first statement on.
     pub(crate) lifetime: Duration,
+    /// How long one may last from the first turn of a sequence on that it keeps: other writers wait.
+    pub(crate) turn_lifetime: Duration,
     /// How many bytes one may stage.
     pub(crate) bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { lifetime: Duration::from_secs(60), bytes: 64 << 20 }
+        Self { lifetime: Duration::from_secs(60), turn_lifetime: Duration::from_secs(10), bytes: 64 << 20 }
     }
 }
 
 /// The open transactions of a store.
 pub(crate) struct Transactions {
     limits: Limits,
-    open: Mutex<HashMap<Owner, Listed>>,
+    open: Mutex<Listing>,
     staged_bytes: AtomicUsize,
 }
 
@@ -42,9 +44,17 @@ pub(crate) trait Expires: Send + Sync {
     fn expire(&self);
 }
 
+#[derive(Default)]
+struct Listing {
+    by_owner: HashMap<Owner, Listed>,
+    /// Set when the store is closed: none begins any more, and all that are left are to end.
+    is_closed: bool,
+}
+
 struct Listed {
     transaction: Weak<dyn Expires>,
-    began: Instant,
+    /// When its time is over.
+    ends: Instant,
 }
 
 impl Transactions {
@@ -56,20 +66,34 @@ impl Transactions {
         self.limits.lifetime
     }
 
+    pub(super) fn turn_lifetime(&self) -> Duration {
+        self.limits.turn_lifetime
+    }
+
     /// Lists a transaction that has begun.
     pub(super) fn add(&self, owner: Owner, transaction: Weak<dyn Expires>) -> Result<()> {
         let mut open = self.open.lock();
-        if open.len() >= OPEN_MAX {
+        if open.is_closed {
+            return Err(Error::new(ErrorKind::Closed));
+        }
+        if open.by_owner.len() >= OPEN_MAX {
             let message = format!("{OPEN_MAX} transactions are open already");
             return Err(Error::new(ErrorKind::Transaction { message }));
         }
-        open.insert(owner, Listed { transaction, began: Instant::now() });
+        open.by_owner.insert(owner, Listed { transaction, ends: Instant::now() + self.limits.lifetime });
         Ok(())
+    }
+
+    /// Lets a transaction last only as long as one that keeps a turn.
+    pub(super) fn shorten(&self, owner: Owner) {
+        if let Some(listed) = self.open.lock().by_owner.get_mut(&owner) {
+            listed.ends = listed.ends.min(Instant::now() + self.limits.turn_lifetime);
+        }
     }
 
     /// Removes a transaction that has staged `bytes` bytes.
     pub(super) fn remove(&self, owner: Owner, bytes: usize) {
-        self.open.lock().remove(&owner);
+        self.open.lock().by_owner.remove(&owner);
         self.staged_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -95,23 +119,20 @@ impl Transactions {
 
     /// Ends those whose time is over.
     pub(crate) fn expire(&self) {
-        self.end_if(|began| began.elapsed() >= self.limits.lifetime);
-    }
-
-    /// Ends all of them. One whose statement runs ends with it.
-    pub(crate) fn end_all(&self) {
-        self.end_if(|_| true);
-    }
-
-    fn end_if(&self, is_over: impl Fn(Instant) -> bool) {
         // Not under the lock: what ends takes itself from the list.
         let over: Vec<Arc<dyn Expires>> = {
-            let open = self.open.lock();
-            let over = open.values().filter(|listed| is_over(listed.began));
+            let (now, open) = (Instant::now(), self.open.lock());
+            let over = open.by_owner.values().filter(|listed| open.is_closed || listed.ends <= now);
             over.filter_map(|listed| listed.transaction.upgrade()).collect()
         };
         for transaction in over {
             transaction.expire();
         }
+    }
+
+    /// Ends all of them, because the store is being closed. One whose statement runs ends with it, and none begins any more.
+    pub(crate) fn close(&self) {
+        self.open.lock().is_closed = true;
+        self.expire();
     }
 }

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use index::multikey::ArrayComponents;
-use sequence::acquirer::Acquirer;
-use sequence::in_flight::Kept;
 use store::Family;
 use store::keys::CollectionId;
 use store::overlay::Overlay;
 
 use crate::catalog::collection::{CollectionState, Definition};
-use crate::catalog::sequences::SequenceState;
+use crate::transaction::numbers::Numbers;
 
 /// The changes and claims of a transaction.
 #[derive(Default)]
@@ -20,8 +18,7 @@ pub(crate) struct Stage {
     /// Hashes of the keys that it has claimed.
     claims: HashSet<u64>,
     collections: BTreeMap<CollectionId, Touched>,
-    /// Sequences that it has taken values from. Their safe watermarks wait for its end.
-    sequences: Vec<Taken>,
+    numbers: Numbers,
 }
 
 /// A collection that the transaction has written to.
@@ -36,14 +33,6 @@ pub(crate) struct Touched {
     pub(crate) deleted: u64,
     /// Arrays and shortened keys that the catalog does not know of, by the position of their index. `None` stands for the `_id`s.
     pub(crate) arrays: BTreeMap<Option<usize>, Vec<Vec<ArrayComponents>>>,
-}
-
-/// A sequence that values were taken from.
-struct Taken {
-    sequence: Arc<SequenceState>,
-    /// The address of the acquirer whose block they are of, which may stand before that of others. 0 for the shared one.
-    acquirer: usize,
-    kept: Kept,
 }
 
 impl Stage {
@@ -104,29 +93,8 @@ impl Stage {
         self.collections.values()
     }
 
-    /// Keeps the safe watermark of a sequence, from which a value is to be taken, until the transaction ends.
-    pub(crate) fn keep_watermark(
-        &mut self,
-        sequence: &Arc<SequenceState>,
-        acquirer: Option<*const Acquirer>,
-        enter: impl FnOnce() -> Kept,
-    ) {
-        let acquirer = acquirer.map_or(0, <*const Acquirer>::addr);
-        let is_kept = |taken: &Taken| Arc::ptr_eq(&taken.sequence, sequence) && taken.acquirer == acquirer;
-        if !self.sequences.iter().any(is_kept) {
-            self.sequences.push(Taken { sequence: Arc::clone(sequence), acquirer, kept: enter() });
-        }
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // A forked child waits for no lock of its parent's.
-        if store::fork::is_child() {
-            return;
-        }
-        for Taken { sequence, kept, .. } in &self.sequences {
-            sequence.sequence.release(kept);
-        }
+    /// What it holds of sequences.
+    pub(crate) fn numbers(&mut self) -> &mut Numbers {
+        &mut self.numbers
     }
 }

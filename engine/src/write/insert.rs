@@ -25,9 +25,6 @@ use crate::write::{COMMIT_BYTES_MAX, Target, staged};
 /// Stores one document. When a generated value is in use already, the next one is tried, once.
 #[inline]
 pub(crate) fn insert_one(target: Target<'_>, drafts: &mut Drafts) -> Result<Inserted> {
-    if let Some(staging) = target.staging {
-        staged::enter_sequences(target, staging)?;
-    }
     let mut document = OneDocument::of(drafts);
     // Numbers come before everything else: an ordered or gapless sequence is held from its first value to the commit, and
     // no latch may be waited for in front of a turn, because a writer that has the turn waits for latches.
@@ -90,9 +87,6 @@ impl<'d, S: InsertedSet> InsertingMany<'d, S> {
     pub(crate) fn go_on(&mut self, target: Target<'_>) -> Result<Option<InsertOutcome<S>>> {
         if self.drafts.len() == 1 {
             return insert_only(target, self.drafts).map(Some);
-        }
-        if let Some(staging) = target.staging {
-            staged::enter_sequences(target, staging)?;
         }
         let outcome = &mut self.outcome;
         let mut documents = ManyDocuments::enter(target, self.drafts, self.order, self.next)?;
@@ -262,7 +256,10 @@ fn commit_all<S: InsertedSet>(
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
     if let Some(staging) = target.staging {
-        return staged::insert_all(target, staging, call.candidates, outcome);
+        let staged = staged::insert_all(target, staging, call.candidates, outcome)?;
+        // The documents after those were refused, so their numbers are free again.
+        call.holds.back_to(staged);
+        return Ok(staged);
     }
     match capped::turn(target)? {
         Some(turn) => capped::commit_many(target, turn, call, outcome),

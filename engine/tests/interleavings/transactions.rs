@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use cairndb::bson::doc;
-use cairndb::{Hint, PlantedFault, TRANSIENT_TRANSACTION_ERROR};
+use cairndb::{AutoIncrement, Contract, Error, Hint, PlantedFault, TRANSIENT_TRANSACTION_ERROR};
 
 use crate::ROUNDS;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
@@ -129,4 +129,60 @@ fn a_unique_key_has_one_document_beside_transactions() {
 #[test]
 fn planted_unique_keys_that_are_not_claimed_are_found() {
     finds(PlantedFault::UniqueNotClaimed, unique_keys_in_transactions);
+}
+
+/// Transactions and plain writers that number by one gapless sequence, and transactions that want a second one as well.
+fn gapless_numbers_in_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    let names = ["things", "others"];
+    for name in names {
+        let number = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+        let made = world.client.database("app").create_collection(name).auto_increment(number).run();
+        made.expect("an allowed field");
+    }
+    use_transactions(&world);
+    let transact = |order: [&'static str; 2], commits: bool| {
+        world.thread(move |world| {
+            let mut session = world.client.start_session().run().expect("an open client");
+            session.start_transaction().run().expect("none is in progress");
+            let inserted = order.into_iter().try_for_each(|name| {
+                world.collection(name).insert_one(doc! {}).session(&mut session).run().map(|_| ())
+            });
+            let ended = inserted.and_then(|()| {
+                if commits { session.commit_transaction().run() } else { session.abort_transaction().run() }
+            });
+            let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+            world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+        })
+    };
+    let plain = world.thread(|world| {
+        for _ in 0..2 {
+            is_done(world, world.things().insert_one(doc! {}).run());
+            let watermark = world.things().auto_increment("n").safe_watermark().expect("an open client");
+            let below = doc! { "n": { "$lte": watermark.unwrap_or_default() } };
+            let found = world.read(world.things().find(below).run()).len() as i64;
+            let expected = watermark.unwrap_or_default();
+            world.expect(found == expected, || format!("{found} documents up to the watermark {expected}"));
+        }
+    });
+    let against = ["others", "things"];
+    beside(vec![transact(names, true), transact(against, true), transact(names, false), plain]);
+    for name in names {
+        let found = world.read(world.collection(name).find(doc! {}).run());
+        let mut numbers: Vec<i64> = found.iter().filter_map(|found| found.get_i64("n").ok()).collect();
+        numbers.sort_unstable();
+        let expected: Vec<i64> = (1..).take(numbers.len()).collect();
+        world.expect(numbers == expected, || format!("the numbers of {name} are {numbers:?}"));
+    }
+    world.findings()
+}
+
+#[test]
+fn gapless_numbers_of_transactions_have_no_gap() {
+    holds(gapless_numbers_in_transactions);
+}
+
+#[test]
+fn planted_turns_that_are_let_go_early_are_found() {
+    finds(PlantedFault::TurnsLetGoEarly, gapless_numbers_in_transactions);
 }

@@ -14,6 +14,7 @@ use crate::slot::Slot;
 use crate::state::{Mark, State};
 use crate::store::{Cause, Change, Store};
 use crate::sync::MutexGuard;
+use crate::turn_lock::TurnGuard;
 
 /// A change that is computed and not yet in force. No thread gets a value in the meantime. Dropping it undoes
 /// it.
@@ -35,7 +36,7 @@ use crate::sync::MutexGuard;
 #[must_use = "a change comes into force by publish()"]
 pub struct Changing<'a> {
     sequence: &'a Sequence,
-    _turn: MutexGuard<'a, ()>,
+    _turn: TurnGuard<'a>,
     held: MutexGuard<'a, Held>,
     frozen: Vec<(Arc<Slot>, Frozen)>,
     state: State,

@@ -14,4 +14,4 @@ mod turn;
 pub use self::change::Changing;
 pub use self::held::Taken;
 pub use self::sequence::{Sequence, Snapshot};
-pub use self::turn::{Numbering, Turn};
+pub use self::turn::{KeptTurn, Numbering, Turn};

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
@@ -16,10 +17,15 @@ use crate::attributes::{Attributes, Contract};
 use crate::block::SequencePosition;
 use crate::error::SequenceError;
 use crate::in_flight::{InFlight, Kept, Pass};
+use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Mark, State};
 use crate::store::{Cause, Gap, Record, Store};
-use crate::sync::Mutex;
+use crate::sync::{self, Mutex, MutexGuard};
+use crate::turn_lock::{TurnGuard, TurnLock};
+
+/// How long a turn is waited for without a look at whether it is kept.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A sequence in memory, shared by all threads.
 ///
@@ -38,7 +44,9 @@ use crate::sync::Mutex;
 pub struct Sequence {
     pub(super) held: Mutex<Held>,
     /// Held by a writer of an ordered or gapless sequence until its commit is visible, and by every change.
-    pub(super) turns: Mutex<()>,
+    pub(super) turns: TurnLock,
+    /// Whether the turn is kept by a writer that has registered: see [`Sequence::settled`].
+    pub(super) is_kept: sync::AtomicBool,
     pub(super) shared: Arc<Slot>,
     /// The block of an ordered sequence. Only the writer that has the turn takes from it.
     pub(super) ordered: Arc<Slot>,
@@ -117,7 +125,8 @@ impl Sequence {
         };
         Self {
             held: Mutex::new(held),
-            turns: Mutex::new(()),
+            turns: TurnLock::default(),
+            is_kept: sync::AtomicBool::new(false),
             shared,
             ordered,
             in_flight: InFlight::default(),
@@ -289,6 +298,13 @@ impl Sequence {
         }
     }
 
+    /// Lists values that were taken and that no document will get.
+    pub fn list_lost(&self, run: Run, cause: Cause) {
+        if !self.is_retired() {
+            self.held.lock().ledger.list(run, cause);
+        }
+    }
+
     /// The last value that was taken through `slot`. If its block has none, the end of the durable reserve.
     ///
     /// # Errors
@@ -312,10 +328,7 @@ impl Sequence {
     /// counts as visible at once. The promise does not cover documents that bring a value which the sequence
     /// has passed.
     pub fn safe_watermark(&self) -> Option<i64> {
-        // Ordered and gapless writers do not register: they hold the turn until their commit is visible. With
-        // the turn in hand there is none of them under way.
-        let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());
-        let held = self.held.lock();
+        let (turn, held) = self.settled();
         let in_blocks =
             held.blocks().filter(|block| !block.rest().is_empty()).filter_map(|block| block.position());
         let next = in_blocks.chain([held.position()]).min_by_key(|position| position.ordinal);
@@ -328,6 +341,23 @@ impl Sequence {
             .chain(lowest)
             .min_by_key(|position| position.ordinal)
             .and_then(|position| position.before)
+    }
+
+    /// What is held, at a moment at which each writer under way has registered. Ordered and gapless writers do not: they hold
+    /// the turn until their commit is visible, so with the turn in hand there is none of them. Only a turn that is
+    /// kept is not waited for, because its writer has registered.
+    pub(super) fn settled(&self) -> (Option<TurnGuard<'_>>, MutexGuard<'_, Held>) {
+        let is_fast = self.contract() == Contract::Fast;
+        let mut turn = if is_fast { None } else { self.turns.try_lock() };
+        loop {
+            let held = self.held.lock();
+            // Asked with what is held in hand: should the turn pass to another writer now, that one can take no value.
+            if is_fast || turn.is_some() || self.is_kept.load(Ordering::Acquire) {
+                return (turn, held);
+            }
+            drop(held);
+            turn = self.turns.try_lock_for(LOOK_INTERVAL);
+        }
     }
 
     /// The state at this moment.

@@ -1,15 +1,12 @@
 //! Looking for one value: in the blocks of acquirers, with the writers under way, and by where the sequence stands.
 
 use crate::allocator::sequence::Sequence;
-use crate::attributes::Contract;
 use crate::trace::{Reach, Trace};
 
 impl Sequence {
     /// What became of a value.
     pub fn trace(&self, value: i64) -> Trace {
-        // Writers of ordered and gapless sequences do not register: with the turn in hand there is none of them.
-        let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());
-        let held = self.held.lock();
+        let (turn, held) = self.settled();
         let is_held = held.blocks().any(|block| block.rest().contains(value));
         let reach = if is_held { Reach::NotYet } else { held.state.reach(value) };
         // After the blocks: a writer registers before it takes, so whatever they show as taken is registered by now.

@@ -3,7 +3,11 @@
 //! An ordered writer holds the turn from taking its values until its commit is visible, so values become
 //! visible in their order. A gapless writer computes its values on a copy of the state, writes that copy with
 //! its documents, and publishes it afterwards. If it gives up before, the sequence is as it was.
+//!
+//! A writer whose commit comes later, such as a transaction, keeps the turn. It registers besides, so that the
+//! watermark need not wait for its end.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,11 +16,13 @@ use crate::allocator::ledger::Ledger;
 use crate::allocator::sequence::Sequence;
 use crate::attributes::Contract;
 use crate::error::SequenceError;
+use crate::fork::Process;
+use crate::in_flight::Kept;
 use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Mark, Sizes, State};
 use crate::store::{Cause, Gap, Store};
-use crate::sync::{MutexGuard, lock_brief, try_lock_brief_for};
+use crate::turn_lock::TurnGuard;
 
 /// The right to number the next documents. Other writers wait until it is dropped.
 ///
@@ -36,7 +42,36 @@ use crate::sync::{MutexGuard, lock_brief, try_lock_brief_for};
 #[must_use = "the turn lasts for as long as this lives"]
 pub struct Turn<'a> {
     sequence: &'a Sequence,
-    _turn: MutexGuard<'a, ()>,
+    /// Absent if the turn is kept: then it ends with that.
+    _turn: Option<TurnGuard<'a>>,
+}
+
+/// The right to number the next documents, for a writer whose commit comes later and perhaps in another thread. Other
+/// writers wait until it is dropped. The watermark does not: it stays before the values that are taken meanwhile.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+/// use cairndb_sequence::store::Volatile;
+///
+/// let ordered = Options { contract: Some(Contract::Ordered), ..Options::default() };
+/// let sequence = Arc::new(Sequence::new(Attributes::create(&ordered)?));
+/// let kept = Sequence::keep_turn(&sequence, Duration::ZERO).expect("no writer has it");
+/// let taken = kept.turn_of(&sequence).take(sequence.shared(), 1, &Volatile::default())?;
+/// assert!(sequence.turn_within(Duration::ZERO).is_none());
+/// assert_eq!(sequence.safe_watermark(), None);
+/// std::thread::spawn(|| drop(kept)).join().unwrap();
+/// assert!(sequence.turn_within(Duration::ZERO).is_some());
+/// assert_eq!(sequence.safe_watermark(), Some(taken.run.first()));
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
+#[must_use = "the turn lasts for as long as this lives"]
+pub struct KeptTurn {
+    sequence: Arc<Sequence>,
+    registered: Kept,
+    process: Process,
 }
 
 /// Values of a gapless sequence for documents that are not written yet. They count as taken after
@@ -68,12 +103,48 @@ pub struct Numbering {
 impl Sequence {
     /// Waits for the turn.
     pub fn turn(&self) -> Turn<'_> {
-        Turn { sequence: self, _turn: lock_brief(&self.turns) }
+        Turn { sequence: self, _turn: Some(self.turns.lock()) }
     }
 
     /// Waits for the turn no longer than `patience`.
     pub fn turn_within(&self, patience: Duration) -> Option<Turn<'_>> {
-        Some(Turn { sequence: self, _turn: try_lock_brief_for(&self.turns, patience)? })
+        Some(Turn { sequence: self, _turn: Some(self.turns.try_lock_for(patience)?) })
+    }
+
+    /// Waits for the turn no longer than `patience`, to keep it beyond this call. With no patience it takes only a turn that
+    /// is free.
+    pub fn keep_turn(this: &Arc<Self>, patience: Duration) -> Option<KeptTurn> {
+        let turn = if patience.is_zero() { this.turns.try_lock() } else { this.turns.try_lock_for(patience) };
+        let turn = turn?;
+        // Registered before any value is taken, and before readers are told that they need not wait.
+        let registered = this.keep(&this.ordered);
+        this.is_kept.store(true, Ordering::Release);
+        turn.keep();
+        Some(KeptTurn { sequence: Arc::clone(this), registered, process: Process::current() })
+    }
+}
+
+impl KeptTurn {
+    /// The turn, for one step of its writer.
+    ///
+    /// # Panics
+    /// If it is the turn of another sequence.
+    pub fn turn_of<'a>(&self, sequence: &'a Sequence) -> Turn<'a> {
+        assert!(std::ptr::eq(&raw const *self.sequence, sequence), "a turn is of one sequence");
+        Turn { sequence, _turn: None }
+    }
+}
+
+impl Drop for KeptTurn {
+    fn drop(&mut self) {
+        // A forked child leaves the turn to its parent: a lock may be held by a thread that exists only there.
+        if !self.process.is_current() {
+            return;
+        }
+        // In this order: readers that still find the turn kept find the registration, or what was committed by it.
+        self.sequence.is_kept.store(false, Ordering::Release);
+        self.sequence.release(&self.registered);
+        self.sequence.turns.give_back();
     }
 }
 
@@ -141,6 +212,11 @@ impl Turn<'_> {
     pub fn stage(&self) {
         // Before the write starts: a panic or an error after it must leave the flag set.
         self.sequence.in_doubt.store(true, Ordering::Release);
+    }
+
+    /// Takes back [`stage`](Self::stage), after the write was refused before it was made.
+    pub fn unstage(&self) {
+        self.sequence.in_doubt.store(false, Ordering::Release);
     }
 
     /// Puts a numbering into force after it was written with this receipt.

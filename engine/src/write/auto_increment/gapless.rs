@@ -23,11 +23,18 @@ pub(super) struct Gapless {
     after: Vec<Numbering>,
     /// How many values were passed that no commit has written yet.
     passed: usize,
+    /// The state after what a transaction has staged. Absent if it is that of the sequence.
+    staged: Option<Numbering>,
 }
 
 impl Gapless {
     pub(super) fn begin(turn: &Turn<'_>) -> Result<Self, SequenceError> {
-        Ok(Self { now: turn.number()?, after: Vec::new(), passed: 0 })
+        Ok(Self { now: turn.number()?, after: Vec::new(), passed: 0, staged: None })
+    }
+
+    /// Goes on from the state after what a transaction has staged.
+    pub(super) fn begin_after(staged: Numbering) -> Self {
+        Self { now: staged.clone(), after: Vec::new(), passed: 0, staged: Some(staged) }
     }
 
     /// The state after all documents.
@@ -82,7 +89,7 @@ impl Gapless {
 
     /// Goes back to the state before a document that is inserted alone. Values that were passed stay passed.
     pub(super) fn begin_again(&mut self, turn: &Turn<'_>) -> Result<(), SequenceError> {
-        self.now = turn.number()?;
+        self.now = self.staged.clone().map_or_else(|| turn.number(), Ok)?;
         // What was passed is not written yet, so a fresh copy of the state does not know of it.
         for _ in 0..self.passed {
             self.now.take()?;

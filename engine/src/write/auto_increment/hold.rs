@@ -1,29 +1,55 @@
 //! One insert's hold on the sequence of one field, whatever the sequence's contract is.
 
+use std::sync::Arc;
+
 use base::error::Result;
 use base::lock_order::{self, Held, Place};
 use base::sync;
 use bson::Document;
-use sequence::allocator::{Sequence, Turn};
+use sequence::allocator::{Numbering, Turn};
 use sequence::attributes::Contract;
 use sequence::in_flight::Pass;
 use sequence::run::Run;
 use store::write::Batch;
 
 use crate::catalog::sequence_store::SequenceStore;
-use crate::catalog::sequences::{AutoField, SlotOf};
+use crate::catalog::sequences::{AutoField, SequenceState, SlotOf};
 use crate::catalog::stage::stage_mark;
 use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
+use crate::options::PlantedFault;
+use crate::transaction::Staging;
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
-/// Waits for the turn of a sequence, unless the operation must end before.
-fn turn<'a>(target: Target<'a>, sequence: &'a Sequence) -> Result<(Turn<'a>, Held)> {
+/// Waits for the turn of a sequence, unless the operation must end before. A transaction keeps it to its end.
+fn turn<'a>(target: Target<'a>, state: &'a Arc<SequenceState>) -> Result<(Turn<'a>, Held)> {
     let place = lock_order::take(Place::Sequence);
+    if let Some(Staging { open, .. }) = target.staging
+        && target.database.fault() != PlantedFault::TurnsLetGoEarly
+    {
+        return Ok((open.turn(state, target.operation)?, place));
+    }
+    let sequence = &state.sequence;
     let turn =
         sync::wait_for(target.operation, || sequence.turn(), |patience| sequence.turn_within(patience));
     Ok((turn?, place))
+}
+
+/// The copy of a gapless sequence's state: after what its transaction has staged, if there is something.
+fn begin_gapless(target: Target<'_>, state: &Arc<SequenceState>, turn: &Turn<'_>) -> Result<Gapless> {
+    let staged =
+        target.staging.and_then(|Staging { open, .. }| open.stage().numbers().numbering_of(state).cloned());
+    match staged {
+        Some(staged) => Ok(Gapless::begin_after(staged)),
+        None => Ok(Gapless::begin(turn)?),
+    }
+}
+
+/// Lets a transaction go on from the state after documents that were staged. Its commit writes the mark.
+fn go_on(staging: Staging<'_>, state: &Arc<SequenceState>, numbering: Numbering) -> Gapless {
+    staging.open.stage().numbers().go_on_from(state, numbering.clone());
+    Gapless::begin_after(numbering)
 }
 
 /// One insert's hold on the sequence of one field.
@@ -54,16 +80,21 @@ impl<'a> SequenceHold<'a> {
         let (contract, place) = match sequence.contract() {
             Contract::Fast => {
                 let slot = field.state.slot(target.acquirer);
+                if let Some(Staging { open, .. }) = target.staging {
+                    let acquirer = target.acquirer.map(std::ptr::from_ref);
+                    let mut stage = open.stage();
+                    stage.numbers().keep_watermark(&field.state, acquirer, || sequence.keep(&slot));
+                }
                 let pass = sequence.enter(&slot);
                 (ByContract::Fast { slot, _pass: pass }, None)
             }
             Contract::Ordered => {
-                let (turn, place) = turn(target, sequence)?;
+                let (turn, place) = turn(target, &field.state)?;
                 (ByContract::Ordered { turn }, Some(place))
             }
             Contract::Gapless => {
-                let (turn, place) = turn(target, sequence)?;
-                let state = Box::new(Gapless::begin(&turn)?);
+                let (turn, place) = turn(target, &field.state)?;
+                let state = Box::new(begin_gapless(target, &field.state, &turn)?);
                 (ByContract::Gapless { turn, state }, Some(place))
             }
         };
@@ -74,7 +105,8 @@ impl<'a> SequenceHold<'a> {
     #[inline]
     pub(super) fn enter_taking(target: Target<'a>, position: usize) -> Result<(Self, i64)> {
         let field = target.fields.at(position);
-        let (mut hold, value) = if field.state.sequence.contract() == Contract::Fast {
+        let is_short = field.state.sequence.contract() == Contract::Fast && target.staging.is_none();
+        let (mut hold, value) = if is_short {
             // Registration and value by one look at the block: most inserts of a numbered document end here.
             let slot = field.state.slot(target.acquirer);
             let (pass, value) = field.state.sequence.enter_taking(&slot);
@@ -121,7 +153,7 @@ impl<'a> SequenceHold<'a> {
         if let ByContract::Gapless { state, .. } = &mut self.contract {
             return Ok(state.take()?);
         }
-        Ok(self.take(1, &self.store(target))?.first())
+        Ok(self.take(target, 1, &self.store(target))?.first())
     }
 
     /// Takes the values that the documents lack, and announces those that they bring to the sequence, in the order of the
@@ -148,7 +180,7 @@ impl<'a> SequenceHold<'a> {
                     // An explicit value moves the sequence for the documents after it, so a run ends there.
                     let is_generated = |value: &&FieldValue| value.source.is_generated();
                     let (wanted, others) = rest.split_at(rest.iter().take_while(is_generated).count());
-                    self.take_all(wanted, &store, drafts)?;
+                    self.take_all(target, wanted, drafts)?;
                     rest = others;
                 }
             }
@@ -186,6 +218,10 @@ impl<'a> SequenceHold<'a> {
     /// Makes the state that was committed with the documents the sequence's own. Numbering goes on.
     pub(super) fn publish(&mut self, target: Target<'_>) -> Result<()> {
         if let ByContract::Gapless { turn, state } = &mut self.contract {
+            if let Some(staging) = target.staging {
+                **state = go_on(staging, &self.field.state, state.now().clone());
+                return Ok(());
+            }
             // The receipt is asked for after the commit, so it covers the mark.
             turn.publish(state.now().clone(), target.database.latest_sequence());
             **state = Gapless::begin(turn)?;
@@ -197,7 +233,10 @@ impl<'a> SequenceHold<'a> {
     #[inline]
     pub(super) fn finish(self, target: Target<'_>) {
         if let ByContract::Gapless { turn, state } = self.contract {
-            turn.publish(state.into_now(), target.database.latest_sequence());
+            match target.staging {
+                Some(staging) => drop(go_on(staging, &self.field.state, state.into_now())),
+                None => turn.publish(state.into_now(), target.database.latest_sequence()),
+            }
         }
     }
 
@@ -206,10 +245,11 @@ impl<'a> SequenceHold<'a> {
     }
 
     /// Takes values for consecutive documents: in one step while the block lasts.
-    fn take_all(&self, values: &[FieldValue], store: &SequenceStore<'_>, drafts: &mut Drafts) -> Result<()> {
+    fn take_all(&self, target: Target<'_>, values: &[FieldValue], drafts: &mut Drafts) -> Result<()> {
+        let store = self.store(target);
         let mut rest = values;
         while !rest.is_empty() {
-            let run = self.take(rest.len() as u64, store)?;
+            let run = self.take(target, rest.len() as u64, &store)?;
             // A run ends with its block, so a long batch takes several.
             let count = rest.len().min(usize::try_from(run.count()).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at(count);
@@ -224,7 +264,7 @@ impl<'a> SequenceHold<'a> {
     }
 
     /// Takes up to `count` values, at least one.
-    fn take(&self, count: u64, store: &SequenceStore<'_>) -> Result<Run> {
+    fn take(&self, target: Target<'_>, count: u64, store: &SequenceStore<'_>) -> Result<Run> {
         let sequence = &self.field.state.sequence;
         // A turn uses the shared slot only if the sequence was altered to the contract fast since it was entered.
         let taken = match &self.contract {
@@ -233,6 +273,9 @@ impl<'a> SequenceHold<'a> {
                 turn.take(sequence.shared(), count, store)?
             }
         };
+        if let Some(Staging { open, .. }) = target.staging {
+            open.stage().numbers().note_taken(&self.field.state, taken.run);
+        }
         Ok(taken.run)
     }
 

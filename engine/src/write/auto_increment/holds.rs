@@ -112,7 +112,7 @@ impl<'a> SequenceHolds<'a> {
     }
 
     /// Goes back to the states of the gapless sequences after the first `documents` of them.
-    pub(super) fn back_to(&mut self, documents: usize) {
+    pub(in crate::write) fn back_to(&mut self, documents: usize) {
         self.holds.iter_mut().for_each(|hold| hold.back_to(documents));
     }
 
@@ -137,6 +137,13 @@ impl<'a> SequenceHolds<'a> {
 
     /// Writes the marks of the gapless sequences without documents: values that were found in use are passed for good.
     pub(super) fn write_passed(&mut self, target: Target<'_>) -> Result<()> {
+        // A document that a transaction has staged may have the value, or a number before it, and will never be there if that
+        // aborts. Without such a one the values are in use by documents that are stored.
+        if target.staging.is_some_and(|staging| !staging.open.stage().overlay().is_empty()) {
+            return Ok(());
+        }
+        // Whatever becomes of the transaction: the refusal aborts it.
+        let target = Target { staging: None, ..target };
         let mut batch = Batch::new(target.database);
         self.holds.iter().for_each(|hold| hold.stage(&mut batch));
         // Fast and ordered sequences pass a value by taking it.

@@ -22,6 +22,7 @@ use crate::catalog::gate::Shared;
 use crate::catalog::given_keys::steps::KeySpace;
 use crate::options::PlantedFault;
 use crate::outcomes::retryable::RetryableWrite;
+use crate::transaction::numbers::Numbers;
 use crate::transaction::stage::{Stage, Touched};
 use crate::transaction::{Open, conflict};
 use crate::write::Target;
@@ -68,6 +69,7 @@ fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
         return Ok(false);
     }
     let Terms { storage, operation, .. } = terms;
+    let mut numbers = std::mem::take(stage.numbers());
     // Ascending by their ids, as for all that take several gates.
     let entered = stage.collections().map(|touched| enter(open, touched)).collect::<Result<Vec<_>>>()?;
     let mut latches = storage.store.latches.set();
@@ -84,10 +86,12 @@ fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
         batch.put(Family::Outcomes, &key, &row);
     }
     operation.look()?;
-    let committed = write(&entered, batch, terms, &mut held);
+    let committed = write(&entered, batch, terms, &mut numbers, &mut held);
     count(open, &stage, &entered, storage.database, committed)?;
     held.release(open.owner);
     drop((held, entered));
+    // Before the sync: writers that wait for a turn do not wait for that too.
+    drop(numbers);
     // They were taken back under the latches.
     drop(stage.take_claims());
     Ok(true)
@@ -141,11 +145,13 @@ fn stage_change(batch: &mut Batch<'_>, family: Family, key: &[u8], value: Option
     }
 }
 
-/// Writes the batch, with the entries of collections whose indexes have new arrays, which plans know of already.
+/// Writes the batch, with the marks of gapless sequences and the entries of collections whose indexes have new arrays, which plans
+/// know of already.
 fn write(
     entered: &[Entered<'_>],
     mut batch: Batch<'_>,
     terms: Terms<'_>,
+    numbers: &mut Numbers,
     latched: &mut Latched<'_>,
 ) -> Result<()> {
     let Terms { storage, level, .. } = terms;
@@ -157,7 +163,11 @@ fn write(
         let entry = entry::encode(&touched.state.namespace, definition)?;
         batch.put(Family::Meta, &touched.state.id.catalog_key(), &entry);
     }
-    storage.store.write_latched(batch, level, latched)?;
+    numbers.stage_marks(&mut batch);
+    numbers.begin_write();
+    let written = storage.store.write_latched(batch, level, latched);
+    numbers.end_write(&written, storage.database.latest_sequence());
+    written?;
     for Entered { touched, definition } in entered {
         for (position, found) in &touched.arrays {
             let Some(marks) = definition.marks_of(*position) else { continue };

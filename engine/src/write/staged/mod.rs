@@ -6,12 +6,11 @@ pub(crate) mod commit;
 use base::error::{Error, Result};
 use base::write_error::Refusal;
 use bson::RawDocument;
-use sequence::attributes::Contract;
 use store::Family;
 
 use crate::document::decode::stored;
 use crate::options::PlantedFault;
-use crate::transaction::{Staging, refused_within};
+use crate::transaction::Staging;
 use crate::write::Target;
 use crate::write::commit::Candidate;
 use crate::write::difference::{Computed, Wish, compute};
@@ -20,26 +19,6 @@ use crate::write::modified::Matched;
 use crate::write::outcome::{InsertOutcome, InsertedSet};
 use crate::write::prepare::{Taker, encoded_id};
 use crate::write::unique::{taken_entry, taken_id, unique_entries};
-
-/// Registers the transaction with the sequences that the collection numbers its documents by: their safe watermarks wait for its
-/// end. Refuses those whose numbers are in the order of commits: a transaction would make all other writers wait for its own.
-pub(super) fn enter_sequences(target: Target<'_>, staging: Staging<'_>) -> Result<()> {
-    for field in target.fields.iter() {
-        let state = &field.state;
-        if state.sequence.contract() != Contract::Fast {
-            let what = format!(
-                "to number documents of {} by the ordered or gapless field '{}'",
-                target.collection.namespace,
-                field.field.path()
-            );
-            return Err(refused_within(&what));
-        }
-        let slot = state.slot(target.acquirer);
-        let acquirer = target.acquirer.map(std::ptr::from_ref);
-        staging.open.stage().keep_watermark(state, acquirer, || state.sequence.keep(&slot));
-    }
-    Ok(())
-}
 
 /// Stages a new document.
 pub(super) fn insert(target: Target<'_>, staging: Staging<'_>, candidate: &Candidate<'_>) -> Result<()> {
