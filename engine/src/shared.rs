@@ -367,13 +367,45 @@ impl Drop for Shared {
 #[cfg(test)]
 mod tests {
     use bson::{Document, doc};
+    use sequence::attributes::Contract;
+    use store::OpenMode;
 
     use super::*;
+    use crate::auto_increment::AutoIncrement;
     use crate::cursor::Cursor;
     use crate::database;
-    use crate::fixture::Fixture;
+    use crate::fixture::{self, Fixture};
+    use crate::session::StartSession;
 
     const LARGE: usize = 1 << 20;
+
+    /// Others wait for the turn of a sequence, so a transaction that keeps one may last less long than one that does not.
+    #[test]
+    fn a_turn_is_kept_for_a_shorter_time() {
+        let limits = Limits { turn_lifetime: Duration::from_millis(300), ..Limits::default() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = fixture::options(folder.path().join("db"), OpenMode::CreateIfMissing);
+        let shared = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF, limits);
+        let shared = Arc::new(shared.expect("made"));
+        let database = database::Database::new(Arc::clone(&shared), Caller::default(), "test");
+        let number = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+        database.create_collection("numbered").auto_increment(number).run().expect("made");
+        let (numbered, plain) = (database.collection::<Document>("numbered"), database.collection("plain"));
+        plain.insert_one(doc! {}).run().expect("stored");
+        let begin = || {
+            let mut session = StartSession::of(&shared, &Caller::default()).run().expect("started");
+            session.start_transaction().run().expect("started");
+            session
+        };
+        let (mut long, mut short) = (begin(), begin());
+        plain.insert_one(doc! {}).session(&mut long).run().expect("staged");
+        let staged = numbered.insert_one(doc! {}).session(&mut short).run().expect("staged");
+        // It waits until the time of the turn is over, without a call of that session.
+        let stored = numbered.insert_one(doc! {}).run().expect("stored");
+        assert_eq!((staged.generated.get("n"), stored.generated.get("n")), (Some(1), Some(1)));
+        assert_eq!(short.commit_transaction().run().expect_err("it is over").code(), Some(251));
+        long.commit_transaction().run().expect("its time is longer");
+    }
 
     /// What sorts had collected for idle cursors was charged to nothing: forty of them held 820 MB.
     #[test]
