@@ -82,6 +82,7 @@ mod stamp;
 mod stats;
 mod tailable;
 mod time_limits;
+mod transaction_collections;
 mod transaction_limits;
 mod transaction_numbers;
 mod transactions;

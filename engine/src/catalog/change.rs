@@ -32,6 +32,7 @@ use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::catalog::validation::{Validation, ValidationChange};
 use crate::catalog::views::is_a_view;
+use crate::options::PlantedFault;
 
 /// The ids that an index build takes. Both are marked as being built until it ends.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,21 @@ pub(crate) struct NewCollection {
     pub(crate) collation: Collation,
     /// Present for one that is declared to be clustered.
     pub(crate) clustered: Option<Clustered>,
+}
+
+impl NewCollection {
+    /// What the collection is declared to be, without its auto-increment fields.
+    pub(super) fn definition(
+        &self,
+        namespace: &Namespace,
+        capped: Option<Capped>,
+        fault: PlantedFault,
+    ) -> Result<Definition> {
+        let validation = Validation::default().changed(namespace, &self.validation, &self.collation)?;
+        let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
+        let empty = empty.with_collation(self.collation.clone()).with_clustered(self.clustered.clone());
+        Ok(empty.with_record_keys(RecordKeys::new(fault)))
+    }
 }
 
 /// The result of creating a collection.
@@ -81,12 +97,8 @@ impl Catalog {
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
-        let collation = new.collation.clone();
-        let validation = Validation::default().changed(namespace, &new.validation, &collation)?;
         let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
-        let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
-        let empty = empty.with_collation(collation).with_clustered(new.clustered.clone());
-        let empty = empty.with_record_keys(RecordKeys::new(storage.database.fault()));
+        let empty = new.definition(namespace, capped, storage.database.fault())?;
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let fields = parse_fields(&new.fields, &empty.fields)?;

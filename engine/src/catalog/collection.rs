@@ -209,6 +209,16 @@ impl CollectionState {
         self.publish(database, held, held.with_indexes(indexes));
     }
 
+    /// Adds an index to a collection that is not in the catalog yet, and has no documents.
+    pub(crate) fn add_first_index(&self, index: Index, operation: &OperationContext) -> Result<()> {
+        let mut held = self.gate.enter_alone(operation)?;
+        let indexes = held.indexes.iter().cloned().chain([index]).collect();
+        *held = held.with_indexes(indexes);
+        // No change is noted: the collection is as its transaction has made it.
+        *self.published.write() = held.clone();
+        Ok(())
+    }
+
     /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
     /// fails, all of them stay. The caller holds the gate exclusively.
     pub(crate) fn withdraw_indexes(

@@ -27,6 +27,7 @@ pub(crate) mod sequence_store;
 pub(crate) mod sequences;
 pub(crate) mod settings;
 pub(crate) mod stage;
+pub(crate) mod unpublished;
 pub(crate) mod validation;
 pub(crate) mod view_change;
 pub(crate) mod views;

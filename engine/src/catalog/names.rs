@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use base::error::Result;
 use base::lock_order::{self, Held, Place};
 use base::namespace::Namespace;
-use base::sync::{AtomicU64, Mutex, MutexGuard, RwLock};
+use base::sync::{self, AtomicU64, Mutex, MutexGuard, RwLock};
 use store::Database;
 
 use crate::catalog::collection::CollectionState;
@@ -189,6 +190,13 @@ impl Catalog {
     pub(super) fn lock_ids(&self) -> Ids<'_> {
         let place = lock_order::take(Place::Catalog);
         Ids { held: self.next_ids.lock(), _place: place }
+    }
+
+    /// Takes that lock unless it is held for longer than `patience`.
+    pub(super) fn try_lock_ids(&self, patience: Duration) -> Option<Ids<'_>> {
+        let place = lock_order::take(Place::Catalog);
+        let held = sync::try_lock_for(&self.next_ids, patience)?;
+        Some(Ids { held, _place: place })
     }
 
     pub(super) fn insert(&self, named: Named) {

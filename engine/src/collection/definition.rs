@@ -9,18 +9,22 @@ use base::namespace::Namespace;
 use bson::Document;
 use query::code::Code;
 use query::operation::OperationContext;
+use store::Database;
 
 use crate::catalog::capped::{CappedLimits, CappedRequest, checked_max, checked_size};
 use crate::catalog::change::{self, Created, NewCollection};
+use crate::catalog::collection::CollectionState;
 use crate::catalog::fields::has_fields;
 use crate::catalog::validation::{Validation, ValidationChange};
 use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::ViewDefinition;
+use crate::collection::within;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::options::{ClusteredIndex, Collation};
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
+use crate::transaction::{Open, names_changed, refused_within};
 use crate::write::index_definition::clustered;
 
 /// What `create` makes.
@@ -75,13 +79,18 @@ impl LimitsChange {
 }
 
 /// Makes a collection or a view. It is no error if it is there and was declared alike.
-pub(crate) fn create(shared: &Shared, namespace: Namespace, new: &Declaration) -> Result<()> {
+pub(crate) fn create(
+    shared: &Shared,
+    caller: &Caller,
+    namespace: Namespace,
+    new: &Declaration,
+) -> Result<()> {
     let namespace = Arc::new(namespace);
     let watch = Watch::start(&shared.recorder, &namespace, Verb::CreateCollection);
-    watch.end(make(shared, &namespace, new), Requested::default)
+    watch.end(make(shared, caller, &namespace, new), Requested::default)
 }
 
-fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
+fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declaration) -> Result<()> {
     let Declaration { collection: new, capped, view_on, pipeline, collation, clustered: index } = new;
     let collation = Collation::rules(collation.as_ref())?;
     let clustered = index.as_ref().map(clustered).transpose()?;
@@ -94,6 +103,14 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
+    if let Some(transaction) = &caller.transaction {
+        if view_on.is_some() || pipeline.is_some() {
+            return Err(refused_within(&format!("to make the view {namespace}")));
+        }
+        let operation = shared.operation(caller, None);
+        return transaction
+            .statement(&storage, &operation, |open| make_within(open, shared, &storage, (namespace, new)));
+    }
     if let Some(on) = view_on {
         // A view stores nothing, so there is nothing that could be numbered or validated.
         let is_plain = new.capped.is_none() && new.clustered.is_none();
@@ -118,17 +135,51 @@ fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()>
     }
     // What is declared is created in the commit of the collection: no document gets in before.
     let created = shared.define(&storage, |storage| shared.catalog.create(storage, namespace, new))?;
-    let Created::Existing(existing) = created else {
-        return Ok(());
-    };
+    match created {
+        Created::New(_) => Ok(()),
+        Created::Existing(existing) => check_alike(&existing, namespace, new),
+    }
+}
+
+/// Makes a collection for a transaction alone.
+fn make_within(
+    open: &Open,
+    shared: &Shared,
+    database: &Arc<Database>,
+    declared: (&Namespace, &NewCollection),
+) -> Result<()> {
+    let (namespace, new) = declared;
+    if let Some(existing) = open.made.find(namespace) {
+        return check_alike(&existing, namespace, new);
+    }
+    if let Some(existing) = shared.catalog.find(namespace) {
+        open.check(&existing)?;
+        return check_alike(&existing, namespace, new);
+    }
+    if !shared.catalog.names_are_as_of(open.sequence()) {
+        return Err(names_changed());
+    }
+    if shared.catalog.find_view(namespace).is_some() {
+        return Err(is_taken(namespace));
+    }
+    if new.capped.is_some() || !new.fields.is_empty() {
+        let what = format!("to make {namespace} a capped collection, or one with auto-increment fields,");
+        return Err(refused_within(&what));
+    }
+    within::make(open, shared, database, declared).map(|_| ())
+}
+
+/// Fails if a collection was declared in another way.
+fn check_alike(existing: &CollectionState, namespace: &Namespace, new: &NewCollection) -> Result<()> {
     // As in MongoDB, creating it again with the same options succeeds, so that programs can do it at every start.
     let definition = existing.definition();
-    let validation = Validation::default().changed(namespace, &new.validation, &collation)?;
+    let validation = Validation::default().changed(namespace, &new.validation, &new.collation)?;
     let present = definition.validation.as_deref().cloned().unwrap_or_default();
     // Rounded sizes are compared: what was asked for may be another number.
     let limits = definition.capped.map(|capped| capped.limits);
-    let is_alike =
-        limits == new.capped && collation == definition.collation && new.clustered == definition.clustered;
+    let is_alike = limits == new.capped
+        && new.collation == definition.collation
+        && new.clustered == definition.clustered;
     if is_alike && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }

@@ -341,12 +341,21 @@ impl Handle {
             // Borrowed, because a clone would make all threads of this handle write to one reference count.
             return Ok(Some(Cow::Borrowed(state)));
         }
+        if let Some(made) = self.made_state()? {
+            return Ok(Some(Cow::Owned(made)));
+        }
         let found = self.shared.catalog.find(self.valid_namespace()?);
         if let Some(state) = &found {
             // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
             let _ = self.resolved.set(Arc::clone(state));
         }
         Ok(found.map(Cow::Owned))
+    }
+
+    /// The collection, if the transaction has made it. It is not kept: the transaction may abort.
+    fn made_state(&self) -> Result<Option<Arc<CollectionState>>> {
+        let Some(transaction) = &self.caller.transaction else { return Ok(None) };
+        Ok(transaction.made().find(self.valid_namespace()?))
     }
 
     /// The view with this name, and all views that it leads to. Returns `None` if it is no view.

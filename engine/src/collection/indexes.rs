@@ -14,6 +14,7 @@ use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::handle::{Collection, Handle};
+use crate::collection::scope::Scope;
 use crate::cursor::{Cursor, RawCursor};
 use crate::expiry;
 use crate::metrics::shape::Requested;
@@ -22,6 +23,7 @@ use crate::one_line::OneLine;
 use crate::options::IndexModel;
 use crate::progress::IndexBuildProgress;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
+use crate::session::ClientSession;
 use crate::write::index_build::{self, BuildRequest, Callback, Outcome};
 use crate::write::index_definition::{self, IndexDefinition};
 
@@ -57,7 +59,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_> {
-        CreateIndex { collection: &self.handle, model: index, max_time: None, progress: None }
+        CreateIndex { collection: Scope::of(&self.handle), model: index, max_time: None, progress: None }
     }
 
     /// Creates several indexes, one after the other. All definitions are checked before the first index is built.
@@ -75,7 +77,8 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_> {
-        CreateIndexes { collection: &self.handle, models: indexes.into_iter().collect(), max_time: None }
+        let models = indexes.into_iter().collect();
+        CreateIndexes { collection: Scope::of(&self.handle), models, max_time: None }
     }
 
     /// Removes the index with this name.
@@ -174,7 +177,7 @@ impl Handle {
         }
         let (catalog, namespace) = (&self.shared().catalog, self.valid_namespace()?);
         catalog.refuse_view(namespace)?;
-        let present = catalog.find(namespace).map(|state| state.definition().clustered);
+        let present = self.find_state()?.map(|state| state.definition().clustered);
         let name = index_definition::check_clustered(model, present.as_ref());
         name.map(|name| Some(name.to_string())).map_err(|error| error.in_namespace(namespace))
     }
@@ -186,6 +189,16 @@ impl Handle {
         operation: &OperationContext,
         mut callback: Option<&mut Callback<'_>>,
     ) -> Result<String> {
+        if let Some(transaction) = self.transaction() {
+            // Wrong arguments leave the transaction open.
+            return match self.clustered_name(model)? {
+                Some(name) => Ok(name),
+                None => {
+                    index_definition::parse(model, &self.rules(None)?)?;
+                    self.stage_index(transaction, model, operation)
+                }
+            };
+        }
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -246,7 +259,7 @@ impl Handle {
 /// ```
 #[must_use = "the index is created by run()"]
 pub struct CreateIndex<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     model: IndexModel,
     max_time: Option<Duration>,
     progress: Option<Box<Callback<'a>>>,
@@ -269,7 +282,7 @@ pub struct CreateIndex<'a> {
 /// ```
 #[must_use = "the indexes are created by run()"]
 pub struct CreateIndexes<'a> {
-    collection: &'a Handle,
+    collection: Scope<'a>,
     models: Vec<IndexModel>,
     max_time: Option<Duration>,
 }
@@ -295,6 +308,30 @@ pub struct ListIndexNames<'a> {
 }
 
 impl<'a> CreateIndex<'a> {
+    /// Makes the action a statement of a session: a part of its transaction, if it has started one. A transaction can create indexes
+    /// only on a collection that it has made itself, and before it writes there. A collection that does not exist is made by it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.create_index(by_email).session(&mut session).run()?;
+    /// people.insert_one(doc! { "email": "ada@example.org" }).session(&mut session).run()?;
+    /// session.commit_transaction().run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_", "email_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        self.collection = self.collection.within(session);
+        self
+    }
+
     /// The time limit of the build. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and there is no index.
     ///
     /// ```
@@ -356,7 +393,31 @@ impl<'a> CreateIndex<'a> {
     }
 }
 
-impl CreateIndexes<'_> {
+impl<'a> CreateIndexes<'a> {
+    /// Makes the action a statement of a session: a part of its transaction, if it has started one. A transaction can create indexes
+    /// only on a collection that it has made itself, and before it writes there. A collection that does not exist is made by it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.create_indexes([by_email]).session(&mut session).run()?;
+    /// people.insert_one(doc! { "email": "ada@example.org" }).session(&mut session).run()?;
+    /// session.commit_transaction().run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_", "email_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        self.collection = self.collection.within(session);
+        self
+    }
+
     /// The time limit of all builds together. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Indexes that
     /// were built by then stay.
     ///

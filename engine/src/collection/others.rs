@@ -110,7 +110,8 @@ impl<'p> Others<'p> {
         let mut read = HashMap::new();
         let mut has_all = own.is_some();
         for name in bases {
-            match catalog.find(&Namespace::new(db, name)) {
+            let name_in_db = Namespace::new(db, name);
+            match open.made.find(&name_in_db).or_else(|| catalog.find(&name_in_db)) {
                 Some(found) => drop(read.insert(name.to_owned(), view(&found)?)),
                 None => has_all = false,
             }

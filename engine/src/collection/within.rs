@@ -4,14 +4,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base::error::{Error, Result};
+use base::namespace::Namespace;
+use query::code::Code;
+use query::operation::OperationContext;
+use store::Database;
 use store::write::CommitLevel;
 
+use crate::catalog::change::{NewCollection, refuse_expiry};
 use crate::catalog::collection::CollectionState;
+use crate::catalog::entry;
+use crate::catalog::indexes::ID_INDEX_NAME;
+use crate::catalog::names::Catalog;
 use crate::collection::handle::{Handle, Missing, Terms};
 use crate::execute::read_view::ReadView;
+use crate::options::IndexModel;
 use crate::plan::selector::Selector;
-use crate::transaction::{Open, Staging, Transaction, names_changed, refused_within};
+use crate::shared::Shared;
+use crate::transaction::{Open, Staging, Transaction, conflict, names_changed, refused_within};
 use crate::write::Target;
+use crate::write::index_definition::{self, Presence};
 use crate::write::validation::Checks;
 
 impl Handle {
@@ -22,6 +33,32 @@ impl Handle {
             return Err(names_changed());
         }
         Ok(found)
+    }
+
+    /// Makes the collection for the transaction alone. The caller has looked for it.
+    fn make_within(&self, open: &Open, database: &Arc<Database>) -> Result<Arc<CollectionState>> {
+        let shared = self.shared();
+        make(open, shared, database, (self.valid_namespace()?, &NewCollection::default()))
+    }
+
+    /// Adds an index to a collection that the transaction has made, as a statement. Returns the index's name.
+    pub(super) fn stage_index(
+        &self,
+        transaction: &Arc<Transaction>,
+        model: &IndexModel,
+        operation: &OperationContext,
+    ) -> Result<String> {
+        let shared = self.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        transaction.statement(&database, operation, |open| {
+            let state = match self.find_within(open)? {
+                Some(state) => state.into_owned(),
+                None => self.make_within(open, &database)?,
+            };
+            let added = add_index(open, &shared.catalog, &state, (model, operation));
+            added.map_err(|error| error.in_namespace(&state.namespace))
+        })
     }
 
     /// Runs a search as a statement.
@@ -57,13 +94,13 @@ impl Handle {
         shared.store.admit_write()?;
         transaction.statement(&database, terms.operation, |open| {
             terms.operation.look()?;
-            let Some(state) = self.find_within(open)? else {
-                let namespace = self.valid_namespace()?;
-                shared.catalog.refuse_view(namespace)?;
-                return match missing {
-                    Missing::Skip => Ok(None),
-                    Missing::Create => Err(refused_within(&format!("to make the collection {namespace}"))),
-                };
+            let state = match (self.find_within(open)?, missing) {
+                (Some(state), _) => state,
+                (None, Missing::Skip) => {
+                    shared.catalog.refuse_view(self.valid_namespace()?)?;
+                    return Ok(None);
+                }
+                (None, Missing::Create) => Cow::Owned(self.make_within(open, &database)?),
             };
             // Without the gate, which the commit enters: it makes sure that the definition is still this one.
             let definition = state.definition();
@@ -85,4 +122,63 @@ impl Handle {
             operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace))
         })
     }
+}
+
+/// Makes a collection for a transaction alone, whose name was looked for. The commit puts it into the catalog.
+pub(super) fn make(
+    open: &Open,
+    shared: &Shared,
+    database: &Arc<Database>,
+    declared: (&Namespace, &NewCollection),
+) -> Result<Arc<CollectionState>> {
+    let (namespace, new) = declared;
+    shared.catalog.refuse_view(namespace)?;
+    if open.made.has_case_clash(&namespace.db) {
+        let message = format!("the transaction has made a database '{}' in other letters", namespace.db);
+        return Err(Error::command(Code::DATABASE_DIFFER_CASE, message));
+    }
+    let made = shared.catalog.make_unpublished(shared.storage(database), namespace, new)?;
+    let made = made.ok_or_else(conflict)?;
+    charge(open, &made)?;
+    open.made.add(Arc::clone(&made));
+    Ok(made)
+}
+
+/// Counts the memory of what was made: it is as bounded as what is staged.
+fn charge(open: &Open, made: &CollectionState) -> Result<()> {
+    let declared = entry::encode(&made.namespace, &made.definition())?.len();
+    open.change(|stage| stage.add_made(declared))
+}
+
+/// Adds an index to a collection that the transaction has made, and in which it has written nothing.
+fn add_index(
+    open: &Open,
+    catalog: &Catalog,
+    state: &Arc<CollectionState>,
+    wanted: (&IndexModel, &OperationContext),
+) -> Result<String> {
+    let (model, operation) = wanted;
+    let namespace = &state.namespace;
+    if !open.made.has(state) {
+        return Err(refused_within(&format!(
+            "to create an index on {namespace}, which it has not made itself"
+        )));
+    }
+    // The index on `_id` is always there.
+    let Some(definition) = index_definition::parse(model, &state.collation)? else {
+        return Ok(ID_INDEX_NAME.to_owned());
+    };
+    refuse_expiry(state, definition.settings.expire_after_seconds)?;
+    let name = definition.name.clone();
+    if index_definition::compare(&definition, &state.indexes())? == Presence::Identical {
+        return Ok(name);
+    }
+    if open.stage().has_touched(state.id) {
+        return Err(refused_within(&format!("to create an index on {namespace} after it has written there")));
+    }
+    let id = catalog.take_index_id()?.ok_or_else(conflict)?;
+    let index = index_definition::index(definition, id, state.record_keys.long_keys);
+    state.add_first_index(index, operation)?;
+    charge(open, state)?;
+    Ok(name)
 }

@@ -69,7 +69,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let clustered = clustered_index(arguments)?;
     let new = Declaration { collection, capped, view_on, pipeline, collation, clustered };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
-    definition::create(context.shared, namespace, &new)?;
+    definition::create(context.shared, &context.caller, namespace, &new)?;
     Ok(doc! {})
 }
 

@@ -8,6 +8,8 @@ use crate::auto_increment::AutoIncrement;
 use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
 use crate::options::{ClusteredIndex, Collation, ValidationAction, ValidationLevel};
+use crate::session::ClientSession;
+use crate::shared::Caller;
 
 impl Database {
     /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields, collations and validators,
@@ -28,7 +30,7 @@ impl Database {
     /// # }
     /// ```
     pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
-        CreateCollection { database: self, name: name.into(), new: Declaration::default() }
+        CreateCollection { database: self, name: name.into(), new: Declaration::default(), session: None }
     }
 }
 
@@ -50,9 +52,34 @@ pub struct CreateCollection<'a> {
     database: &'a Database,
     name: String,
     new: Declaration,
+    session: Option<&'a ClientSession>,
 }
 
-impl CreateCollection<'_> {
+impl<'a> CreateCollection<'a> {
+    /// Makes the action a statement of a session: a part of its transaction, if it has started one. Others see the collection after the
+    /// commit. A view, a capped collection and one with auto-increment fields cannot be made so.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// shop.create_collection("orders").session(&mut session).run()?;
+    /// shop.collection::<Document>("orders").insert_one(doc! { "item": "lamp" }).session(&mut session).run()?;
+    /// assert!(shop.list_collection_names().run()?.is_empty());
+    /// session.commit_transaction().run()?;
+    /// assert_eq!(shop.list_collection_names().run()?, ["orders"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        self.session = Some(session);
+        self
+    }
+
     /// Adds an auto-increment field: the engine numbers the documents in it. Call it once for each field.
     ///
     /// ```
@@ -285,6 +312,14 @@ impl CreateCollection<'_> {
     /// Creates the collection or the view.
     pub fn run(self) -> Result<()> {
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
-        definition::create(&self.database.shared, namespace, &self.new)
+        let shared = &self.database.shared;
+        let caller = match self.session {
+            None => self.database.caller.clone(),
+            Some(session) => {
+                let transaction = session.statement_of(shared)?;
+                Caller { transaction, ..self.database.caller.clone() }
+            }
+        };
+        definition::create(shared, &caller, namespace, &self.new)
     }
 }

@@ -6,6 +6,8 @@ use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use bson::{Document, Uuid, doc};
 use store::fork;
 
+use crate::expiry;
+use crate::one_line::OneLine;
 use crate::outcomes::retryable::RetryableWrite;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
@@ -151,6 +153,7 @@ impl ClientSession {
         let database = shared.store.enter()?;
         let terms = Terms {
             storage: shared.storage(&database),
+            catalog: &shared.catalog,
             generator: &shared.generator,
             level,
             operation: &operation,
@@ -159,6 +162,13 @@ impl ClientSession {
         let done = transaction.commit(&operation, |open| commit::commit(open, terms));
         // What was stored is counted now, and no verb does it.
         shared.recorder.count_notes();
+        if done.is_ok()
+            && !transaction.made().all().is_empty()
+            && let Err(error) = expiry::start_if_needed(shared)
+        {
+            // No reason to deny the commit; the next open starts the thread.
+            tracing::warn!(error = %OneLine(error), "the thread that deletes expired documents could not be started");
+        }
         done.map_err(|error| {
             if error.is_commit_unknown() {
                 error.with_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)

@@ -5,6 +5,7 @@
 //! commits. A plain writer asks for no claims. It leaves notes of its keys under their latches, and the transaction looks at
 //! them when it claims and when it commits. See `store::latch`.
 
+pub(crate) mod made;
 pub(crate) mod numbers;
 pub(crate) mod registry;
 pub(crate) mod stage;
@@ -23,6 +24,7 @@ use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::SequenceState;
+use crate::transaction::made::MadeCollections;
 use crate::transaction::registry::{Expires, Transactions};
 use crate::transaction::stage::Stage;
 
@@ -35,6 +37,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct Transaction {
     latches: Arc<Latches>,
     all: Arc<Transactions>,
+    /// Looked at by its handles also between statements.
+    made: Arc<MadeCollections>,
     /// Ends the statement that runs when the time of the transaction is over.
     token: CancellationToken,
     phase: Mutex<Phase>,
@@ -72,6 +76,7 @@ pub(crate) struct Open {
     all: Arc<Transactions>,
     /// The state that it reads, without what it has staged.
     start: Arc<Snapshot>,
+    pub(crate) made: Arc<MadeCollections>,
     began: Instant,
     stage: Mutex<Stage>,
 }
@@ -81,9 +86,15 @@ impl Transaction {
         Arc::new(Self {
             latches: Arc::clone(latches),
             all: Arc::clone(all),
+            made: Arc::default(),
             token: CancellationToken::new(),
             phase: Mutex::new(Phase::New),
         })
+    }
+
+    /// The collections that it has made.
+    pub(crate) fn made(&self) -> &MadeCollections {
+        &self.made
     }
 
     /// What ends its statements.
@@ -138,8 +149,8 @@ impl Transaction {
             (snapshot.sequence(), snapshot)
         };
         let (owner, start) = self.latches.begin(operation, take)?;
-        let (latches, all) = (Arc::clone(&self.latches), Arc::clone(&self.all));
-        Ok(Open { owner, latches, all, start, began: Instant::now(), stage: Mutex::default() })
+        let (latches, all, made) = (Arc::clone(&self.latches), Arc::clone(&self.all), Arc::clone(&self.made));
+        Ok(Open { owner, latches, all, start, made, began: Instant::now(), stage: Mutex::default() })
     }
 
     /// Ends the transaction by `commit`. Returns `Ok` without calling it if there was no statement, or if it is committed.

@@ -11,6 +11,9 @@ use store::overlay::Overlay;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::transaction::numbers::Numbers;
 
+/// About how many bytes a collection or an index has in memory beside its declaration.
+const MADE_BYTES: usize = 8 << 10;
+
 /// The changes and claims of a transaction.
 #[derive(Default)]
 pub(crate) struct Stage {
@@ -18,6 +21,8 @@ pub(crate) struct Stage {
     /// Hashes of the keys that it has claimed.
     claims: HashSet<u64>,
     collections: BTreeMap<CollectionId, Touched>,
+    /// The memory of collections and indexes that it makes.
+    made_bytes: usize,
     numbers: Numbers,
 }
 
@@ -54,7 +59,13 @@ impl Stage {
 
     /// About how many bytes of memory the changes take.
     pub(crate) fn bytes(&self) -> usize {
-        self.overlay.bytes()
+        self.overlay.bytes() + self.made_bytes
+    }
+
+    /// Counts the memory of a collection or an index that the transaction makes, as declared by `declared` bytes.
+    pub(crate) fn add_made(&mut self, declared: usize) {
+        // Locks, filters and counters, and what is parsed of the declaration.
+        self.made_bytes += MADE_BYTES + 4 * declared;
     }
 
     pub(super) fn has_claimed(&self, hash: u64) -> bool {
@@ -86,6 +97,11 @@ impl Stage {
             deleted: 0,
             arrays: BTreeMap::new(),
         })
+    }
+
+    /// Whether a collection is written to.
+    pub(crate) fn has_touched(&self, collection: CollectionId) -> bool {
+        self.collections.contains_key(&collection)
     }
 
     /// The collections that are written to, ascending by their ids.

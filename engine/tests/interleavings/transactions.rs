@@ -186,3 +186,34 @@ fn gapless_numbers_of_transactions_have_no_gap() {
 fn planted_turns_that_are_let_go_early_are_found() {
     finds(PlantedFault::TurnsLetGoEarly, gapless_numbers_in_transactions);
 }
+
+/// Transactions and a plain writer that write the first document of one collection.
+#[test]
+fn one_collection_is_made_by_many_first_writers() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("others", [1]);
+        use_transactions(&world);
+        let transact = |id: i32| {
+            world.thread(move |world| {
+                let mut session = world.client.start_session().run().expect("an open client");
+                session.start_transaction().run().expect("none is in progress");
+                let things = world.things();
+                let inserted = things.insert_one(doc! { "_id": id }).session(&mut session).run();
+                let ended = inserted.and_then(|_| session.commit_transaction().run());
+                let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+                world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+                let stored = things.find_one(doc! { "_id": id }).run().expect("a search").is_some();
+                world.expect(stored == ended.is_ok(), || format!("{id} is there: {stored}, {ended:?}"));
+            })
+        };
+        let plain = world.thread(|world| {
+            is_done(world, world.things().insert_one(doc! { "_id": 3 }).run());
+        });
+        beside(vec![transact(1), transact(2), plain]);
+        let stored = world.documents().len() as u64;
+        let counted = world.things().estimated_document_count().run().expect("a count");
+        world.expect(counted == stored, || format!("{counted} counted, {stored} stored"));
+        world.findings()
+    });
+}

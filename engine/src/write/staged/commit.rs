@@ -4,6 +4,7 @@
 //! a conflict.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use base::error::{Error, Result};
 use base::lock_order::{self, Place};
@@ -16,10 +17,11 @@ use store::latch::Latched;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family};
 
-use crate::catalog::collection::Definition;
+use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry;
 use crate::catalog::gate::Shared;
 use crate::catalog::given_keys::steps::KeySpace;
+use crate::catalog::names::Catalog;
 use crate::options::PlantedFault;
 use crate::outcomes::retryable::RetryableWrite;
 use crate::transaction::numbers::Numbers;
@@ -31,6 +33,7 @@ use crate::write::Target;
 #[derive(Clone, Copy)]
 pub(crate) struct Terms<'a> {
     pub(crate) storage: Storage<'a>,
+    pub(crate) catalog: &'a Catalog,
     pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
     pub(crate) operation: &'a OperationContext,
@@ -54,7 +57,11 @@ impl Entered<'_> {
 /// Stores what a transaction has staged, all of it or nothing. Fails with code 112 if a key of it was written since the transaction
 /// began, or one of its collections is being changed.
 pub(crate) fn commit(open: &Open, terms: Terms<'_>) -> Result<()> {
-    let stored = store_staged(open, terms)?;
+    let made = open.made.all();
+    // A collection that is there is on stable storage, as after a plain call that makes one.
+    let level = if made.is_empty() { terms.level } else { CommitLevel::Journaled };
+    let terms = Terms { level, ..terms };
+    let stored = store_staged(open, made, terms)?;
     if stored {
         // After the latches: other writers do not wait for the sync.
         terms.storage.store.reach(terms.storage.database, terms.level)?;
@@ -63,15 +70,18 @@ pub(crate) fn commit(open: &Open, terms: Terms<'_>) -> Result<()> {
 }
 
 /// Returns `false` if nothing is staged.
-fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
+fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) -> Result<bool> {
     let mut stage = open.stage();
-    if stage.overlay().is_empty() {
+    if stage.overlay().is_empty() && made.is_empty() {
         return Ok(false);
     }
-    let Terms { storage, operation, .. } = terms;
+    let Terms { storage, catalog, operation, .. } = terms;
     let mut numbers = std::mem::take(stage.numbers());
     // Ascending by their ids, as for all that take several gates.
     let entered = stage.collections().map(|touched| enter(open, touched)).collect::<Result<Vec<_>>>()?;
+    // Kept to the end: the names stay free until the collections have them.
+    let publishing =
+        if made.is_empty() { None } else { Some(catalog.try_publish(made).ok_or_else(conflict)?) };
     let mut latches = storage.store.latches.set();
     stage.claims().for_each(|hash| latches.add_hash(hash));
     let mut held = storage.store.latches.lock(&latches, operation)?;
@@ -85,9 +95,13 @@ fn store_staged(open: &Open, terms: Terms<'_>) -> Result<bool> {
         let (key, row) = write.commit_row();
         batch.put(Family::Outcomes, &key, &row);
     }
+    publishing.as_ref().map_or(Ok(()), |publishing| publishing.stage(&mut batch))?;
     operation.look()?;
     let committed = write(&entered, batch, terms, &mut numbers, &mut held);
     count(open, &stage, &entered, storage.database, committed)?;
+    if let Some(publishing) = publishing {
+        publishing.finish(storage.database);
+    }
     held.release(open.owner);
     drop((held, entered));
     // Before the sync: writers that wait for a turn do not wait for that too.
