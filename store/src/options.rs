@@ -266,6 +266,8 @@ pub enum PlantedFault {
     NotesNotAsked,
     /// A transaction claims records and no unique keys.
     UniqueNotClaimed,
+    /// The commit of a serializable transaction does not look at what it has read.
+    SearchesNotChecked,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
     /// Where RocksDB has passed many deleted keys, a scan takes that for its end.

@@ -85,6 +85,7 @@ mod time_limits;
 mod transaction_collections;
 mod transaction_limits;
 mod transaction_numbers;
+mod transaction_serializable;
 mod transactions;
 mod tutorials;
 mod union;

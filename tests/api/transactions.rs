@@ -14,19 +14,23 @@ use cairndb_tests::race::race;
 pub(crate) struct Store {
     pub(crate) client: Client,
     pub(crate) things: Collection<Document>,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Store {
     pub(crate) fn with(documents: &[(i32, i32)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let client = Client::open(folder.path().join("db")).expect("made");
+        Self { _folder: Some(folder), ..Self::of(client, documents) }
+    }
+
+    pub(crate) fn of(client: Client, documents: &[(i32, i32)]) -> Self {
         let things = client.database("app").collection::<Document>("things");
         client.database("app").create_collection("things").run().expect("made");
         for (id, n) in documents {
             things.insert_one(doc! { "_id": id, "n": n }).run().expect("stored");
         }
-        Self { client, things, _folder: folder }
+        Self { client, things, _folder: None }
     }
 
     pub(crate) fn begin(&self) -> ClientSession {

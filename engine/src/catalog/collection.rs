@@ -48,6 +48,8 @@ pub(crate) struct CollectionState {
     changes: AtomicU64,
     /// A sequence number not below that of the last change of what the collection is, or of a removal of its records as a range.
     since: AtomicU64,
+    /// A sequence number not below that of the last write of a document, while transactions are in use.
+    newest: AtomicU64,
     /// Held while the catalog entry is written with new arrays, until the commit: each entry must contain the
     /// arrays of the entries before it.
     pub(crate) noting_arrays: Mutex<()>,
@@ -112,6 +114,7 @@ impl CollectionState {
             gate: Gate::new(definition),
             changes: AtomicU64::new(0),
             since: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
             given_keys: Arc::default(),
             count: DocumentCount::default(),
@@ -181,6 +184,17 @@ impl CollectionState {
     /// Notes a change that was committed. Transactions on an earlier state must not read or write by what is published after this.
     pub(crate) fn note_change(&self, database: &Database) {
         self.since.fetch_max(database.latest_sequence(), Ordering::AcqRel);
+    }
+
+    /// Notes that documents were written, up to a sequence number. The caller holds their latches.
+    pub(crate) fn note_write(&self, sequence: u64) {
+        // The latches order it: who compares it holds all of them.
+        self.newest.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// A sequence number not below that of the last write of a document. The caller holds all latches, and transactions are in use.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Relaxed)
     }
 
     /// Whether the collection is what it was at a sequence number. To be asked after its definition was looked up.
@@ -296,6 +310,7 @@ impl CollectionState {
             // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),
             since: AtomicU64::new(self.since.load(Ordering::Acquire)),
+            newest: AtomicU64::new(self.newest()),
             noting_arrays: Mutex::new(()),
             given_keys: Arc::clone(&self.given_keys),
             count: self.count.moved(),

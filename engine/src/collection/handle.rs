@@ -374,8 +374,10 @@ impl Handle {
         let views = self.shared.catalog.views_among(db, [coll.as_str()]);
         if let (Some(transaction), false) = (&self.caller.transaction, views.is_empty()) {
             transaction.statement(&in_use, &OperationContext::default(), |open| {
-                let is_same = self.shared.catalog.names_are_as_of(open.sequence());
-                if is_same { Ok(()) } else { Err(names_changed()) }
+                if !self.shared.catalog.names_are_as_of(open.sequence()) {
+                    return Err(names_changed());
+                }
+                open.note_view()
             })?;
         }
         Ok((!views.is_empty()).then_some(views))

@@ -102,9 +102,11 @@ impl<'p> Others<'p> {
         let views = catalog.views_among(db, self.names.iter().copied());
         let bases = self.bases(&views);
         let snapshot = open.snapshot();
-        let view = |found: &CollectionState| {
+        let view = |found: &Arc<CollectionState>| {
             let view = ReadView::of_snapshot(Arc::clone(&snapshot), found);
-            open.check(found).map(|()| view)
+            open.check(found)?;
+            // A stage may read any of it.
+            open.note_read(found, None).map(|()| view)
         };
         let own = find_own()?.map(|found| view(&found).map(|view| (found, view))).transpose()?;
         let mut read = HashMap::new();
@@ -113,8 +115,14 @@ impl<'p> Others<'p> {
             let name_in_db = Namespace::new(db, name);
             match open.made.find(&name_in_db).or_else(|| catalog.find(&name_in_db)) {
                 Some(found) => drop(read.insert(name.to_owned(), view(&found)?)),
-                None => has_all = false,
+                None => {
+                    open.note_absent(&name_in_db)?;
+                    has_all = false;
+                }
             }
+        }
+        if !views.is_empty() {
+            open.note_view()?;
         }
         // What is absent now may have been there, and a view may have been another one.
         if !(has_all && views.is_empty() || catalog.names_are_as_of(open.sequence())) {

@@ -29,8 +29,11 @@ impl Handle {
     /// Resolves the collection for a statement. The caller checks what it found after it has looked up what it goes by.
     fn find_within(&self, open: &Open) -> Result<Option<Cow<'_, Arc<CollectionState>>>> {
         let found = self.find_state()?;
-        if found.is_none() && !self.shared().catalog.names_are_as_of(open.sequence()) {
-            return Err(names_changed());
+        if found.is_none() {
+            if !self.shared().catalog.names_are_as_of(open.sequence()) {
+                return Err(names_changed());
+            }
+            open.note_absent(self.valid_namespace()?)?;
         }
         Ok(found)
     }
@@ -73,6 +76,7 @@ impl Handle {
             let Some(state) = self.find_within(open)? else { return Ok(None) };
             let view = ReadView::at(open.snapshot(), &state, selector)?;
             open.check(&state)?;
+            open.note_read(&state, view.record_key())?;
             operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
         })
     }

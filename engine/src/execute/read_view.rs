@@ -208,6 +208,14 @@ impl ReadView {
         }
     }
 
+    /// The key of the only record that was looked up. Returns `None` if the view has a snapshot.
+    pub(crate) fn record_key(&self) -> Option<&[u8]> {
+        match &self.state {
+            ReadState::Snapshot(_) => None,
+            ReadState::Record { key, .. } => Some(key),
+        }
+    }
+
     /// The read state, for a walk.
     pub(crate) fn into_state(self) -> ReadState {
         self.state

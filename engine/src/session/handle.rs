@@ -116,7 +116,8 @@ impl ClientSession {
         let options = options.or(&self.defaults);
         options.check()?;
         self.shared.commit_level(options.write_concern.as_ref())?;
-        let transaction = Transaction::new(&self.shared.store.latches, &self.shared.transactions);
+        let (store, transactions) = (&self.shared.store, &self.shared.transactions);
+        let transaction = Transaction::new(&store.latches, transactions, options.isolation());
         self.state = State::InProgress { transaction, options };
         Ok(())
     }

@@ -5,6 +5,10 @@ use std::time::Duration;
 use base::error::{Error, Result};
 
 use crate::options::WriteConcern;
+use crate::transaction::Isolation;
+
+/// The name of the level that no other store has.
+const SERIALIZABLE: &str = "serializable";
 
 /// How what a transaction reads agrees with what others write.
 ///
@@ -35,6 +39,37 @@ impl ReadConcern {
         Self::custom("snapshot")
     }
 
+    /// The state that the transaction began with, which must still be as it was read when the transaction commits: else that fails with
+    /// code 112 (`WriteConflict`). CairnDB's own level.
+    ///
+    /// A transaction that writes nothing is not looked at. What is read by an `_id` conflicts with writes of that document, and any other
+    /// search with each write to its collection. So read by `_id`s where many write.
+    ///
+    /// ```
+    /// use cairndb::{Client, ReadConcern, bson::{Document, doc}};
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = Client::open(folder.path().join("db"))?;
+    /// let doctors = client.database("app").collection::<Document>("doctors");
+    /// doctors.insert_many(["Ada", "Grace"].map(|name| doc! { "_id": name, "on_duty": true })).run()?;
+    ///
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().read_concern(ReadConcern::serializable()).and_run(|session| {
+    ///     let on_duty = doctors.count_documents(doc! { "on_duty": true }).session(&mut *session).run()?;
+    ///     if on_duty > 1 {
+    ///         let leave = doc! { "$set": { "on_duty": false } };
+    ///         doctors.update_one(doc! { "_id": "Ada" }, leave).session(&mut *session).run()?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn serializable() -> Self {
+        Self::custom(SERIALIZABLE)
+    }
+
     /// A level by its name.
     pub fn custom(level: impl Into<String>) -> Self {
         Self { level: level.into() }
@@ -50,7 +85,8 @@ impl ReadConcern {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TransactionOptions {
-    /// What it reads. `local`, `majority` and `snapshot` all mean the state of its first statement.
+    /// What it reads. `local`, `majority` and `snapshot` all mean the state of its first statement; `serializable` that it must still be
+    /// so at the commit.
     pub read_concern: Option<ReadConcern>,
     /// When the commit is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
@@ -68,8 +104,16 @@ impl TransactionOptions {
         }
     }
 
+    /// What the transaction promises.
+    pub(super) fn isolation(&self) -> Isolation {
+        match &self.read_concern {
+            Some(concern) if concern.level() == SERIALIZABLE => Isolation::Serializable,
+            Some(_) | None => Isolation::Snapshot,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
-        const LEVELS: [&str; 3] = ["local", "majority", "snapshot"];
+        const LEVELS: [&str; 4] = ["local", "majority", "snapshot", SERIALIZABLE];
         match &self.read_concern {
             Some(concern) if !LEVELS.contains(&concern.level()) => Err(Error::invalid_argument(format!(
                 "a transaction reads with the level {}, and not '{}'",

@@ -67,7 +67,8 @@ pub struct StartTransaction<'a> {
 }
 
 impl StartTransaction<'_> {
-    /// What the transaction reads. Each level that a transaction can have means the state of its first statement.
+    /// What the transaction reads: the state of its first statement, at each level that it can have. With
+    /// [`ReadConcern::serializable`] the commit looks whether that is still so.
     pub fn read_concern(mut self, concern: ReadConcern) -> Self {
         self.options.read_concern = Some(concern);
         self

@@ -7,6 +7,7 @@
 
 pub(crate) mod made;
 pub(crate) mod numbers;
+pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod stage;
 
@@ -14,6 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use base::namespace::Namespace;
 use base::sync::{self, Mutex};
 use query::code::Code;
 use query::operation::{CancellationToken, OperationContext};
@@ -25,6 +27,7 @@ use store::{Database, Family};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::SequenceState;
 use crate::transaction::made::MadeCollections;
+use crate::transaction::reads::Reads;
 use crate::transaction::registry::{Expires, Transactions};
 use crate::transaction::stage::Stage;
 
@@ -37,11 +40,21 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct Transaction {
     latches: Arc<Latches>,
     all: Arc<Transactions>,
+    isolation: Isolation,
     /// Looked at by its handles also between statements.
     made: Arc<MadeCollections>,
     /// Ends the statement that runs when the time of the transaction is over.
     token: CancellationToken,
     phase: Mutex<Phase>,
+}
+
+/// What a transaction promises of what it has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// It is of one moment.
+    Snapshot,
+    /// And it is still so when the transaction commits, if that writes.
+    Serializable,
 }
 
 enum Phase {
@@ -82,10 +95,11 @@ pub(crate) struct Open {
 }
 
 impl Transaction {
-    pub(crate) fn new(latches: &Arc<Latches>, all: &Arc<Transactions>) -> Arc<Self> {
+    pub(crate) fn new(latches: &Arc<Latches>, all: &Arc<Transactions>, isolation: Isolation) -> Arc<Self> {
         Arc::new(Self {
             latches: Arc::clone(latches),
             all: Arc::clone(all),
+            isolation,
             made: Arc::default(),
             token: CancellationToken::new(),
             phase: Mutex::new(Phase::New),
@@ -150,7 +164,11 @@ impl Transaction {
         };
         let (owner, start) = self.latches.begin(operation, take)?;
         let (latches, all, made) = (Arc::clone(&self.latches), Arc::clone(&self.all), Arc::clone(&self.made));
-        Ok(Open { owner, latches, all, start, made, began: Instant::now(), stage: Mutex::default() })
+        let stage = Mutex::new(match self.isolation {
+            Isolation::Snapshot => Stage::default(),
+            Isolation::Serializable => Stage::remembering(),
+        });
+        Ok(Open { owner, latches, all, start, made, began: Instant::now(), stage })
     }
 
     /// Ends the transaction by `commit`. Returns `Ok` without calling it if there was no statement, or if it is committed.
@@ -299,6 +317,31 @@ impl Open {
         let has_lasted = |since: Option<Instant>, time| since.is_some_and(|since| since.elapsed() >= time);
         has_lasted(Some(self.began), self.all.lifetime())
             || has_lasted(self.stage.lock().numbers().turn_since(), self.all.turn_lifetime())
+    }
+
+    /// Remembers the read of a record by its key, or without one a search, if the transaction is to be serializable.
+    pub(crate) fn note_read(&self, collection: &Arc<CollectionState>, key: Option<&[u8]>) -> Result<()> {
+        self.note(|reads| match key {
+            Some(key) => reads.add_key(collection, store::latch::hash_of(key)),
+            None => reads.add_search(collection),
+        })
+    }
+
+    /// Remembers that nothing has a name.
+    pub(crate) fn note_absent(&self, namespace: &Namespace) -> Result<()> {
+        self.note(|reads| reads.add_absent(namespace))
+    }
+
+    /// Remembers that a view was read.
+    pub(crate) fn note_view(&self) -> Result<()> {
+        self.note(Reads::add_view)
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Reads)) -> Result<()> {
+        if self.stage.lock().reads().is_none() {
+            return Ok(());
+        }
+        self.change(|stage| stage.reads_mut().map(note)).map(|_| ())
     }
 
     /// Changes what is staged. Fails if that becomes more than a transaction, or all of them, may keep.

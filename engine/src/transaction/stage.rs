@@ -10,6 +10,7 @@ use store::overlay::Overlay;
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::transaction::numbers::Numbers;
+use crate::transaction::reads::Reads;
 
 /// About how many bytes a collection or an index has in memory beside its declaration.
 const MADE_BYTES: usize = 8 << 10;
@@ -24,6 +25,8 @@ pub(crate) struct Stage {
     /// The memory of collections and indexes that it makes.
     made_bytes: usize,
     numbers: Numbers,
+    /// What was read, if the transaction is to be serializable.
+    reads: Option<Reads>,
 }
 
 /// A collection that the transaction has written to.
@@ -41,6 +44,20 @@ pub(crate) struct Touched {
 }
 
 impl Stage {
+    /// The stage of a transaction that remembers what it reads.
+    pub(super) fn remembering() -> Self {
+        Self { reads: Some(Reads::default()), ..Self::default() }
+    }
+
+    /// What was read. `None` if that is not remembered.
+    pub(crate) fn reads(&self) -> Option<&Reads> {
+        self.reads.as_ref()
+    }
+
+    pub(super) fn reads_mut(&mut self) -> Option<&mut Reads> {
+        self.reads.as_mut()
+    }
+
     /// The changed keys.
     pub(crate) fn overlay(&self) -> &Arc<Overlay> {
         &self.overlay
@@ -59,7 +76,7 @@ impl Stage {
 
     /// About how many bytes of memory the changes take.
     pub(crate) fn bytes(&self) -> usize {
-        self.overlay.bytes() + self.made_bytes
+        self.overlay.bytes() + self.made_bytes + self.reads.as_ref().map_or(0, Reads::bytes)
     }
 
     /// Counts the memory of a collection or an index that the transaction makes, as declared by `declared` bytes.

@@ -171,8 +171,9 @@ impl<'a> Target<'a> {
     /// snapshot.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
         match self.staging {
-            Some(Staging { open, .. }) => {
+            Some(Staging { open, state }) => {
                 let view = ReadView::at(open.snapshot(), self.collection, selector)?;
+                open.note_read(state, view.record_key())?;
                 // After its indexes were looked up: one that is new has no entries in the snapshot.
                 open.check(self.collection)?;
                 Ok(view)
@@ -243,7 +244,9 @@ impl<'a> Target<'a> {
     fn commit_new_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
         if self.collection.builds.is_idle() && self.retryable.is_none() {
-            return self.store.commit_new_record(self.database, record, self.level, latched);
+            let committed = self.store.commit_new_record(self.database, record, self.level, latched);
+            self.note_write(latched);
+            return committed;
         }
         let mut batch = Batch::new(self.database);
         self.put_new_record(&mut batch, record.key, record.document);
@@ -254,7 +257,9 @@ impl<'a> Target<'a> {
     #[inline]
     fn commit_changed_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         if self.collection.builds.is_idle() && self.retryable.is_none() {
-            return self.store.commit_changed_record(self.database, record, self.level, latched);
+            let committed = self.store.commit_changed_record(self.database, record, self.level, latched);
+            self.note_write(latched);
+            return committed;
         }
         let mut batch = Batch::new(self.database);
         self.put_record(&mut batch, record.key, record.document);
@@ -264,10 +269,12 @@ impl<'a> Target<'a> {
     /// Commits a batch of documents, with what the command is answered from if it is sent again.
     #[inline]
     pub(super) fn commit_batch(&self, batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
-        match self.retryable {
+        let committed = match self.retryable {
             None => self.store.commit_latched(batch, self.level, latched),
             Some(retryable) => self.commit_retryable(retryable, batch, latched),
-        }
+        };
+        self.note_write(latched);
+        committed
     }
 
     #[cold]
@@ -301,6 +308,15 @@ impl<'a> Target<'a> {
             return self.commit_batch(batch, latched);
         }
         self.commit_noting(batch, arrays, latched)
+    }
+
+    /// Notes for serializable transactions that documents of the collection were written. To be called when the commit has returned,
+    /// whatever became of it, and before the latches are released.
+    #[inline]
+    fn note_write(&self, latched: &Latched<'_>) {
+        if latched.is_noting() {
+            self.collection.note_write(self.database.latest_sequence());
+        }
     }
 
     #[cold]

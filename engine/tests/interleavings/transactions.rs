@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use cairndb::bson::doc;
-use cairndb::{AutoIncrement, Contract, Error, Hint, PlantedFault, TRANSIENT_TRANSACTION_ERROR};
+use cairndb::{AutoIncrement, Contract, Error, Hint, PlantedFault, ReadConcern, TRANSIENT_TRANSACTION_ERROR};
 
 use crate::ROUNDS;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
@@ -216,4 +216,45 @@ fn one_collection_is_made_by_many_first_writers() {
         world.expect(counted == stored, || format!("{counted} counted, {stored} stored"));
         world.findings()
     });
+}
+
+/// Serializable transactions that each insert a document if there are less than three, beside a plain writer that removes one.
+fn searches_of_serializable_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1, 2]);
+    use_transactions(&world);
+    let transact = |id: i32| {
+        world.thread(move |world| {
+            let mut session = world.client.start_session().run().expect("an open client");
+            let start = session.start_transaction().read_concern(ReadConcern::serializable());
+            start.run().expect("none is in progress");
+            let things = world.things();
+            let counted = things.count_documents(doc! { "a": 1 }).session(&mut session).run();
+            let ended = counted.and_then(|counted| {
+                if counted < 3 {
+                    things.insert_one(doc! { "_id": id, "a": 1 }).session(&mut session).run()?;
+                }
+                session.commit_transaction().run()
+            });
+            let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+            world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+        })
+    };
+    let plain = world.thread(|world| {
+        is_done(world, world.things().update_one(doc! { "_id": 1 }, doc! { "$set": { "b": 1 } }).run());
+    });
+    beside(vec![transact(10), transact(20), plain]);
+    let stored = world.documents().len();
+    world.expect(stored <= 3, || format!("{stored} documents where three are the most"));
+    world.findings()
+}
+
+#[test]
+fn what_serializable_transactions_have_searched_is_still_so() {
+    holds(searches_of_serializable_transactions);
+}
+
+#[test]
+fn planted_searches_that_are_not_checked_are_found() {
+    finds(PlantedFault::SearchesNotChecked, searches_of_serializable_transactions);
 }

@@ -86,12 +86,18 @@ impl LatchSet {
     /// Adds the stripe of a key whose hash is known.
     #[inline]
     pub fn add_hash(&mut self, hash: u64) {
+        self.add_read(hash);
+        if let Some(hashes) = &mut self.hashes {
+            hashes.push(hash);
+        }
+    }
+
+    /// Adds the stripe of a key that is read and not written: it gets no note.
+    #[inline]
+    pub fn add_read(&mut self, hash: u64) {
         let stripe = stripe_of(hash);
         if let Some(word) = self.words.get_mut(stripe / 64) {
             *word |= 1 << (stripe % 64);
-        }
-        if let Some(hashes) = &mut self.hashes {
-            hashes.push(hash);
         }
     }
 
@@ -220,6 +226,25 @@ impl Latches {
         }
     }
 
+    /// Waits for all latches, for an operation that writes the keys of a set alone: only those are noted. Fails if the operation must
+    /// end before.
+    pub fn lock_all_for(
+        &self,
+        set: LatchSet,
+        operation: &OperationContext,
+    ) -> Result<Latched<'_>, Interruption> {
+        let mut patience = PATIENCE;
+        let mut latched = loop {
+            match self.try_lock_all(patience) {
+                Ok(latched) => break latched,
+                Err(busy) => drop(self.timed(|| sync::lock_for(operation, busy))?),
+            }
+            patience = (2 * patience).min(PATIENCE_MAX);
+        };
+        latched.keys = Keys::in_order(set.hashes.unwrap_or_default());
+        Ok(latched)
+    }
+
     /// Takes all latches within `patience`. Fails with one that is busy for longer.
     fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<Notes>> {
         let place = lock_order::take(Place::Latches);
@@ -340,32 +365,50 @@ impl Latched<'_> {
         is_written
     }
 
+    /// Whether one of other keys, whose stripes are latched, may have been written after `sequence`.
+    pub fn are_written_since(&mut self, hashes: impl Iterator<Item = u64>, sequence: u64) -> bool {
+        let Keys::Set(hashes) = Keys::in_order(hashes.collect()) else { return true };
+        let mut is_written = false;
+        let guards = self.first.iter_mut().chain(&mut self.others);
+        visit(guards, &hashes, |notes, hash| is_written |= notes.is_written_since(hash, sequence));
+        is_written
+    }
+
     /// Takes back a transaction's claims to the keys that are latched.
     pub fn release(&mut self, owner: Owner) {
         self.visit(|notes, hash| notes.release(hash, owner));
     }
 
     /// Visits the keys that are known, each with the notes of its stripe.
-    fn visit(&mut self, mut visit: impl FnMut(&mut Notes, u64)) {
-        let mut guards = self.first.iter_mut().chain(&mut self.others).peekable();
+    fn visit(&mut self, see: impl FnMut(&mut Notes, u64)) {
         let hashes = match &self.keys {
             Keys::One(hash) => std::slice::from_ref(hash),
             Keys::Set(hashes) => hashes.as_slice(),
             Keys::Any => &[],
         };
-        for &hash in hashes {
-            // Keys are in the order of the guards.
-            while guards.next_if(|notes| notes.stripe < stripe_of(hash)).is_some() {}
-            if let Some(notes) = guards.peek_mut() {
-                visit(notes, hash);
-            }
-        }
+        visit(self.first.iter_mut().chain(&mut self.others), hashes, see);
     }
 
     /// Whether writes are noted.
     #[inline]
     pub fn is_noting(&self) -> bool {
         self.noting.is_some()
+    }
+}
+
+/// Visits keys, which are in the order of their stripes, each with the notes of its stripe.
+fn visit<'g, 'a: 'g>(
+    guards: impl Iterator<Item = &'g mut MutexGuard<'a, Notes>>,
+    hashes: &[u64],
+    mut see: impl FnMut(&mut Notes, u64),
+) {
+    let mut guards = guards.peekable();
+    for &hash in hashes {
+        // The guards are in that order too.
+        while guards.next_if(|notes| notes.stripe < stripe_of(hash)).is_some() {}
+        if let Some(notes) = guards.peek_mut() {
+            see(notes, hash);
+        }
     }
 }
 

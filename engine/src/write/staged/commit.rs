@@ -25,6 +25,7 @@ use crate::catalog::names::Catalog;
 use crate::options::PlantedFault;
 use crate::outcomes::retryable::RetryableWrite;
 use crate::transaction::numbers::Numbers;
+use crate::transaction::reads::Reads;
 use crate::transaction::stage::{Stage, Touched};
 use crate::transaction::{Open, conflict};
 use crate::write::Target;
@@ -79,15 +80,32 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     let mut numbers = std::mem::take(stage.numbers());
     // Ascending by their ids, as for all that take several gates.
     let entered = stage.collections().map(|touched| enter(open, touched)).collect::<Result<Vec<_>>>()?;
+    // Those that were only read: none of them is being changed until the commit has returned.
+    let read = stage.reads().map(|reads| reads.collections().filter(|read| !stage.has_touched(read.id)));
+    let read = read.into_iter().flatten().filter(|read| !open.made.has(read));
+    let read = read.map(|read| read.try_enter().ok_or_else(conflict)).collect::<Result<Vec<_>>>()?;
     // Kept to the end: the names stay free until the collections have them.
     let publishing =
         if made.is_empty() { None } else { Some(catalog.try_publish(made).ok_or_else(conflict)?) };
     let mut latches = storage.store.latches.set();
     stage.claims().for_each(|hash| latches.add_hash(hash));
-    let mut held = storage.store.latches.lock(&latches, operation)?;
+    let reads = stage.reads().filter(|_| storage.database.fault() != PlantedFault::SearchesNotChecked);
+    reads.into_iter().flat_map(Reads::keys).for_each(|hash| latches.add_read(hash));
+    let mut held = if reads.is_some_and(Reads::has_searches) {
+        storage.store.latches.lock_all_for(latches, operation)?
+    } else {
+        storage.store.latches.lock(&latches, operation)?
+    };
     // No look-up: what has no note was not written since the transaction began.
     let is_asked = storage.database.fault() != PlantedFault::NotesNotAsked;
     if is_asked && held.is_written_since(open.sequence()) {
+        return Err(conflict());
+    }
+    // Nothing lies between this and the write, so the commit is where the transaction is in the order of all.
+    if let Some(reads) = reads
+        && (held.are_written_since(reads.keys(), open.sequence())
+            || !reads.are_as_of(open.sequence(), catalog))
+    {
         return Err(conflict());
     }
     let mut batch = batch_of(&stage, &entered, terms)?;
@@ -103,7 +121,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
         publishing.finish(storage.database);
     }
     held.release(open.owner);
-    drop((held, entered));
+    drop((held, read, entered));
     // Before the sync: writers that wait for a turn do not wait for that too.
     drop(numbers);
     // They were taken back under the latches.
@@ -180,7 +198,9 @@ fn write(
     numbers.stage_marks(&mut batch);
     numbers.begin_write();
     let written = storage.store.write_latched(batch, level, latched);
-    numbers.end_write(&written, storage.database.latest_sequence());
+    let newest = storage.database.latest_sequence();
+    entered.iter().for_each(|entered| entered.touched.state.note_write(newest));
+    numbers.end_write(&written, newest);
     written?;
     for Entered { touched, definition } in entered {
         for (position, found) in &touched.arrays {
