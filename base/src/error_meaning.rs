@@ -264,6 +264,11 @@ impl CodeMeaning {
         code(Code::CURSOR_KILLED, "the cursor was ended", "ask again, if it was not meant"),
         code(Code::NOT_IMPLEMENTED, "MongoDB has it, and CairnDB has not", "see the page of compatibility"),
         code(
+            Code::SNAPSHOT_TOO_OLD,
+            "the state that was to be read is not kept any more",
+            "try the whole transaction again",
+        ),
+        code(
             Code::CONVERSION_FAILURE,
             "a value that cannot become one of the other type",
             "give `onError`, or filter before",

@@ -75,6 +75,7 @@ mod salvage;
 mod scrub;
 mod sequence_commands;
 mod sequences;
+mod snapshot_sessions;
 mod spans;
 mod spilling;
 mod spilling_joins;

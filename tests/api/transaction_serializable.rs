@@ -127,11 +127,14 @@ fn planted_searches_that_are_not_checked_are_seen() {
     }
 }
 
+/// A write or a change beside a transaction.
+type Change = fn(&Store);
+
 /// A plain writer, and a change of the collection, are as good as a transaction.
 #[test]
 fn plain_writes_and_changes_are_conflicts_too() {
     let store = || Store::with(&[(1, 10), (2, 20), (3, 30)]);
-    let changes: [(&str, fn(&Store)); 7] = [
+    let changes: [(&str, Change); 7] = [
         ("insert", |store| drop(store.things.insert_one(doc! { "_id": 9 }).run().expect("stored"))),
         ("update", |store| {
             store.things.update_one(doc! { "_id": 3 }, doc! { "$inc": { "n": 1 } }).run().expect("written");

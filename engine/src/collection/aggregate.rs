@@ -32,7 +32,7 @@ use crate::plan::order::check_hint;
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::session::{ClientSession, SessionCursor};
 use crate::shared::{Caller, Shared};
-use crate::transaction::{Transaction, refused_within};
+use crate::transaction::Transaction;
 
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
@@ -266,7 +266,7 @@ impl<'a, T> Aggregate<'a, T> {
             Target::Database { shared, caller, name } => {
                 let refused = match session.statement_of(shared) {
                     Ok(None) => None,
-                    Ok(Some(_)) => Some(refused_within("a pipeline on a database")),
+                    Ok(Some(transaction)) => Some(transaction.refused("a pipeline on a database")),
                     Err(refused) => Some(refused),
                 };
                 (Target::Database { shared, caller, name }, None, refused)

@@ -104,6 +104,7 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
     if let Some(transaction) = &caller.transaction {
+        transaction.admit_write("to create a collection")?;
         if view_on.is_some() || pipeline.is_some() {
             return Err(refused_within(&format!("to make the view {namespace}")));
         }

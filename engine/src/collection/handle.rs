@@ -35,7 +35,7 @@ use crate::options::{Collation, WriteConcern};
 use crate::plan::selector::Selector;
 use crate::session::ClientSession;
 use crate::shared::{Caller, Shared};
-use crate::transaction::{Transaction, names_changed, refused_within};
+use crate::transaction::{Transaction, names_changed};
 use crate::write::Target;
 use crate::write::find::Walk;
 use crate::write::prepare::{encoded_id, record_key};
@@ -278,19 +278,6 @@ impl Handle {
         self.caller.transaction.as_ref()
     }
 
-    /// Aborts the transaction, if there is one, after an error that was met outside of a statement.
-    pub(super) fn abort_on_error<R>(&self, done: Result<R>) -> Result<R> {
-        if let (Some(transaction), true) = (&self.caller.transaction, done.is_err()) {
-            transaction.abort();
-        }
-        done
-    }
-
-    /// Refuses a call that no transaction can have.
-    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
-        if self.caller.transaction.is_some() { Err(refused_within(what)) } else { Ok(()) }
-    }
-
     /// A handle to another collection of the same database, for the same caller.
     pub(super) fn beside(&self, name: &str) -> Self {
         Self::new(Arc::clone(&self.shared), self.caller.clone(), &self.given.db, name)
@@ -350,12 +337,6 @@ impl Handle {
             let _ = self.resolved.set(Arc::clone(state));
         }
         Ok(found.map(Cow::Owned))
-    }
-
-    /// The collection, if the transaction has made it. It is not kept: the transaction may abort.
-    fn made_state(&self) -> Result<Option<Arc<CollectionState>>> {
-        let Some(transaction) = &self.caller.transaction else { return Ok(None) };
-        Ok(transaction.made().find(self.valid_namespace()?))
     }
 
     /// The view with this name, and all views that it leads to. Returns `None` if it is no view.

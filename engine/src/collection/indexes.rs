@@ -191,13 +191,11 @@ impl Handle {
     ) -> Result<String> {
         if let Some(transaction) = self.transaction() {
             // Wrong arguments leave the transaction open.
-            return match self.clustered_name(model)? {
-                Some(name) => Ok(name),
-                None => {
-                    index_definition::parse(model, &self.rules(None)?)?;
-                    self.stage_index(transaction, model, operation)
-                }
-            };
+            if let Some(name) = self.clustered_name(model)? {
+                return Ok(name);
+            }
+            index_definition::parse(model, &self.rules(None)?)?;
+            return self.stage_index(transaction, model, operation);
         }
         let shared = self.shared();
         let database = shared.store.enter()?;

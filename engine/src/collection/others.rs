@@ -113,12 +113,11 @@ impl<'p> Others<'p> {
         let mut has_all = own.is_some();
         for name in bases {
             let name_in_db = Namespace::new(db, name);
-            match open.made.find(&name_in_db).or_else(|| catalog.find(&name_in_db)) {
-                Some(found) => drop(read.insert(name.to_owned(), view(&found)?)),
-                None => {
-                    open.note_absent(&name_in_db)?;
-                    has_all = false;
-                }
+            if let Some(found) = open.made.find(&name_in_db).or_else(|| catalog.find(&name_in_db)) {
+                read.insert(name.to_owned(), view(&found)?);
+            } else {
+                open.note_absent(&name_in_db)?;
+                has_all = false;
             }
         }
         if !views.is_empty() {

@@ -26,6 +26,25 @@ use crate::write::index_definition::{self, Presence};
 use crate::write::validation::Checks;
 
 impl Handle {
+    /// Aborts the transaction, if there is one, after an error that was met outside of a statement.
+    pub(super) fn abort_on_error<R>(&self, done: Result<R>) -> Result<R> {
+        if let (Some(transaction), true) = (self.transaction(), done.is_err()) {
+            transaction.abort();
+        }
+        done
+    }
+
+    /// Refuses a call that no transaction can have.
+    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
+        self.transaction().map_or(Ok(()), |transaction| Err(transaction.refused(what)))
+    }
+
+    /// The collection, if the transaction has made it. It is not kept: the transaction may abort.
+    pub(super) fn made_state(&self) -> Result<Option<Arc<CollectionState>>> {
+        let Some(transaction) = self.transaction() else { return Ok(None) };
+        Ok(transaction.made().find(self.valid_namespace()?))
+    }
+
     /// Resolves the collection for a statement. The caller checks what it found after it has looked up what it goes by.
     fn find_within(&self, open: &Open) -> Result<Option<Cow<'_, Arc<CollectionState>>>> {
         let found = self.find_state()?;
@@ -51,6 +70,7 @@ impl Handle {
         model: &IndexModel,
         operation: &OperationContext,
     ) -> Result<String> {
+        transaction.admit_write("to create an index")?;
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -89,6 +109,7 @@ impl Handle {
         terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
+        transaction.admit_write("a write")?;
         if terms.concern.is_some() {
             let message = "a write concern is given when a transaction is started, and not to its statements";
             return Err(Error::invalid_argument(message));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
-use bson::{Document, Uuid, doc};
+use bson::{Document, Timestamp, Uuid, doc};
 use store::fork;
 
 use crate::expiry;
@@ -11,7 +11,8 @@ use crate::one_line::OneLine;
 use crate::outcomes::retryable::RetryableWrite;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
-use crate::transaction::Transaction;
+use crate::transaction::registry::StateTime;
+use crate::transaction::{Isolation, Transaction};
 use crate::write::staged::commit::{self, Terms};
 
 /// Calls that belong together, and their transaction.
@@ -44,6 +45,8 @@ pub struct ClientSession {
     caller: Caller,
     id: Document,
     defaults: TransactionOptions,
+    /// What it reads, if it is a snapshot session.
+    snapshot: Option<Arc<Transaction>>,
     state: State,
 }
 
@@ -64,7 +67,41 @@ enum State {
 impl ClientSession {
     pub(super) fn new(shared: Arc<Shared>, caller: Caller, defaults: TransactionOptions) -> Self {
         let id = doc! { "id": Uuid::new() };
-        Self { shared, caller, id, defaults, state: State::None }
+        Self { shared, caller, id, defaults, snapshot: None, state: State::None }
+    }
+
+    /// The session as one that reads one state: a new one, or that of a time.
+    pub(super) fn of_snapshot(mut self, time: Option<StateTime>) -> Self {
+        let (store, transactions) = (&self.shared.store, &self.shared.transactions);
+        let snapshot = Transaction::new(&store.latches, transactions, Isolation::OneState(time));
+        self.snapshot = Some(snapshot);
+        self
+    }
+
+    /// The time of the state that a snapshot session reads. `None` before its first read.
+    ///
+    /// Another session that is started with this [`snapshot_time`](crate::StartSession::snapshot_time) reads the same state, as long as a
+    /// session has it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().snapshot(true).run()?;
+    /// assert_eq!(people.count_documents(doc! {}).session(&mut session).run()?, 1);
+    /// people.insert_one(doc! { "_id": 2 }).run()?;
+    /// let time = session.snapshot_time().expect("it has read");
+    /// let mut other = client.start_session().snapshot(true).snapshot_time(time).run()?;
+    /// assert_eq!(people.count_documents(doc! {}).session(&mut other).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot_time(&self) -> Option<Timestamp> {
+        let StateTime { seconds, counter } = self.snapshot.as_ref()?.state_time()?;
+        Some(Timestamp { time: seconds, increment: counter })
     }
 
     /// The id of the session: a document with a UUID.
@@ -95,6 +132,9 @@ impl ClientSession {
         if !Arc::ptr_eq(&self.shared, shared) {
             return Err(Error::invalid_argument("the session is of another client than the collection"));
         }
+        if self.snapshot.is_some() {
+            return Ok(self.snapshot.clone());
+        }
         match &self.state {
             State::InProgress { transaction, .. } => Ok(Some(Arc::clone(transaction))),
             State::None | State::Committed { .. } | State::Aborted => Ok(None),
@@ -103,6 +143,9 @@ impl ClientSession {
 
     /// Whether a cursor was opened by this session's transaction.
     pub(super) fn has(&self, transaction: &Arc<Transaction>) -> bool {
+        if let Some(snapshot) = &self.snapshot {
+            return Arc::ptr_eq(snapshot, transaction);
+        }
         match &self.state {
             State::InProgress { transaction: own, .. } => Arc::ptr_eq(own, transaction),
             State::None | State::Committed { .. } | State::Aborted => false,
@@ -110,6 +153,9 @@ impl ClientSession {
     }
 
     pub(super) fn begin(&mut self, options: TransactionOptions) -> Result<()> {
+        if self.snapshot.is_some() {
+            return Err(refused("Transactions are not supported in snapshot sessions"));
+        }
         if self.in_transaction() {
             return Err(refused("transaction already in progress"));
         }

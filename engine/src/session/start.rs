@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
+use bson::Timestamp;
 
 use crate::options::WriteConcern;
 use crate::session::handle::ClientSession;
 use crate::session::options::{ReadConcern, TransactionOptions};
 use crate::shared::{Caller, Shared};
+use crate::transaction::registry::StateTime;
 
 /// How long `and_run` tries a transaction again, as in MongoDB's drivers.
 const RETRY_TIME: Duration = Duration::from_secs(120);
@@ -22,11 +24,15 @@ pub struct StartSession<'a> {
     shared: &'a Arc<Shared>,
     caller: &'a Caller,
     defaults: TransactionOptions,
+    causal_consistency: Option<bool>,
+    snapshot: bool,
+    snapshot_time: Option<Timestamp>,
 }
 
 impl<'a> StartSession<'a> {
     pub(crate) fn of(shared: &'a Arc<Shared>, caller: &'a Caller) -> Self {
-        Self { shared, caller, defaults: TransactionOptions::default() }
+        let defaults = TransactionOptions::default();
+        Self { shared, caller, defaults, causal_consistency: None, snapshot: false, snapshot_time: None }
     }
 
     /// What transactions are started with unless they say it themselves.
@@ -36,17 +42,61 @@ impl<'a> StartSession<'a> {
     }
 
     /// Accepted and without effect: each call of a client sees what the calls before it have written.
-    pub fn causal_consistency(self, _is_causal: bool) -> Self {
+    pub fn causal_consistency(mut self, is_causal: bool) -> Self {
+        self.causal_consistency = Some(is_causal);
+        self
+    }
+
+    /// Whether all reads of the session are of one moment, that of its first `find`, `aggregate` or `distinct`. Such a session writes
+    /// nothing and has no transactions. The state is kept as long as the session: what is overwritten meanwhile takes space.
+    ///
+    /// Fails with code 246 (`SnapshotUnavailable`) if a collection that is to be read, or one of its indexes, was changed since that moment.
+    /// With causal consistency the session cannot be started.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().snapshot(true).run()?;
+    /// assert_eq!(people.count_documents(doc! {}).session(&mut session).run()?, 1);
+    /// people.insert_one(doc! { "_id": 2 }).run()?;
+    /// assert_eq!(people.count_documents(doc! {}).session(&mut session).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(mut self, is_snapshot: bool) -> Self {
+        self.snapshot = is_snapshot;
+        self
+    }
+
+    /// The state that a snapshot session reads: that of another session, by its
+    /// [`snapshot_time`](ClientSession::snapshot_time). The first read fails with code 239 (`SnapshotTooOld`) if no session has it any more.
+    ///
+    /// [`ClientSession::snapshot_time`] has an example.
+    pub fn snapshot_time(mut self, time: Timestamp) -> Self {
+        self.snapshot_time = Some(time);
         self
     }
 
     /// Starts the session.
     pub fn run(self) -> Result<ClientSession> {
-        let Self { shared, caller, defaults } = self;
+        let Self { shared, caller, defaults, causal_consistency, snapshot, snapshot_time } = self;
+        if snapshot && causal_consistency == Some(true) {
+            let message = "a session cannot be both a snapshot session and causally consistent";
+            return Err(Error::invalid_argument(message));
+        }
+        if snapshot_time.is_some() && !snapshot {
+            return Err(Error::invalid_argument("a snapshot time is given to a snapshot session alone"));
+        }
         // Fails in a closed client, and in a forked child, before a lock is taken.
         drop(shared.store.enter()?);
         shared.start_upkeep()?;
-        Ok(ClientSession::new(Arc::clone(shared), caller.clone(), defaults))
+        let session = ClientSession::new(Arc::clone(shared), caller.clone(), defaults);
+        let time = snapshot_time.map(|time| StateTime { seconds: time.time, counter: time.increment });
+        Ok(if snapshot { session.of_snapshot(time) } else { session })
     }
 }
 
@@ -69,6 +119,24 @@ pub struct StartTransaction<'a> {
 impl StartTransaction<'_> {
     /// What the transaction reads: the state of its first statement, at each level that it can have. With
     /// [`ReadConcern::serializable`] the commit looks whether that is still so.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ReadConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().read_concern(ReadConcern::serializable()).run()?;
+    /// if people.find_one(doc! { "_id": "Ada" }).session(&mut session).run()?.is_none() {
+    ///     people.insert_one(doc! { "_id": "Grace", "alone": true }).session(&mut session).run()?;
+    /// }
+    /// // Another one came.
+    /// people.insert_one(doc! { "_id": "Ada" }).run()?;
+    /// assert!(session.commit_transaction().run().is_err_and(|error| error.is_write_conflict()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_concern(mut self, concern: ReadConcern) -> Self {
         self.options.read_concern = Some(concern);
         self

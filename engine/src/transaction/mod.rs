@@ -28,7 +28,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::SequenceState;
 use crate::transaction::made::MadeCollections;
 use crate::transaction::reads::Reads;
-use crate::transaction::registry::{Expires, Transactions};
+use crate::transaction::registry::{Expires, KeptPlace, StateTime, Transactions};
 use crate::transaction::stage::Stage;
 
 /// How long a transaction waits for the turn of a sequence.
@@ -55,6 +55,8 @@ pub(crate) enum Isolation {
     Snapshot,
     /// And it is still so when the transaction commits, if that writes.
     Serializable,
+    /// It is no transaction, but a session that reads one state as long as it lasts: a new one, or that of a time.
+    OneState(Option<StateTime>),
 }
 
 enum Phase {
@@ -84,7 +86,10 @@ pub(crate) struct Staging<'a> {
 
 /// A transaction that has begun to read. Dropping it gives back all that it holds, and nothing of it is stored.
 pub(crate) struct Open {
-    pub(crate) owner: Owner,
+    /// What claims keys. Absent if it only reads one state, which no writer has to note anything for.
+    pub(crate) owner: Option<Owner>,
+    /// Its place among the states that are kept.
+    kept: Option<KeptPlace>,
     latches: Arc<Latches>,
     all: Arc<Transactions>,
     /// The state that it reads, without what it has staged.
@@ -140,10 +145,7 @@ impl Transaction {
     ) -> Result<R> {
         let mut phase = sync::lock_for(operation, &self.phase)?;
         if let Phase::New = &*phase {
-            let open = self.begin(database, operation)?;
-            let listed: Weak<Self> = Arc::downgrade(self);
-            self.all.add(open.owner, listed)?;
-            *phase = Phase::Open(Box::new(open));
+            *phase = Phase::Open(Box::new(self.begin(database, operation)?));
         }
         let done = match &*phase {
             Phase::Open(open) => run(open),
@@ -151,24 +153,72 @@ impl Transaction {
             Phase::Ended(end) => return Err(end.refusal()),
         };
         done.map_err(|error| {
-            let is_over = self.is_over(&phase);
+            // What only reads goes on.
+            if self.reads_one_state() {
+                return error;
+            }
+            let is_over = is_over(&phase);
             *phase = Phase::Ended(if is_over { End::Expired } else { End::Aborted });
             if is_over { exceeded() } else { error }
         })
     }
 
-    fn begin(&self, database: &Arc<Database>, operation: &OperationContext) -> Result<Open> {
-        let take = || {
-            let snapshot = Snapshot::take(database);
-            (snapshot.sequence(), snapshot)
+    fn begin(self: &Arc<Self>, database: &Arc<Database>, operation: &OperationContext) -> Result<Open> {
+        let listed: Weak<Self> = Arc::downgrade(self);
+        let (owner, kept, start) = if let Isolation::OneState(time) = self.isolation {
+            let (start, place) = self.all.keep_state(time, listed, || Snapshot::take(database))?;
+            (None, Some(place), start)
+        } else {
+            let take = || {
+                let snapshot = Snapshot::take(database);
+                (snapshot.sequence(), snapshot)
+            };
+            let (owner, start) = self.latches.begin(operation, take)?;
+            (Some(owner), None, start)
         };
-        let (owner, start) = self.latches.begin(operation, take)?;
-        let (latches, all, made) = (Arc::clone(&self.latches), Arc::clone(&self.all), Arc::clone(&self.made));
         let stage = Mutex::new(match self.isolation {
-            Isolation::Snapshot => Stage::default(),
             Isolation::Serializable => Stage::remembering(),
+            Isolation::Snapshot | Isolation::OneState(_) => Stage::default(),
         });
-        Ok(Open { owner, latches, all, start, made, began: Instant::now(), stage })
+        let (latches, all) = (Arc::clone(&self.latches), Arc::clone(&self.all));
+        let (made, began) = (Arc::clone(&self.made), Instant::now());
+        // Dropped if it is refused, and then nothing is left of it.
+        let open = Open { owner, kept, latches, all, start, made, began, stage };
+        if let Some(owner) = owner {
+            let listed: Weak<Self> = Arc::downgrade(self);
+            self.all.add(owner, listed)?;
+        }
+        Ok(open)
+    }
+
+    /// Whether it is no transaction, but a session that reads one state.
+    fn reads_one_state(&self) -> bool {
+        matches!(self.isolation, Isolation::OneState(_))
+    }
+
+    /// The time of the one state that it reads. `None` if it has read nothing yet.
+    pub(crate) fn state_time(&self) -> Option<StateTime> {
+        match &*self.phase.lock() {
+            Phase::Open(open) => open.kept.as_ref().map(KeptPlace::time),
+            Phase::New | Phase::Ended(_) => None,
+        }
+    }
+
+    /// The error of a call that it cannot have.
+    #[cold]
+    pub(crate) fn refused(&self, what: &str) -> Error {
+        if !self.reads_one_state() {
+            return refused_within(what);
+        }
+        let message = format!(
+            "{what} cannot be done in a snapshot session, which reads by find, aggregate and distinct"
+        );
+        Error::command(Code::INVALID_OPTIONS, message)
+    }
+
+    /// Refuses a write that is no part of a transaction.
+    pub(crate) fn admit_write(&self, what: &str) -> Result<()> {
+        if self.reads_one_state() { Err(self.refused(what)) } else { Ok(()) }
     }
 
     /// Ends the transaction by `commit`. Returns `Ok` without calling it if there was no statement, or if it is committed.
@@ -181,7 +231,7 @@ impl Transaction {
         let done = match &*phase {
             Phase::New | Phase::Ended(End::Committed) => Ok(()),
             Phase::Ended(end) => return Err(end.refusal()),
-            Phase::Open(_) if self.is_over(&phase) => Err(End::Expired.refusal()),
+            Phase::Open(_) if is_over(&phase) => Err(End::Expired.refusal()),
             Phase::Open(open) => commit(open),
         };
         *phase = Phase::Ended(match &done {
@@ -192,9 +242,11 @@ impl Transaction {
         done
     }
 
-    /// Gives up what was staged.
+    /// Gives up what was staged. What only reads has nothing to give up.
     pub(crate) fn abort(&self) {
-        self.end_as(End::Aborted);
+        if !self.reads_one_state() {
+            self.end_as(End::Aborted);
+        }
     }
 
     fn end_as(&self, end: End) {
@@ -216,10 +268,6 @@ impl Transaction {
     /// Whether it reads and writes still.
     pub(crate) fn is_open(&self) -> bool {
         matches!(*self.phase.lock(), Phase::Open(_))
-    }
-
-    fn is_over(&self, phase: &Phase) -> bool {
-        matches!(phase, Phase::Open(open) if open.is_over())
     }
 }
 
@@ -269,7 +317,8 @@ impl Open {
         if stage.has_claimed(hash) {
             return Ok(());
         }
-        if !self.latches.claim(hash, self.owner, self.sequence(), operation)? {
+        let Some(owner) = self.owner else { return Err(conflict()) };
+        if !self.latches.claim(hash, owner, self.sequence(), operation)? {
             return Err(conflict());
         }
         stage.add_claim(hash);
@@ -306,7 +355,9 @@ impl Open {
             }
         };
         // Others may wait from now on, so it may last less long.
-        self.all.shorten(self.owner);
+        if let Some(owner) = self.owner {
+            self.all.shorten(owner);
+        }
         let mut stage = self.stage.lock();
         stage.numbers().keep_turn(sequence, kept);
         stage.numbers().turn_of(sequence).ok_or_else(conflict)
@@ -315,7 +366,7 @@ impl Open {
     /// Whether its time is over.
     fn is_over(&self) -> bool {
         let has_lasted = |since: Option<Instant>, time| since.is_some_and(|since| since.elapsed() >= time);
-        has_lasted(Some(self.began), self.all.lifetime())
+        self.owner.is_some() && has_lasted(Some(self.began), self.all.lifetime())
             || has_lasted(self.stage.lock().numbers().turn_since(), self.all.turn_lifetime())
     }
 
@@ -365,10 +416,11 @@ impl Drop for Open {
         if store::fork::is_child() {
             return;
         }
+        let Some(owner) = self.owner else { return };
         let sequence = self.sequence();
         let mut stage = self.stage.lock();
-        self.latches.end(self.owner, sequence, stage.take_claims());
-        self.all.remove(self.owner, stage.bytes());
+        self.latches.end(owner, sequence, stage.take_claims());
+        self.all.remove(owner, stage.bytes());
     }
 }
 
@@ -390,6 +442,11 @@ impl End {
         let error = Error::command(code, message);
         if self == Self::Committed { error } else { error.with_label(TRANSIENT_TRANSACTION_ERROR) }
     }
+}
+
+/// Whether the time of a transaction is over.
+fn is_over(phase: &Phase) -> bool {
+    matches!(phase, Phase::Open(open) if open.is_over())
 }
 
 /// The error of a transaction that met a write of another one, or a plain one.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::error::Result;
+use base::error::{Error, Result};
 use sequence::acquirer::Acquirer;
 use sequence::allocator::{KeptTurn, Numbering, Turn};
 use sequence::in_flight::Kept;
@@ -132,7 +132,7 @@ impl Numbers {
     /// To be called when the write has returned. `receipt` covers the marks. If its outcome is unknown, gapless sequences stay in
     /// doubt, and no value counts as lost.
     pub(crate) fn end_write(&mut self, written: &Result<()>, receipt: u64) {
-        if written.as_ref().is_err_and(|error| error.is_commit_unknown()) {
+        if written.as_ref().is_err_and(Error::is_commit_unknown) {
             self.taken.clear();
             return;
         }
@@ -166,7 +166,9 @@ impl Drop for Numbers {
         }
         // First the gaps: the next writer of an ordered sequence then writes them with its own mark.
         for Taken { sequence, runs } in &self.taken {
-            runs.iter().for_each(|run| sequence.sequence.list_lost(*run, Cause::Aborted));
+            for run in runs {
+                sequence.sequence.list_lost(*run, Cause::Aborted);
+            }
         }
         for Registered { sequence, kept, .. } in &self.registered {
             sequence.sequence.release(kept);

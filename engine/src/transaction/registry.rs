@@ -1,14 +1,15 @@
 //! All open transactions of a store, and their limits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::error::{Error, ErrorKind, Result};
 use base::sync::{AtomicUsize, Mutex};
 use query::code::Code;
 use store::latch::Owner;
+use store::snapshot::Snapshot;
 
 /// How many transactions may be open.
 const OPEN_MAX: usize = 10_000;
@@ -47,14 +48,68 @@ pub(crate) trait Expires: Send + Sync {
 #[derive(Default)]
 struct Listing {
     by_owner: HashMap<Owner, Listed>,
+    /// What the sessions read that keep one state each, by its time and a number of their own.
+    kept: BTreeMap<(StateTime, u64), Kept>,
+    last_kept: u64,
+    /// The last time that was given to a state.
+    last_time: StateTime,
     /// Set when the store is closed: none begins any more, and all that are left are to end.
     is_closed: bool,
+}
+
+/// The time of a state that is kept. No two states of a store have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StateTime {
+    pub(crate) seconds: u32,
+    pub(crate) counter: u32,
+}
+
+/// A state that a session keeps.
+struct Kept {
+    session: Weak<dyn Expires>,
+    snapshot: Weak<Snapshot>,
+}
+
+/// Keeps a state on the list of its store.
+pub(super) struct KeptPlace {
+    all: Arc<Transactions>,
+    place: (StateTime, u64),
 }
 
 struct Listed {
     transaction: Weak<dyn Expires>,
     /// When its time is over.
     ends: Instant,
+}
+
+impl Listing {
+    /// The clock, or a moment after the last time that was given.
+    fn next_time(&mut self) -> StateTime {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
+        let StateTime { seconds: last, counter } = self.last_time;
+        self.last_time = if seconds > last {
+            StateTime { seconds, counter: 1 }
+        } else {
+            StateTime { seconds: last, counter: counter.saturating_add(1) }
+        };
+        self.last_time
+    }
+}
+
+impl KeptPlace {
+    pub(super) fn time(&self) -> StateTime {
+        self.place.0
+    }
+}
+
+impl Drop for KeptPlace {
+    fn drop(&mut self) {
+        // A forked child waits for no lock of its parent's.
+        if !store::fork::is_child() {
+            self.all.open.lock().kept.remove(&self.place);
+        }
+    }
 }
 
 impl Transactions {
@@ -82,6 +137,32 @@ impl Transactions {
         }
         open.by_owner.insert(owner, Listed { transaction, ends: Instant::now() + self.limits.lifetime });
         Ok(())
+    }
+
+    /// Keeps a state for a session that reads nothing else: a new one, which `take` takes, or the one of a time. Fails with code 239
+    /// if no session keeps that.
+    pub(super) fn keep_state(
+        self: &Arc<Self>,
+        time: Option<StateTime>,
+        session: Weak<dyn Expires>,
+        take: impl FnOnce() -> Arc<Snapshot>,
+    ) -> Result<(Arc<Snapshot>, KeptPlace)> {
+        let mut open = self.open.lock();
+        if open.is_closed {
+            return Err(Error::new(ErrorKind::Closed));
+        }
+        let (time, snapshot) = match time {
+            None => (open.next_time(), take()),
+            Some(time) => {
+                let mut of_time = open.kept.range((time, 0)..=(time, u64::MAX));
+                let found = of_time.find_map(|(_, kept)| kept.snapshot.upgrade());
+                (time, found.ok_or_else(|| not_kept(time))?)
+            }
+        };
+        open.last_kept += 1;
+        let place = (time, open.last_kept);
+        open.kept.insert(place, Kept { session, snapshot: Arc::downgrade(&snapshot) });
+        Ok((snapshot, KeptPlace { all: Arc::clone(self), place }))
     }
 
     /// Lets a transaction last only as long as one that keeps a turn.
@@ -123,7 +204,10 @@ impl Transactions {
         let over: Vec<Arc<dyn Expires>> = {
             let (now, open) = (Instant::now(), self.open.lock());
             let over = open.by_owner.values().filter(|listed| open.is_closed || listed.ends <= now);
-            over.filter_map(|listed| listed.transaction.upgrade()).collect()
+            let over = over.filter_map(|listed| listed.transaction.upgrade());
+            // The state of a session is kept as long as the session is.
+            let kept = open.kept.values().filter(|_| open.is_closed);
+            over.chain(kept.filter_map(|kept| kept.session.upgrade())).collect()
         };
         for transaction in over {
             transaction.expire();
@@ -135,4 +219,11 @@ impl Transactions {
         self.open.lock().is_closed = true;
         self.expire();
     }
+}
+
+#[cold]
+fn not_kept(time: StateTime) -> Error {
+    let StateTime { seconds, counter } = time;
+    let message = format!("no session keeps the state of the time ({seconds}, {counter})");
+    Error::command(Code::SNAPSHOT_TOO_OLD, message)
 }

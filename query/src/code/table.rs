@@ -76,6 +76,7 @@ macro_rules! table {
             RETRY_CHANGE_STREAM = 234, "RetryChangeStream";
             CURSOR_KILLED = 237, "CursorKilled";
             NOT_IMPLEMENTED = 238, "NotImplemented";
+            SNAPSHOT_TOO_OLD = 239, "SnapshotTooOld";
             CONVERSION_FAILURE = 241, "ConversionFailure";
             SNAPSHOT_UNAVAILABLE = 246, "SnapshotUnavailable";
             NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";

@@ -120,7 +120,9 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     if let Some(publishing) = publishing {
         publishing.finish(storage.database);
     }
-    held.release(open.owner);
+    if let Some(owner) = open.owner {
+        held.release(owner);
+    }
     drop((held, read, entered));
     // Before the sync: writers that wait for a turn do not wait for that too.
     drop(numbers);
@@ -199,7 +201,9 @@ fn write(
     numbers.begin_write();
     let written = storage.store.write_latched(batch, level, latched);
     let newest = storage.database.latest_sequence();
-    entered.iter().for_each(|entered| entered.touched.state.note_write(newest));
+    for Entered { touched, .. } in entered {
+        touched.state.note_write(newest);
+    }
     numbers.end_write(&written, newest);
     written?;
     for Entered { touched, definition } in entered {
