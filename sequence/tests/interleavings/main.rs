@@ -300,6 +300,24 @@ fn a_watermark_misses_no_writer_that_has_the_turn() {
     });
 }
 
+/// Readers of the watermark do not wait for such a writer: it has registered.
+#[test]
+fn a_watermark_misses_no_writer_that_keeps_the_turn() {
+    holds(|| {
+        let world = World::new(Contract::Ordered, Diligence::Writes);
+        let polls = Arc::default();
+        let keeping = || body(&world, World::insert_keeping_the_turn);
+        beside(vec![
+            keeping(),
+            keeping(),
+            body(&world, |world| (0..2).for_each(|_| world.insert_in_turn())),
+            poller(&world, &polls),
+        ]);
+        check_polls(&world, &polls);
+        world.findings()
+    });
+}
+
 /// Planted: writers that do not register.
 #[test]
 fn planted_unregistered_writers_are_found() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cairndb_sequence::acquirer::Acquirer;
 use cairndb_sequence::allocator::Sequence;
@@ -270,6 +271,21 @@ impl World {
         yield_now();
         lock(&self.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
         drop(turn);
+    }
+
+    /// A writer that keeps the turn over several steps, and makes all its values visible at the end.
+    pub(crate) fn insert_keeping_the_turn(&self) {
+        let Some(kept) = Sequence::keep_turn(&self.sequence, Duration::from_secs(1)) else { return };
+        let mut values = Vec::new();
+        for _ in 0..2 {
+            let turn = kept.turn_of(&self.sequence);
+            let taken = turn.take(self.sequence.shared(), 1, &self.disk);
+            values.extend(taken.iter().flat_map(|taken| taken.run.values()));
+            yield_now();
+        }
+        lock(&self.visible).extend(values);
+        yield_now();
+        drop(kept);
     }
 
     pub(crate) fn show(&self, value: i64) {

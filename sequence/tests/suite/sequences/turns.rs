@@ -1,8 +1,11 @@
 //! Ordered and gapless sequences: turns, and numberings that are published or given up.
 
+use std::time::Duration;
+
+use cairndb_sequence::allocator::Sequence;
 use cairndb_sequence::attributes::{Contract, Options};
 use cairndb_sequence::error::SequenceError;
-use cairndb_sequence::store::{Cause, Store};
+use cairndb_sequence::store::{Cause, Gap, Store};
 
 use crate::sequences::memory::{Failure, Rig, code, sized};
 
@@ -254,4 +257,44 @@ fn after_a_close_nothing_is_taken() {
         None,
         "the store holds an unused one already"
     );
+}
+
+#[test]
+fn a_kept_turn_is_waited_for_and_the_watermark_is_not() {
+    let rig = Rig::new(&with(Contract::Ordered));
+    let kept = Sequence::keep_turn(&rig.sequence, Duration::ZERO).expect("no writer has it");
+    let taken = kept.turn_of(&rig.sequence).take(rig.sequence.shared(), 2, &rig.memory).expect("values");
+    assert_eq!(taken.run.values().collect::<Vec<_>>(), [1, 2]);
+    assert!(rig.sequence.turn_within(Duration::from_millis(1)).is_none());
+    assert!(Sequence::keep_turn(&rig.sequence, Duration::ZERO).is_none());
+    assert_eq!(rig.sequence.safe_watermark(), None);
+    assert!(!rig.sequence.trace(2).is_settled);
+    std::thread::spawn(move || drop(kept)).join().expect("it ends in any thread");
+    assert_eq!((rig.sequence.safe_watermark(), rig.sequence.trace(2).is_settled), (Some(2), true));
+    assert!(Sequence::keep_turn(&rig.sequence, Duration::ZERO).is_some());
+}
+
+#[test]
+fn values_of_an_aborted_writer_are_listed() {
+    let mut rig = Rig::new(&with(Contract::Ordered));
+    let kept = Sequence::keep_turn(&rig.sequence, Duration::ZERO).expect("no writer has it");
+    let taken = kept.turn_of(&rig.sequence).take(rig.sequence.shared(), 2, &rig.memory).expect("values");
+    rig.sequence.list_lost(taken.run, Cause::Aborted);
+    drop(kept);
+    let lost = Gap { run: taken.run, cause: Cause::Aborted };
+    assert_eq!(rig.sequence.pending_gaps(), [lost]);
+    rig.reopen().expect("closed in order");
+    assert_eq!((rig.gaps(), rig.take(0)), (vec![lost], Ok(3)));
+}
+
+#[test]
+fn a_write_that_was_refused_leaves_no_doubt() {
+    let rig = gapless();
+    {
+        let turn = rig.sequence.turn();
+        assert_eq!(turn.number().expect("a gapless sequence").take(), Ok(1));
+        turn.stage();
+        turn.unstage();
+    }
+    assert_eq!(number(&rig, 1), [1]);
 }
