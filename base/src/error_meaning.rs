@@ -89,6 +89,11 @@ impl CodeMeaning {
         ),
         code(Code::INVALID_BSON, "bytes that are no BSON document", "send a document"),
         code(
+            Code::ALREADY_INITIALIZED,
+            "`replSetInitiate` of a server that is a replica set",
+            "nothing is to be done",
+        ),
+        code(
             Code::LOCK_TIMEOUT,
             "a transaction has waited long for the turn of an ordered or gapless sequence",
             "try the whole transaction again; `and_run` does",
@@ -154,7 +159,16 @@ impl CodeMeaning {
             "read the message",
         ),
         code(Code::INVALID_NAMESPACE, "a name that is not allowed", "choose another one"),
-        code(Code::NO_REPLICATION_ENABLED, "a command about a replica set", "there is none"),
+        code(
+            Code::NO_REPLICATION_ENABLED,
+            "a command about a replica set",
+            "there is none without `--replica-set`",
+        ),
+        code(
+            Code::UNKNOWN_REPL_WRITE_CONCERN,
+            "a write concern that names servers by a tag",
+            "ask for `majority`; of a commit it is the error of its write concern, and the commit was made",
+        ),
         code(
             Code::INDEX_OPTIONS_CONFLICT,
             "an index of that name, or on these fields, is there with other options",
@@ -168,6 +182,11 @@ impl CodeMeaning {
         code(Code::SHUTDOWN_IN_PROGRESS, "the server is stopping", "ask the next one"),
         code(Code::OPERATION_FAILED, "a copy did not verify, among others", "read the message"),
         code(
+            Code::UNSATISFIABLE_WRITE_CONCERN,
+            "a write concern that asks for more servers than there are",
+            "ask for `majority`; of a commit it is the error of its write concern, and the commit was made",
+        ),
+        code(
             Code::NOT_EXACT_VALUE_FIELD,
             "an upsert whose filter takes a field as a part and as a whole",
             "put the value into the update",
@@ -176,6 +195,11 @@ impl CodeMeaning {
             Code::WRITE_CONFLICT,
             "a transaction met what was written since it began, or what another one is about to write",
             "try the whole transaction again; `and_run` does",
+        ),
+        code(
+            Code::CONFLICTING_OPERATION_IN_PROGRESS,
+            "a transaction was started with the number of the one before",
+            "start it with a higher number, as drivers do",
         ),
         code(
             Code::DOCUMENT_VALIDATION_FAILURE,
@@ -290,6 +314,11 @@ impl CodeMeaning {
             "write less in one",
         ),
         code(
+            Code::TOO_MANY_LOGICAL_SESSIONS,
+            "as many transactions are open as there may be",
+            "end some, or wait until their time is over",
+        ),
+        code(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             "a call that no transaction can have: it changes collections, or counts without looking",
             "do it outside of the transaction",
@@ -298,6 +327,11 @@ impl CodeMeaning {
             Code::FAIL_POINT_SET_FAILED,
             "a fail point that does not exist, or with options it does not have",
             "read the message",
+        ),
+        code(
+            Code::PREPARED_TRANSACTION_IN_PROGRESS,
+            "a fault for test suites: no transaction is prepared",
+            "try the whole transaction again",
         ),
         code(
             Code::INDEX_BUILD_ABORTED,

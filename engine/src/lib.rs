@@ -447,7 +447,8 @@ pub mod action {
     pub use crate::compaction::Compaction;
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
-        ModifyCollection, RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,
+        ModifyCollection, RenameSequence, RunCommand, RunCursorCommand, RunSessionCursorCommand,
+        SnapshotSequences,
     };
     pub use crate::salvage::Salvage;
     pub use crate::sequences::{

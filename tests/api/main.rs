@@ -84,6 +84,7 @@ mod stats;
 mod tailable;
 mod time_limits;
 mod transaction_collections;
+mod transaction_commands;
 mod transaction_limits;
 mod transaction_numbers;
 mod transaction_serializable;

@@ -23,6 +23,11 @@ impl OneSync {
         Ok(Self { is_owed })
     }
 
+    /// None: the writes are statements of a transaction, and its commit syncs them.
+    pub(crate) fn left_to_commit() -> Self {
+        Self { is_owed: false }
+    }
+
     /// Returns once all that the writes wrote is on stable storage, and what they saw: one that found nothing left to do is
     /// true because of a write that may not be synced yet.
     pub(crate) fn end(self, shared: &Shared) -> Result<()> {

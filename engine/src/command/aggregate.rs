@@ -12,6 +12,7 @@ use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
 use crate::execute::explain::Depth;
 use crate::options::AggregateOptions;
+use crate::transaction::refused_within;
 
 const KNOWN: [&str; 8] =
     ["allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "explain", "hint", "let", "pipeline"];
@@ -37,6 +38,9 @@ pub(super) fn aggregate(context: &CommandContext<'_>, arguments: &Arguments<'_>)
         let namespace = collection.namespace().to_string();
         let cursor = collection.aggregate(pipeline).with_options(options).run()?.with_type();
         return Ok(Opened { cursor, namespace });
+    }
+    if context.is_in_transaction() {
+        return Err(refused_within("a pipeline on a database"));
     }
     // No collection is looked up: the documents come from the first stage, such as `$documents`.
     let on_database = Aggregate::on_database(context.shared, context.caller.clone(), context.db, pipeline);

@@ -11,6 +11,7 @@ use query::operation::{OperationContext, Reservation};
 use store::write::CommitLevel;
 
 use crate::collection::Collection;
+use crate::collection::one_sync::OneSync;
 use crate::options::WriteConcern;
 use crate::outcomes::retryable::Retryable;
 use crate::outcomes::row::Kind;
@@ -87,6 +88,26 @@ impl CommandContext<'_> {
     pub(super) fn operation(&self) -> OperationContext {
         // `begin` has put the operation into the caller, so no new one starts here.
         self.shared.operation(&self.caller, None)
+    }
+
+    /// Whether the command is a statement of a transaction.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.caller.transaction.is_some()
+    }
+
+    /// Aborts the transaction, if there is one, that the command was a statement of.
+    pub(super) fn abort_transaction(&self) {
+        if let Some(transaction) = &self.caller.transaction {
+            transaction.abort();
+        }
+    }
+
+    /// The sync that `writes` writes of the command owe together.
+    pub(super) fn one_sync(&self, concern: &mut Option<WriteConcern>, writes: usize) -> Result<OneSync> {
+        if self.is_in_transaction() {
+            return Ok(OneSync::left_to_commit());
+        }
+        OneSync::of(self.shared, concern, writes)
     }
 
     pub(super) fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {

@@ -5,7 +5,6 @@ use base::error::Result;
 use bson::{DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, Delete};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -27,7 +26,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let now = DateTime::now();
     let collection = context.collection(arguments.target()?);
     let mut deleted = 0;
-    let mut errors = WriteErrors::default();
+    let mut errors = WriteErrors::of(context);
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
     let statements = arguments.raw_statements("deletes")?;
@@ -35,7 +34,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         refuse_many(&statements, "limit", "Cannot use retryable writes with limit=0")?;
     }
     let mut repeated = Repeated::default();
-    let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
+    let sync = context.one_sync(&mut shared.write_concern, statements.len())?;
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
@@ -54,7 +53,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             Err(error) => {
                 errors.push(index, error)?;
                 // As in MongoDB: an ordered command stops at the first refusal.
-                if is_ordered {
+                if is_ordered || errors.end_command() {
                     break;
                 }
             }

@@ -24,7 +24,7 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         ..InsertManyOptions::default()
     };
     let collection = context.collection(arguments.target()?);
-    let mut done = Done::default();
+    let mut done = Done { count: 0, generated: Vec::new(), errors: WriteErrors::of(context) };
     let mut drafts = Drafts::default();
     let rest = context.retryable().and_then(|retryable| retryable.rest(documents.len()));
     let Some(rest) = rest else {
@@ -52,15 +52,14 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 }
 
 /// What goes into the reply.
-#[derive(Default)]
-struct Done {
+struct Done<'a> {
     count: usize,
     /// By inserted document, its generated values. Shorter than `count` as long as none was generated.
     generated: Vec<Document>,
-    errors: WriteErrors,
+    errors: WriteErrors<'a>,
 }
 
-impl Done {
+impl Done<'_> {
     /// Adds what a call stored, refused and generated.
     fn add(&mut self, outcome: Result<InsertOutcome<Vec<usize>>>) -> Result<()> {
         // The verb fails if it stored nothing. The command does not: it lists the refusals in its reply.

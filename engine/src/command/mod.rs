@@ -45,6 +45,11 @@ use query::code::Code;
 use query::registry::Registry;
 
 use crate::command::arguments::Arguments;
+use crate::transaction::refused_within;
+
+/// Commands that can be statements of a transaction.
+const STATEMENTS: [&str; 8] =
+    ["aggregate", "delete", "distinct", "find", "findAndModify", "findandmodify", "insert", "update"];
 
 /// Runs a command. Of a command that opens a cursor, the reply has all documents.
 pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {
@@ -55,6 +60,7 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
     let arguments = Arguments::of(name, &body).with(&batch);
     // Before the command runs: a concern that cannot be met must leave nothing written.
     arguments.check_write_concern()?;
+    check_statement(context, name, &arguments)?;
     // The clock starts here: whatever the command calls shares one limit of time.
     let context = &context.begin(arguments.max_time()?);
     context.keep(held);
@@ -64,7 +70,8 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
         // Before the table of cursors: an `aggregate` with `explain: true` opens none.
         explain::of_aggregate(context, &arguments, &body)?
     } else if let Some(open) = CURSOR_COMMANDS.get(name) {
-        open(context, &arguments)?.drain()?
+        // What is read here is outside of the statement, which ended when the cursor was open.
+        open(context, &arguments)?.drain().inspect_err(|_| context.abort_transaction())?
     } else {
         return Err(missing(name));
     };
@@ -82,6 +89,7 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
         Some(open) => {
             let arguments = Arguments::of(name, &body).with(&batch);
             arguments.check_write_concern()?;
+            check_statement(context, name, &arguments)?;
             let context = context.begin(arguments.max_time()?);
             // The cursor's operation is the command's: what was parsed is held, and counted, until the cursor is dropped.
             context.keep(held);
@@ -93,6 +101,24 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
         }
         None => Err(missing(name)),
     }
+}
+
+/// Refuses a command that cannot be a statement of its transaction.
+fn check_statement(context: &CommandContext<'_>, name: &str, arguments: &Arguments<'_>) -> Result<()> {
+    if !context.is_in_transaction() {
+        return Ok(());
+    }
+    if !STATEMENTS.contains(&name) {
+        return Err(refused_within(&format!("the command '{name}'")));
+    }
+    if arguments.given("readConcern").is_some() {
+        let message = "a read concern is given when a transaction is started, and not to its statements";
+        return Err(Error::invalid_argument(message));
+    }
+    if name == "aggregate" && aggregate::asks_for_plan(arguments)? {
+        return Err(refused_within("an explanation"));
+    }
+    Ok(())
 }
 
 fn name(body: &Document) -> Result<&str> {

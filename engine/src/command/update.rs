@@ -8,7 +8,6 @@ use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
-use crate::collection::one_sync::OneSync;
 use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -50,14 +49,14 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let target = arguments.target()?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
-    let mut errors = WriteErrors::default();
+    let mut errors = WriteErrors::of(context);
     let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
     if context.retryable().is_some() {
         refuse_many(&statements, "multi", "Cannot use retryable writes with multi=true")?;
     }
     let mut repeated = Repeated::default();
-    let sync = OneSync::of(context.shared, &mut shared.write_concern, statements.len())?;
+    let sync = context.one_sync(&mut shared.write_concern, statements.len())?;
     let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing takes few steps, so without this the limit would be seen late.
@@ -83,7 +82,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             Err(error) => {
                 errors.push(index, error)?;
                 // As in MongoDB: an ordered command stops at the first refusal.
-                if is_ordered {
+                if is_ordered || errors.end_command() {
                     break;
                 }
             }

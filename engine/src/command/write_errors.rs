@@ -8,6 +8,8 @@ use base::insert_error::{DetailsRoom, IndexedWriteError};
 use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use query::code::Code;
 
+use crate::command::context::CommandContext;
+
 /// Refuses a command that may be repeated if a statement of it may have several documents: its `field` is true, or 0.
 pub(super) fn refuse_many(statements: &[Cow<'_, RawDocument>], field: &str, message: &str) -> Result<()> {
     let is_many = |statement: &Cow<'_, RawDocument>| match statement.get(field) {
@@ -59,19 +61,48 @@ impl Repeated {
     }
 }
 
+/// Errors of a transaction, and not of one write of it: they fail the command.
+const OF_TRANSACTION: [Code; 9] = [
+    Code::LOCK_TIMEOUT,
+    Code::WRITE_CONFLICT,
+    Code::EXCEEDED_MEMORY_LIMIT,
+    Code::SNAPSHOT_UNAVAILABLE,
+    Code::NO_SUCH_TRANSACTION,
+    Code::TRANSACTION_COMMITTED,
+    Code::TRANSACTION_TOO_LARGE,
+    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+    Code::TRANSACTION_EXCEEDED_LIFETIME,
+];
+
 /// The refused statements of one command.
-#[derive(Default)]
-pub(super) struct WriteErrors {
+pub(super) struct WriteErrors<'a> {
+    context: &'a CommandContext<'a>,
     errors: Vec<Bson>,
     details: DetailsRoom,
 }
 
-impl WriteErrors {
+impl<'a> WriteErrors<'a> {
+    pub(super) fn of(context: &'a CommandContext<'a>) -> Self {
+        Self { context, errors: Vec::new(), details: DetailsRoom::default() }
+    }
+
     /// Adds the error of the statement at `index`. An error that is no refusal, such as a full disk, is returned: it ends
-    /// the command.
+    /// the command. So is one of the whole transaction, with its labels.
     pub(super) fn push(&mut self, index: usize, error: Error) -> Result<()> {
+        if self.context.is_in_transaction() {
+            // As in MongoDB, what was refused ends the transaction, however the statement was refused.
+            self.context.abort_transaction();
+            if error.code().is_some_and(|code| OF_TRANSACTION.contains(&Code::of(code))) {
+                return Err(error.into_command());
+            }
+        }
         self.add(error.into_refusal()?.at(index));
         Ok(())
+    }
+
+    /// Whether the command ends at the first refusal, whatever it asks for: a transaction that was aborted takes no more writes.
+    pub(super) fn end_command(&self) -> bool {
+        self.context.is_in_transaction()
     }
 
     /// Adds a refused statement.

@@ -10,6 +10,9 @@ use crate::command::{self, Body, CommandContext, Request};
 use crate::cursor::Cursor;
 use crate::database::handle::Database;
 use crate::outcomes::retryable::{Retryable, RetryableWrite};
+use crate::session::{ClientSession, SessionCursor};
+use crate::shared::Caller;
+use crate::transaction::Transaction;
 
 impl Database {
     /// Runs a command and returns its reply. A command is a document whose first field is the command's name.
@@ -39,7 +42,7 @@ impl Database {
     /// # }
     /// ```
     pub fn run_command(&self, command: Document) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Decoded(command)), retryable: None }
+        RunCommand { database: self, request: Request::of(Body::Decoded(command)), statement_of: Ok(None), retryable: None }
     }
 
     /// Runs a command that is given as raw bytes, and returns its reply. See [`run_command`](Self::run_command).
@@ -59,7 +62,7 @@ impl Database {
     /// # }
     /// ```
     pub fn run_raw_command(&self, command: RawDocumentBuf) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Raw(command)), retryable: None }
+        RunCommand { database: self, request: Request::of(Body::Raw(command)), statement_of: Ok(None), retryable: None }
     }
 
     /// Runs a command that has a cursor as its result, such as `find`, and returns the cursor.
@@ -117,6 +120,7 @@ impl Database {
 pub struct RunCommand<'a> {
     database: &'a Database,
     request: Request<'a>,
+    statement_of: Result<Option<Arc<Transaction>>>,
     retryable: Option<RetryableWrite>,
 }
 
@@ -154,6 +158,35 @@ impl<'a> RunCommand<'a> {
         self
     }
 
+    /// Makes the command a statement of a session: a part of its transaction, if it has started one.
+    ///
+    /// Within a transaction only `find`, `aggregate`, `distinct`, `insert`, `update`, `delete` and `findAndModify` can be run: all
+    /// others fail with code 263 (`OperationNotSupportedInTransaction`). A write that is listed in `writeErrors` has aborted
+    /// the transaction.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.run_command(doc! { "insert": "orders", "documents": [{ "_id": 1 }] }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// let insert = doc! { "insert": "orders", "documents": [{ "_id": 2 }] };
+    /// shop.run_command(insert).session(&mut session).run()?;
+    /// let counted = shop.run_command(doc! { "count": "orders" }).session(&mut session).run();
+    /// assert_eq!(counted.unwrap_err().code(), Some(263));
+    /// session.commit_transaction().run()?;
+    /// assert_eq!(shop.collection::<Document>("orders").count_documents(doc! {}).run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        self.statement_of = session.statement_of(&self.database.shared);
+        self
+    }
+
     /// Makes the command one that takes effect once, however often it is run with this number. Run again, it is answered as the first
     /// time, also after a crash.
     ///
@@ -184,9 +217,51 @@ impl<'a> RunCommand<'a> {
 
     /// Runs the command.
     pub fn run(self) -> Result<Document> {
-        let mut context = self.database.context();
+        let mut context = self.database.context_within(self.statement_of?);
         context.caller.retryable = self.retryable.map(|write| Arc::new(Retryable::new(write)));
         command::run(&context, &self.request)
+    }
+}
+
+impl<'a> RunCursorCommand<'a> {
+    /// Makes the command a statement of a session, as [`RunCommand::session`] does. Its cursor is read with the session.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.run_command(doc! { "insert": "orders", "documents": [{ "_id": 1 }] }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// let mut orders = shop.run_cursor_command(doc! { "find": "orders" }).session(&mut session).run()?;
+    /// assert_eq!(orders.next(&mut session).transpose()?, Some(doc! { "_id": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn session(self, session: &'a mut ClientSession) -> RunSessionCursorCommand<'a> {
+        let Self { database, request } = self;
+        RunSessionCursorCommand { database, request, statement_of: session.statement_of(&database.shared) }
+    }
+}
+
+/// A command with a cursor within a session: the action that [`RunCursorCommand::session`] returns. [`run`](Self::run) executes
+/// it.
+#[must_use = "the command is run by run()"]
+pub struct RunSessionCursorCommand<'a> {
+    database: &'a Database,
+    request: Request<'a>,
+    statement_of: Result<Option<Arc<Transaction>>>,
+}
+
+impl RunSessionCursorCommand<'_> {
+    /// Runs the command.
+    pub fn run(self) -> Result<SessionCursor<Document>> {
+        let transaction = self.statement_of?;
+        let context = self.database.context_within(transaction.clone());
+        let cursor = command::open(&context, &self.request)?.cursor.with_type();
+        Ok(SessionCursor::of(cursor, transaction))
     }
 }
 
@@ -202,5 +277,10 @@ impl Database {
     fn context(&self) -> CommandContext<'_> {
         // The caller goes along, so that a cancelled token of this handle ends commands too.
         CommandContext { shared: &self.shared, caller: self.caller.clone(), db: &self.name }
+    }
+
+    fn context_within(&self, transaction: Option<Arc<Transaction>>) -> CommandContext<'_> {
+        let context = self.context();
+        CommandContext { caller: Caller { transaction, ..context.caller }, ..context }
     }
 }

@@ -7,7 +7,7 @@ mod handle;
 mod modify;
 mod sequences;
 
-pub use self::commands::{RunCommand, RunCursorCommand};
+pub use self::commands::{RunCommand, RunCursorCommand, RunSessionCursorCommand};
 pub use self::create::CreateCollection;
 pub use self::handle::{Database, DropDatabase, ListCollectionNames};
 pub use self::modify::ModifyCollection;

@@ -27,6 +27,12 @@ impl<T> SessionCursor<T> {
         Self { cursor, transaction }
     }
 
+    /// The cursor without its session: the caller reads it only as long as the transaction is in progress.
+    #[doc(hidden)]
+    pub fn into_cursor(self) -> Cursor<T> {
+        self.cursor
+    }
+
     /// Moves to the next document. Returns `false` at the end.
     ///
     /// Fails with code 43 (`CursorNotFound`) if its transaction has ended, or the session is another one.

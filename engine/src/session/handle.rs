@@ -1,13 +1,16 @@
 //! A session, and the ends of its transactions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use bson::{Document, Timestamp, Uuid, doc};
 use store::fork;
+use store::write::CommitLevel;
 
 use crate::expiry;
 use crate::one_line::OneLine;
+use crate::options::WriteConcern;
 use crate::outcomes::retryable::RetryableWrite;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
@@ -119,7 +122,7 @@ impl ClientSession {
     /// Fails with code 112 (`WriteConflict`) and the label [`TRANSIENT_TRANSACTION_ERROR`](crate::TRANSIENT_TRANSACTION_ERROR) if a
     /// document of it was written by another since it began. Again after a success it returns `Ok`.
     pub fn commit_transaction(&mut self) -> CommitTransaction<'_> {
-        CommitTransaction { session: self, write: None }
+        CommitTransaction { session: self, concern: None, time: None, write: None }
     }
 
     /// Gives up what the transaction has written.
@@ -168,7 +171,13 @@ impl ClientSession {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self, write: Option<RetryableWrite>) -> Result<()> {
+    /// Whether the transaction has begun to read and was not ended since, by its time for example.
+    #[doc(hidden)]
+    pub fn has_open_transaction(&self) -> bool {
+        matches!(&self.state, State::InProgress { transaction, .. } if transaction.is_open())
+    }
+
+    pub(super) fn commit(&mut self, asked: TransactionOptions, write: Option<RetryableWrite>) -> Result<()> {
         fork::refuse_child()?;
         let (transaction, options) = match &self.state {
             State::None => return Err(refused("no transaction started")),
@@ -176,7 +185,7 @@ impl ClientSession {
                 return Err(refused("Cannot call commitTransaction after calling abortTransaction"));
             }
             State::InProgress { transaction, options } | State::Committed { transaction, options } => {
-                (Arc::clone(transaction), options.clone())
+                (Arc::clone(transaction), asked.or(options))
             }
         };
         let done = self.commit_as(&transaction, &options, write);
@@ -215,6 +224,10 @@ impl ClientSession {
         {
             // No reason to deny the commit; the next open starts the thread.
             tracing::warn!(error = %OneLine(error), "the thread that deletes expired documents could not be started");
+        }
+        // It was stored before, and maybe by a commit that did not wait for stable storage.
+        if done.is_ok() && level == CommitLevel::Journaled && matches!(self.state, State::Committed { .. }) {
+            shared.store.sync_written(&database)?;
         }
         done.map_err(|error| {
             if error.is_commit_unknown() {
@@ -261,10 +274,58 @@ impl std::fmt::Debug for ClientSession {
 #[must_use = "the commit is done by run()"]
 pub struct CommitTransaction<'a> {
     session: &'a mut ClientSession,
+    concern: Option<WriteConcern>,
+    time: Option<Duration>,
     write: Option<RetryableWrite>,
 }
 
 impl CommitTransaction<'_> {
+    /// When the commit is acknowledged, in the place of what the transaction was started with. A commit that is repeated with
+    /// a concern that asks for more waits for that.
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.delete_one(doc! { "_id": 1 }).session(&mut session).run()?;
+    /// session.commit_transaction().run()?;
+    /// // Now it is on stable storage.
+    /// session.commit_transaction().write_concern(WriteConcern::journaled()).run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_concern(mut self, concern: WriteConcern) -> Self {
+        self.concern = Some(concern);
+        self
+    }
+
+    /// How long the commit may wait for others, in the place of what the transaction was started with.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.delete_one(doc! { "_id": 1 }).session(&mut session).run()?;
+    /// session.commit_transaction().max_time(Duration::from_secs(5)).run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_time(mut self, time: Duration) -> Self {
+        self.time = Some(time);
+        self
+    }
+
     /// Stores with the commit that it was made, for who asks again after a crash. See
     /// [`Client::newest_retryable_write`](crate::Client::newest_retryable_write).
     ///
@@ -292,7 +353,9 @@ impl CommitTransaction<'_> {
 
     /// Commits.
     pub fn run(self) -> Result<()> {
-        self.session.commit(self.write)
+        let Self { session, concern, time, write } = self;
+        let asked = TransactionOptions { write_concern: concern, max_commit_time: time, ..TransactionOptions::default() };
+        session.commit(asked, write)
     }
 }
 

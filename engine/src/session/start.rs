@@ -201,7 +201,7 @@ impl StartTransaction<'_> {
             let done = run(session).and_then(|result| {
                 // The function may have ended the transaction itself.
                 if session.in_transaction() {
-                    session.commit(None)?;
+                    session.commit(TransactionOptions::default(), None)?;
                 }
                 Ok(result)
             });

@@ -30,6 +30,21 @@ struct Row {
 }
 
 impl Code {
+    const RETRYABLE: [Self; 12] = [
+        Self::HOST_UNREACHABLE,
+        Self::HOST_NOT_FOUND,
+        Self::NETWORK_TIMEOUT,
+        Self::SHUTDOWN_IN_PROGRESS,
+        Self::PRIMARY_STEPPED_DOWN,
+        Self::EXCEEDED_TIME_LIMIT,
+        Self::SOCKET_EXCEPTION,
+        Self::NOT_WRITABLE_PRIMARY,
+        Self::INTERRUPTED_AT_SHUTDOWN,
+        Self::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+        Self::NOT_PRIMARY_NO_SECONDARY_OK,
+        Self::NOT_PRIMARY_OR_SECONDARY,
+    ];
+
     /// The code of a number that a client sent, whether the table has it or not.
     pub const fn of(number: i32) -> Self {
         Self(number)
@@ -38,6 +53,18 @@ impl Code {
     /// The number, as replies have it in `code`.
     pub const fn number(self) -> i32 {
         self.0
+    }
+
+    /// Whether the failure is one of a network or of a server that changes its part, so that MongoDB's drivers send a read or a
+    /// retryable write again.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert!(Code::SHUTDOWN_IN_PROGRESS.is_retryable() && !Code::DUPLICATE_KEY.is_retryable());
+    /// ```
+    pub fn is_retryable(self) -> bool {
+        Self::RETRYABLE.contains(&self)
     }
 
     /// The name, as replies have it in `codeName`: MongoDB's, or `Location` and the number.

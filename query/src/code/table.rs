@@ -21,6 +21,7 @@ macro_rules! table {
             AUTHENTICATION_FAILED = 18, "AuthenticationFailed";
             ILLEGAL_OPERATION = 20, "IllegalOperation";
             INVALID_BSON = 22, "InvalidBSON";
+            ALREADY_INITIALIZED = 23, "AlreadyInitialized";
             LOCK_TIMEOUT = 24, "LockTimeout";
             NAMESPACE_NOT_FOUND = 26, "NamespaceNotFound";
             INDEX_NOT_FOUND = 27, "IndexNotFound";
@@ -50,6 +51,7 @@ macro_rules! table {
             UNSATISFIABLE_WRITE_CONCERN = 100, "UnsatisfiableWriteConcern";
             NOT_EXACT_VALUE_FIELD = 111, "NotExactValueField";
             WRITE_CONFLICT = 112, "WriteConflict";
+            CONFLICTING_OPERATION_IN_PROGRESS = 117, "ConflictingOperationInProgress";
             DOCUMENT_VALIDATION_FAILURE = 121, "DocumentValidationFailure";
             NOT_A_REPLICA_SET = 123, "NotAReplicaSet";
             COMMAND_FAILED = 125, "CommandFailed";
@@ -82,9 +84,11 @@ macro_rules! table {
             NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";
             TRANSACTION_COMMITTED = 256, "TransactionCommitted";
             TRANSACTION_TOO_LARGE = 257, "TransactionTooLarge";
+            TOO_MANY_LOGICAL_SESSIONS = 261, "TooManyLogicalSessions";
             EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
             OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263, "OperationNotSupportedInTransaction";
             FAIL_POINT_SET_FAILED = 266, "FailPointSetFailed";
+            PREPARED_TRANSACTION_IN_PROGRESS = 267, "PreparedTransactionInProgress";
             INDEX_BUILD_ABORTED = 276, "IndexBuildAborted";
             CLIENT_DISCONNECT = 279, "ClientDisconnect";
             TRANSACTION_EXCEEDED_LIFETIME = 290, "TransactionExceededLifetimeLimitSeconds";
@@ -422,6 +426,7 @@ macro_rules! table {
             TRIM_INPUT_TYPE = 50699;
             TRIM_CHARS_TYPE = 50700;
             CURSOR_OF_ANOTHER_SESSION = 50738;
+            CURSOR_OF_ANOTHER_TRANSACTION = 50741;
             SUBSTR_BYTES_START_NEGATIVE = 50752;
             PLAN_CACHE_OF_NOTHING = 50933;
             TRIGONOMETRY_OUT_OF_RANGE = 50989;
