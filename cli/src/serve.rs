@@ -33,6 +33,8 @@ Examples:
       then: mongosh mongodb://127.0.0.1:27017/shop
   cairn serve shop-data --port 0 --unix-socket shop.sock
       a free port, which is printed, and a socket that only this user may use
+  cairn serve shop-data --replica-set shop
+      for transactions: mongosh mongodb://127.0.0.1:27017/?replicaSet=shop
   cairn serve --memory --port 0 --exit-with-parent
       a store in memory, for tests; the first line of output is its address
   cairn serve shop-data --read-only --log-level debug
@@ -56,6 +58,16 @@ pub(crate) struct Arguments {
     /// Listen on a Unix socket as well.
     #[arg(long, value_name = "PATH", help_heading = "Address")]
     unix_socket: Option<PathBuf>,
+    /// Be a replica set of one member with this name: MongoDB's drivers send transactions and retryable writes to nothing else.
+    #[arg(long, value_name = "NAME", conflicts_with = "read_only", help_heading = "Replica set")]
+    replica_set: Option<String>,
+    /// The address at which clients reach the member; the one that is listened on if nothing is given. Drivers connect to this one,
+    /// whatever address they were given.
+    #[arg(long, value_name = "HOST:PORT", requires = "replica_set", help_heading = "Replica set")]
+    advertise: Option<String>,
+    /// Seconds that a transaction may last, from its first statement on. Then it is aborted.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Limits")]
+    transaction_lifetime: u32,
     #[command(flatten)]
     protection: Protection,
     /// Let clients make commands fail, as suites of drivers do.
@@ -232,6 +244,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .temporary_space(u64::from(arguments.temporary_space) << 20)
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .slow_threshold(arguments.slow_threshold.0)
+        .transaction_lifetime(Duration::from_secs(u64::from(arguments.transaction_lifetime)))
         .in_memory(arguments.lifetime.in_memory)
         .open(&path);
     let client = match opened {
@@ -282,6 +295,12 @@ async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
     }
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
+    }
+    if let Some(name) = &arguments.replica_set {
+        builder = builder.replica_set(name);
+    }
+    if let Some(address) = &arguments.advertise {
+        builder = builder.advertise(address);
     }
     if let Some(folder) = &arguments.backup_folder {
         builder = builder.backup_folder(folder);

@@ -251,16 +251,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         compressor: Option<Compressor>,
     ) -> Result<i32, Ended> {
         let request_id = self.responder.shared.next_request_id();
+        let set = self.responder.shared.settings.replica_set.as_deref();
+        let timed = |reply: Reply| match set {
+            Some(set) => reply.with_times(set.next_time()),
+            None => reply,
+        };
         let (message, mut reserved) = match response {
             Response::Nothing => return Ok(request_id),
-            Response::Message(reply) | Response::Last(reply) => reply.into_message(request_id, response_to),
+            Response::Message(reply) | Response::Last(reply) => {
+                timed(reply).into_message(request_id, response_to)
+            }
             Response::Repeated(reply, _) => {
-                let (mut message, reserved) = reply.into_message(request_id, response_to);
+                let (mut message, reserved) = timed(reply).into_message(request_id, response_to);
                 announce_another(&mut message);
                 (message, reserved)
             }
             Response::Legacy(reply, flags) => {
-                (reply::bytes(reply.document(), flags, request_id, response_to), Reserved::nothing())
+                (reply::bytes(timed(reply).document(), flags, request_id, response_to), Reserved::nothing())
             }
         };
         self.responder.charge(&mut reserved, message.len()).await?;
@@ -441,6 +448,8 @@ impl Responder {
             shared: Arc::clone(&self.shared),
             peer: Arc::clone(&self.peer),
             command,
+            numbered: None,
+            turn: None,
             span: None,
             _reserved: reserved,
         }

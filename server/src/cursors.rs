@@ -47,6 +47,8 @@ pub(crate) struct Owner {
     /// The namespace of the cursor in replies.
     pub(crate) namespace: String,
     pub(crate) session: Option<Session>,
+    /// The number of the transaction that opened the cursor.
+    pub(crate) transaction: Option<i64>,
     /// The user who opened the cursor.
     pub(crate) user: Option<String>,
     /// The number of the connection that opened the cursor.
@@ -61,6 +63,8 @@ pub(crate) struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Requester {
     pub(crate) session: Option<Session>,
+    /// The number of the transaction that asks.
+    pub(crate) transaction: Option<i64>,
     pub(crate) user: Option<String>,
 }
 
@@ -221,6 +225,10 @@ impl Cursors {
             let message = format!("cursor id {id} was not opened in the session of the getMore");
             return Err(Failure::new(Code::CURSOR_OF_ANOTHER_SESSION, message));
         }
+        if cursor.owner.transaction != requester.transaction {
+            let message = format!("cursor id {id} was not opened in the transaction of the getMore");
+            return Err(Failure::new(Code::CURSOR_OF_ANOTHER_TRANSACTION, message));
+        }
         if cursor.owner.user != requester.user {
             let message = format!("cursor id {id} was not created by the authenticated user");
             return Err(Failure::new(Code::UNAUTHORIZED, message));
@@ -255,6 +263,21 @@ impl Cursors {
         drop(table);
         drop(ended);
         Ok(outcome)
+    }
+
+    /// Closes the cursors of a transaction that has ended.
+    pub(crate) fn close(&self, ids: impl IntoIterator<Item = i64>) {
+        let ended: Vec<OpenCursor> = {
+            let mut table = self.table.lock();
+            ids.into_iter().filter_map(|id| table.open.remove(&id)).map(OpenCursor::end).collect()
+        };
+        // The snapshots are released after the table's lock.
+        drop(ended);
+    }
+
+    /// Whether a cursor is open.
+    pub(crate) fn is_open(&self, id: i64) -> bool {
+        self.table.lock().open.contains_key(&id)
     }
 
     /// Closes the cursors that `of` selects. Returns how many.
@@ -383,6 +406,7 @@ mod tests {
         Owner {
             namespace: "shop.things".to_owned(),
             session,
+            transaction: None,
             user: None,
             connection: 1,
             stays,
@@ -391,7 +415,7 @@ mod tests {
     }
 
     fn requester() -> Requester {
-        Requester { session: None, user: None }
+        Requester { session: None, transaction: None, user: None }
     }
 
     fn paged(folder: &tempfile::TempDir) -> PagedCursor {
@@ -432,7 +456,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let cursors = Arc::new(Cursors::new(10));
         let id = cursors.keep(owner(Some(1), false), paged(&folder)).expect("room");
-        let asking = Requester { session: owner(Some(1), false).session, user: None };
+        let asking = Requester { session: owner(Some(1), false).session, transaction: None, user: None };
         let mut pinned = cursors.pin(id, "shop.things", &asking).expect("there");
         let mut batch = CursorBatch::new(BatchName::Next, &Budget::new(1 << 20));
         assert_eq!(pinned.paged().fill(&mut batch, Some(3)), Ok(false));

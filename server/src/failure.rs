@@ -1,6 +1,6 @@
 //! Refusals of commands, as replies contain them.
 
-use cairndb::bson::{Document, doc};
+use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Error, ErrorKind, Interruption};
 use query::code::Code;
 
@@ -57,6 +57,18 @@ impl Failure {
     /// Adds a field to the reply.
     pub(crate) fn with_field(mut self, field: &str, value: impl Into<cairndb::bson::Bson>) -> Self {
         self.refusal.details.insert(field, value);
+        self
+    }
+
+    /// Adds a label, by which drivers know what to try again.
+    pub(crate) fn with_label(mut self, label: &str) -> Self {
+        let labels =
+            self.refusal.details.entry("errorLabels".to_owned()).or_insert_with(|| Bson::Array(Vec::new()));
+        if let Bson::Array(labels) = labels
+            && !labels.iter().any(|other| other.as_str() == Some(label))
+        {
+            labels.push(label.into());
+        }
         self
     }
 
@@ -162,6 +174,9 @@ fn environment(kind: &ErrorKind) -> Code {
         Code::ILLEGAL_OPERATION
     } else if matches!(kind, ErrorKind::NoSpace { .. }) {
         Code::OUT_OF_DISK_SPACE
+    } else if matches!(kind, ErrorKind::Transaction { .. }) {
+        // The only one that a client can meet: as many are open as there may be.
+        Code::TOO_MANY_LOGICAL_SESSIONS
     } else if matches!(kind, ErrorKind::Closed) {
         Code::SHUTDOWN_IN_PROGRESS
     } else {

@@ -47,9 +47,10 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Whether every command may have this field.
+    /// Whether every command may have this field. The numbers of commands are checked before each command.
     pub(crate) fn is_everywhere(field: &str) -> bool {
         GENERIC_COMMAND_FIELDS.contains(&field)
+            || ["autocommit", "startTransaction", "txnNumber"].contains(&field)
     }
 
     /// The names of all fields, in their order.

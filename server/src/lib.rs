@@ -20,11 +20,13 @@ mod fields;
 mod limits;
 mod listener;
 mod lost_lines;
+mod membership;
 mod metrics_page;
 mod operations;
 mod places;
 mod pool;
 mod portions;
+mod replica_set;
 mod reply;
 mod server;
 mod sessions;
@@ -37,6 +39,7 @@ mod spans;
 mod spawn;
 mod sweep;
 mod tls;
+mod transaction;
 mod usage;
 
 // Public for the fuzz targets, the benchmarks and the tests, which speak the protocol byte by byte.

@@ -261,7 +261,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Waits until the token is cancelled. Returns the failure of the call.
-async fn interruption(token: Option<&CancellationToken>) -> Failure {
+pub(crate) async fn interruption(token: Option<&CancellationToken>) -> Failure {
     let Some(token) = token else { return pending().await };
     let mut woken = None;
     let reason = poll_fn(|context| {

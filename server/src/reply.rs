@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use cairndb::bson::spec::ElementType;
-use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::spec::{BinarySubtype, ElementType};
+use cairndb::bson::{Binary, Bson, Document, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
@@ -50,10 +50,37 @@ impl Reply {
         Self { reserved: self.reserved, ..Self::of(&document) }
     }
 
+    /// Adds the times that every reply of a replica set has: `$clusterTime`, without a signature, and `operationTime`.
+    pub(crate) fn with_times(mut self, time: Timestamp) -> Self {
+        // Written behind the other fields: a batch of a cursor may have many bytes, which are not to be copied.
+        let added = rawdoc! {
+            "$clusterTime": {
+                "clusterTime": time,
+                "signature": { "hash": Binary { subtype: BinarySubtype::Generic, bytes: vec![0; 20] }, "keyId": 0_i64 },
+            },
+            "operationTime": time,
+        };
+        // Without the length in front and the end behind.
+        let fields = added.as_bytes().get(4..).unwrap_or_default();
+        self.bytes.pop();
+        self.bytes.extend_from_slice(fields);
+        let length = length(self.bytes.len() - ANSWER_FRONT_BYTES);
+        if let Some(front) = self.bytes.get_mut(ANSWER_FRONT_BYTES..ANSWER_FRONT_BYTES + 4) {
+            front.copy_from_slice(&length);
+        }
+        self
+    }
+
     /// Whether the reply reports success.
     pub(crate) fn is_ok(&self) -> bool {
         let document = RawDocument::from_bytes(self.document());
         document.is_ok_and(|document| document.get_f64("ok").is_ok_and(|ok| ok > 0.0))
+    }
+
+    /// Whether the reply lists refused writes.
+    pub(crate) fn lists_errors(&self) -> bool {
+        let document = RawDocument::from_bytes(self.document());
+        document.is_ok_and(|document| document.get("writeErrors").is_ok_and(|errors| errors.is_some()))
     }
 
     /// The bytes of the whole message, and the memory that they hold.
@@ -137,8 +164,8 @@ impl CursorBatch {
         if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
             return false;
         }
-        // 64 bytes for the document's position as a name, and for the end of the reply.
-        let needed = self.bytes.len() + bytes + 64;
+        // For the document's position as a name, for the end of the reply and for the times of a replica set.
+        let needed = self.bytes.len() + bytes + 256;
         self.is_short = needed > UNCHARGED_BYTES && !self.reserve(needed);
         !self.is_short
     }
@@ -209,7 +236,7 @@ fn length(bytes: usize) -> [u8; 4] {
 
 #[cfg(test)]
 mod tests {
-    use cairndb::bson::{bson, doc, rawdoc};
+    use cairndb::bson::{bson, doc};
 
     use super::*;
 
@@ -223,6 +250,22 @@ mod tests {
         let documents: Vec<_> = (0..11).map(|n| bson!({ "n": n })).collect();
         let expected = doc! { "cursor": { "nextBatch": documents, "id": 7_i64, "ns": "a.b" }, "ok": 1.0 };
         let document = RawDocument::from_bytes(reply.document()).expect("a document");
+        assert_eq!(Document::try_from(document).expect("decoded"), expected);
+    }
+
+    #[test]
+    fn the_times_are_the_last_fields() {
+        let reply = Reply::of(&doc! { "n": 1, "ok": 1.0 });
+        let time = Timestamp { time: 9, increment: 2 };
+        let reply = reply.with_times(time);
+        let document = RawDocument::from_bytes(reply.document()).expect("a document");
+        let hash = Binary { subtype: BinarySubtype::Generic, bytes: vec![0; 20] };
+        let expected = doc! {
+            "n": 1,
+            "ok": 1.0,
+            "$clusterTime": { "clusterTime": time, "signature": { "hash": hash, "keyId": 0_i64 } },
+            "operationTime": time,
+        };
         assert_eq!(Document::try_from(document).expect("decoded"), expected);
     }
 

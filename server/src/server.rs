@@ -119,14 +119,18 @@ pub enum Error {
 #[derive(Debug)]
 #[must_use]
 pub struct ServerBuilder {
-    client: Client,
-    tcp: Option<SocketAddr>,
-    unix_socket: Option<PathBuf>,
+    pub(crate) client: Client,
+    pub(crate) tcp: Option<SocketAddr>,
+    pub(crate) unix_socket: Option<PathBuf>,
     tls: Option<Tls>,
     metrics: Option<SocketAddr>,
     allows_plaintext: bool,
     /// Whether the limit of connections was asked for, so that a lower one must be told.
     asks_for_connections: bool,
+    /// The name of the replica set that the server is to be.
+    pub(crate) set_name: Option<String>,
+    /// The address of its member.
+    pub(crate) advertised: Option<String>,
     pub(crate) settings: Settings,
 }
 
@@ -192,6 +196,7 @@ impl Server {
             grace: Duration::from_secs(10),
             requires_user: false,
             has_test_commands: false,
+            replica_set: None,
             backup_folder: None,
             log_lines_lost: Arc::default(),
             spans: None,
@@ -204,6 +209,8 @@ impl Server {
             metrics: None,
             allows_plaintext: false,
             asks_for_connections: false,
+            set_name: None,
+            advertised: None,
             settings,
         }
     }
@@ -273,6 +280,7 @@ impl Server {
         shared.pool.finish().await;
         // After the pool: a command that was still running could have kept one more cursor.
         shared.cursors.kill_where(|_| true);
+        drop(shared.sessions.end(|_| true));
         tracing::info!("stopped");
     }
 
@@ -591,6 +599,8 @@ impl ServerBuilder {
         if self.tcp.is_none() && self.unix_socket.is_none() {
             return Err(Error::NothingToListenOn);
         }
+        // Before anything is bound, too.
+        self.check_replica_set()?;
         // No login protects the page.
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             return Err(Error::Metrics(address));
@@ -631,8 +641,9 @@ impl ServerBuilder {
             );
         }
         let tls = self.tls.clone();
-        let mut server = self.unbound()?;
-        if let Some(address) = tcp.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        let bound = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+        let mut server = self.built(bound)?;
+        if let Some(address) = bound {
             // Port 0 has become a real one by now, and `explain` tells it to clients.
             server.shared.port.get_or_init(|| address.port());
         }
@@ -650,6 +661,11 @@ impl ServerBuilder {
     /// # Errors
     /// [`Error::Setting`] for a limit of 0 or an absent folder for backups, [`Error::NoUsers`] if users must log in and the store has none.
     pub fn unbound(self) -> Result<Server, Error> {
+        self.built(None)
+    }
+
+    /// A server whose TCP address, if it has one, is `bound`.
+    fn built(mut self, bound: Option<SocketAddr>) -> Result<Server, Error> {
         if self.settings.requires_user {
             self.check_users("requiring that users log in")?;
         }
@@ -666,6 +682,7 @@ impl ServerBuilder {
         if let Some(folder) = self.settings.backup_folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(Error::Setting(format!("there is no folder {} for backups", folder.display())));
         }
+        self.settings.replica_set = self.replica_set_at(bound)?.map(Arc::new);
         let (stop, stopping) = watch::channel(false);
         let users = Users::of(&self.client);
         // Read once, here: an unknown user must get the same salt for as long as the server runs.

@@ -25,6 +25,7 @@ use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
 use crate::places::Holder;
 use crate::pool::Pool;
+use crate::replica_set::ReplicaSet;
 use crate::sessions::Sessions;
 use crate::spans::Spans;
 use crate::usage::Usage;
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) requires_user: bool,
     /// Whether the command that makes others fail, for test suites, exists.
     pub(crate) has_test_commands: bool,
+    /// The replica set that the server is, if it is one.
+    pub(crate) replica_set: Option<Arc<ReplicaSet>>,
     /// The folder in which clients may have backups made.
     pub(crate) backup_folder: Option<PathBuf>,
     /// How many lines of the log were lost, as the embedding program counts them.

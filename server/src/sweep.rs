@@ -1,6 +1,7 @@
 //! Looks for cursors and sessions that were idle for too long.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::limits::SESSION_TIMEOUT;
@@ -16,14 +17,19 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     // A cursor then lives for at most one and a half of its timeout, however short that is.
     let pause = SWEEP.min(shared.settings.cursor_timeout / 2).max(Duration::from_millis(10));
     while tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_err() {
-        shared.sessions.expire(SESSION_TIMEOUT);
+        let sessions = shared.sessions.expire(SESSION_TIMEOUT);
         let ended = shared
             .cursors
             .expire(shared.settings.cursor_timeout, |session| shared.sessions.is_known(session));
-        let is_empty = ended.is_empty();
-        // Dropping cursors may block, so the pool does it; mostly there are none, and no thread has to be
+        let has_transactions = shared.sessions.transactions.open.load(Ordering::Relaxed) > 0;
+        let is_empty = ended.is_empty() && sessions.is_empty() && !has_transactions;
+        // Dropping cursors and ending transactions may block, so the pool does it; mostly there are none, and no thread has to be
         // woken. Not among the commands: these may take all places for as long as they like.
-        let close = move || drop(ended);
+        let swept = Arc::clone(&shared);
+        let close = move || {
+            drop((ended, sessions));
+            swept.cursors.close(swept.sessions.end_expired_transactions());
+        };
         if !is_empty && shared.pool.look(Holder::default(), None, close).await.is_err() {
             break;
         }

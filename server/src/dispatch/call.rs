@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
-use cairndb::{CancellationToken, Client};
+use cairndb::{CancellationToken, Client, ClientSession};
+use parking_lot::Mutex;
 use query::code::Code;
 
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ use crate::reply::Reply;
 use crate::sessions::{self, Session};
 use crate::shared::{Peer, Shared};
 use crate::spans::{OpenSpan, Traced};
+use crate::transaction::{Numbered, Turn};
 
 /// Where a command runs.
 #[derive(Clone, Copy)]
@@ -44,6 +46,10 @@ pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) command: Command,
+    /// Its number in its session, and what for.
+    pub(crate) numbered: Option<Numbered>,
+    /// Its turn at the session, if it has a number.
+    pub(crate) turn: Option<Mutex<Turn>>,
     /// Its span, once it has begun.
     pub(crate) span: Option<OpenSpan>,
     /// The memory of the message, held for as long as its bytes are used.
@@ -203,24 +209,33 @@ impl Call {
         self.peer.is_stranger(&self.shared.settings)
     }
 
+    /// Works with the turn of a numbered command. Returns `None` if the command has no number.
+    pub(super) fn with_turn<R>(&self, run: impl FnOnce(&mut Turn) -> R) -> Option<R> {
+        // Only the thread that runs the command asks.
+        self.turn.as_ref().map(|turn| run(&mut turn.lock()))
+    }
+
+    /// The number of the transaction that the command is a statement of.
+    pub(super) fn transaction(&self) -> Option<i64> {
+        self.numbered.filter(|numbered| numbered.is_of_transaction()).map(|numbered| numbered.number)
+    }
+
+    /// Runs a statement in the session of its transaction.
+    pub(super) fn in_session<R>(
+        &self,
+        run: impl FnOnce(&mut ClientSession) -> cairndb::Result<R>,
+    ) -> Result<R, Failure> {
+        let done = self.with_turn(|turn| turn.last.session().map(run)).flatten();
+        Ok(done.ok_or_else(|| Failure::internal("a statement has a transaction"))??)
+    }
+
     /// The checks of every command before it runs.
     pub(super) fn check(&self) -> Result<(), Failure> {
         // A stranger has no sessions: they would belong to no user.
         if let Some(session) = self.session()?
             && !self.is_of_stranger()
         {
-            self.shared.sessions.touch(session, self.portion());
-        }
-        let fields = self.fields();
-        // The message is MongoDB's of a standalone, by which drivers recognize that retryable writes are not
-        // supported.
-        for field in ["txnNumber", "startTransaction", "autocommit"] {
-            if fields.value(field)?.is_some() {
-                return Err(Failure::new(
-                    Code::ILLEGAL_OPERATION,
-                    "Transaction numbers are only allowed on a replica set member or mongos",
-                ));
-            }
+            self.shared.sessions.touch(session, self.portion()).end_elsewhere();
         }
         Ok(())
     }

@@ -13,8 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::auth::users::Role;
 use crate::cursors::{Owner, PagedCursor, PinnedCursor, Requester};
 use crate::dispatch::call::Call;
+use crate::dispatch::engine::body;
 use crate::dispatch::operation::with_operations;
 use crate::dispatch::session::with_sessions;
+use crate::dispatch::transaction;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
@@ -42,10 +44,18 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     // The two stages that only the server can fill are replaced before the engine sees the command.
     let command = match with_operations(call)? {
         Some(command) => command,
-        None => with_sessions(call)?.unwrap_or_else(|| call.command.body().to_owned()),
+        None => match with_sessions(call)? {
+            Some(command) => command,
+            None => body(call)?,
+        },
     };
     let awaits = fields.boolean("awaitData")? == Some(true);
-    let cursor = database.run_raw_cursor_command(command).run()?;
+    let command = database.run_raw_cursor_command(command);
+    let cursor = match call.transaction() {
+        None => command.run()?,
+        // Read without the session: it is read by statements of its transaction alone.
+        Some(_) => call.in_session(|session| command.session(session).run())?.into_cursor(),
+    };
     let mut paged = PagedCursor::new(cursor, call.cancellation.clone()).awaiting(awaits);
     let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers);
     let is_ended = paged.fill(&mut batch, len)?;
@@ -60,19 +70,32 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     } else {
         // The session may have been ended since the command began. A cursor in it makes it begin again.
         if let Some(session) = session.clone() {
-            call.shared.sessions.touch(session, call.portion());
+            drop(call.shared.sessions.touch(session, call.portion()));
         }
         let owner = Owner {
             namespace: namespace.clone(),
             session,
+            transaction: call.transaction(),
             user: call.user_name(),
             connection: call.peer.id,
             stays,
             portion: call.portion(),
         };
-        call.shared.cursors.keep(owner, paged)?
+        let id = call.shared.cursors.keep(owner, paged)?;
+        note_cursor(call, id);
+        id
     };
     Ok(batch.finish(id, &namespace))
+}
+
+/// Notes a cursor that a transaction has opened: it ends with the transaction.
+fn note_cursor(call: &Call, id: i64) {
+    if call.transaction().is_some() {
+        call.with_turn(|turn| {
+            turn.last.keep_cursors(call.shared.settings.cursors_max, |id| call.shared.cursors.is_open(id));
+            turn.last.note_cursor(id);
+        });
+    }
 }
 
 /// `getMore`: the next batch of a cursor. One that awaits documents waits in no thread and with no place of the pool.
@@ -80,7 +103,7 @@ pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
     let (pool, holder, token) = (call.shared.pool.clone(), call.holder(), call.cancellation.clone());
     let mut stopping = call.shared.stopping.clone();
     let first = move || {
-        let batched = in_span(&call, begin);
+        let batched = in_span(&call, |call| transaction::within(call, begin, |_| false));
         (call, batched)
     };
     // The call goes to the pool and comes back: between two attempts it belongs to the task of its connection.
@@ -153,7 +176,12 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     let len = fields.count("batchSize")?.filter(|&len| len > 0);
     let time = fields.count("maxTimeMS")?.filter(|&limit| limit > 0);
     let namespace = format!("{}.{collection}", call.command.database());
-    let requester = Requester { session: call.session()?, user: call.user_name() };
+    let transaction = call.transaction();
+    if transaction.is_some() && call.with_turn(|turn| turn.last.is_over_in_engine()) == Some(true) {
+        let message = "the transaction has been aborted, because its time was over";
+        return Err(Failure::new(Code::NO_SUCH_TRANSACTION, message));
+    }
+    let requester = Requester { session: call.session()?, transaction, user: call.user_name() };
     let mut pinned = call.shared.cursors.pin(id, &namespace, &requester)?;
     // The time of any other cursor is that of the command that opened it; MongoDB refuses another one with these words.
     if time.is_some() && !pinned.paged().awaits() {
@@ -165,6 +193,7 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     call.shared.operations.adopt(call.operation_id, pinned.cancellation());
     let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
     if pinned.paged().fill(&mut batch, len)? {
+        call.with_turn(|turn| turn.last.forget_cursor(id));
         return Ok(Batched::Done(batch.finish(0, &namespace)));
     }
     if batch.len() > 0 || !pinned.paged().is_to_wait() {

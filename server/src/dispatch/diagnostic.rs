@@ -87,10 +87,6 @@ pub(super) fn profile(call: &Call) -> Result<Reply, Failure> {
     }
 }
 
-pub(super) fn no_replication(_call: &Call) -> Result<Reply, Failure> {
-    Err(Failure::new(Code::NO_REPLICATION_ENABLED, "not running with --replSet"))
-}
-
 pub(super) fn roles(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&["showAuthenticationRestrictions", "showBuiltinRoles", "showPrivileges"])?;
     Ok(doc! { "roles": Vec::<Bson>::new() }.into())

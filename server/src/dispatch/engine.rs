@@ -1,8 +1,10 @@
 //! The commands of the engine, which get there unchanged.
 
-use cairndb::bson::{Document, RawDocumentBuf, cstr};
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf, cstr, rawdoc};
+use query::code::Code;
 
 use crate::dispatch::call::Call;
+use crate::dispatch::transaction::ReadConcernFields;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
 use crate::reply::Reply;
@@ -12,18 +14,56 @@ use crate::reply::Reply;
 /// The write concern `{w: 0}` is left out: the engine acknowledges every write, and only the server does not
 /// answer.
 pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
+    let body = body(call)?;
     if !is_unacknowledged(call)? {
-        return run(call, call.command.body().to_owned());
+        return run(call, body);
     }
+    run(call, without(&body, &["writeConcern"])?)
+}
+
+/// The command as the engine knows it: without the fields of a session, and without a time that is met at once.
+pub(super) fn body(call: &Call) -> Result<RawDocumentBuf, Failure> {
+    let body = call.command.body();
+    if call.shared.settings.replica_set.is_none() {
+        return Ok(body.to_owned());
+    }
+    if call.numbered.is_some() {
+        let mut omitted = vec!["autocommit", "startTransaction", "txnNumber"];
+        // That of a first statement is the transaction's.
+        omitted.extend(call.transaction().map(|_| "readConcern"));
+        return without(body, &omitted);
+    }
+    let Some(concern) = call.fields().document("readConcern")? else { return Ok(body.to_owned()) };
+    let concern = ReadConcernFields::read(concern)?;
+    if concern.level == Some("snapshot") {
+        let message = "the read concern 'snapshot' is supported in transactions only";
+        return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+    }
+    if concern.at.is_some() {
+        let message = "the field 'atClusterTime' is allowed with the read concern 'snapshot' only";
+        return Err(Failure::new(Code::INVALID_OPTIONS, message));
+    }
+    if concern.after.is_none() {
+        return Ok(body.to_owned());
+    }
+    let mut met = without(body, &["readConcern"])?;
+    if let Some(level) = concern.level {
+        met.append(cstr!("readConcern"), rawdoc! { "level": level });
+    }
+    Ok(met)
+}
+
+/// A document without some of its fields.
+fn without(body: &RawDocument, omitted: &[&str]) -> Result<RawDocumentBuf, Failure> {
     // Field by field: a raw document cannot lose a field in place.
-    let mut body = RawDocumentBuf::new();
-    for field in call.command.body() {
+    let mut rest = RawDocumentBuf::new();
+    for field in body {
         let (name, value) = field?;
-        if name.as_str() != "writeConcern" {
-            body.append(name, value);
+        if !omitted.contains(&name.as_str()) {
+            rest.append(name, value);
         }
     }
-    run(call, body)
+    Ok(rest)
 }
 
 /// `dbstats`, which the engine knows as `dbStats`.
@@ -49,7 +89,7 @@ fn is_unacknowledged(call: &Call) -> Result<bool, Failure> {
 }
 
 fn with_rest(mut body: RawDocumentBuf, call: &Call) -> Result<RawDocumentBuf, Failure> {
-    for field in call.command.body().iter().skip(1) {
+    for field in self::body(call)?.iter().skip(1) {
         let (name, value) = field?;
         body.append(name, value);
     }
@@ -64,6 +104,9 @@ fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
         command = command.document_sequence(&sequence.field, &*sequence.documents);
     }
     // No cursor: commands that open one go through `cursor`.
-    let reply: Document = command.run()?;
+    let reply: Document = match call.transaction() {
+        None => command.run()?,
+        Some(_) => call.in_session(|session| command.session(session).run())?,
+    };
     Ok(reply.into())
 }

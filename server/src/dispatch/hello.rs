@@ -70,6 +70,9 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
         "readOnly": call.shared.client.is_read_only(),
         "topologyVersion": { "processId": call.shared.process, "counter": COUNTER },
     };
+    if let Some(set) = &call.shared.settings.replica_set {
+        reply.extend(set.hello());
+    }
     if let Some(asked) = fields.array("compression", NAMED_TEXTS_MAX)? {
         let mut agreed: Vec<Compressor> = Vec::new();
         for name in asked {

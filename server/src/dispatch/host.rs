@@ -41,7 +41,7 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
     let uptime = shared.started.elapsed();
     let current = counters.connections.load(Ordering::Relaxed);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Ok(doc! {
+    let mut status = doc! {
         "host": host,
         "version": MONGODB_VERSION,
         "process": "cairn",
@@ -76,6 +76,7 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
             "getmore": number(&counters.get_mores),
             "command": number(&counters.commands),
         },
+        "transactions": transactions(call),
         "storageEngine": { "name": "rocksdb", "readOnly": shared.client.is_read_only(), "persistent": true },
         "mem": memory(),
         // MongoDB's names for what it counts as well.
@@ -96,8 +97,25 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
         "logLinesLost": number(&shared.settings.log_lines_lost),
         // What `Client::metrics` returns.
         "cairndb": bson::serialize_to_document(&metrics).map_err(cairndb::Error::from)?,
+    };
+    if let Some(set) = &shared.settings.replica_set {
+        status.insert("repl", set.hello());
     }
-    .into())
+    Ok(status.into())
+}
+
+/// Transactions of clients, by MongoDB's names.
+fn transactions(call: &Call) -> Document {
+    let counters = &call.shared.sessions.transactions;
+    let (open, active) = (counters.open.load(Ordering::Relaxed), counters.active.load(Ordering::Relaxed));
+    doc! {
+        "currentActive": long(active),
+        "currentInactive": long(open.saturating_sub(active)),
+        "currentOpen": long(open),
+        "totalStarted": number(&counters.started),
+        "totalCommitted": number(&counters.committed),
+        "totalAborted": number(&counters.aborted),
+    }
 }
 
 fn cursors(call: &Call) -> Document {

@@ -16,10 +16,13 @@ pub(crate) mod hello;
 mod host;
 mod operation;
 mod parameter;
+mod replica_set;
+mod retryable;
 mod sasl;
 mod sequence;
 mod session;
 mod top;
+mod transaction;
 mod users;
 
 pub(crate) use self::call::{Call, Command};
@@ -27,11 +30,13 @@ pub(crate) use self::call::{Call, Command};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use query::code::Code;
 use query::registry::Registry;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
+use crate::dispatch::transaction::Labels;
 use crate::fail_points::{InjectedFault, spelled};
 use crate::failure::Failure;
 use crate::reply::Reply;
@@ -58,7 +63,7 @@ struct Entry {
 }
 
 const COMMANDS: Registry<Entry> = Registry::new(&[
-    ("abortTransaction", tell(session::without_transaction)),
+    ("abortTransaction", read(transaction::abort)),
     ("aggregate", read(cursor::open)),
     ("alterAutoIncrement", write(engine::forward)),
     ("alterSequence", write(engine::forward)),
@@ -70,7 +75,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("collMod", write(engine::forward)),
     ("collStats", read(engine::forward)),
     ("collstats", read(engine::forward_collstats)),
-    ("commitTransaction", tell(session::without_transaction)),
+    ("commitTransaction", read(transaction::commit)),
     ("compact", write(engine::forward)),
     ("configureFailPoint", order(configure_fail_point)),
     ("connectionStatus", open(users::connection_status)),
@@ -122,7 +127,11 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("refreshSessions", tell(session::refresh)),
     ("renameCollection", write(engine::forward)),
     ("renameSequence", write(engine::forward)),
-    ("replSetGetStatus", tell(diagnostic::no_replication)),
+    ("replSetGetConfig", read(replica_set::configuration)),
+    ("replSetGetStatus", tell(replica_set::status)),
+    ("replSetInitiate", write(replica_set::initiate)),
+    ("replSetReconfig", write(replica_set::reconfigure)),
+    ("replSetStepDown", write(replica_set::step_down)),
     ("rolesInfo", tell(diagnostic::roles)),
     ("saslContinue", login(sasl::go_on)),
     ("saslStart", login(sasl::start)),
@@ -200,10 +209,11 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(reply) } else { Outcome::Last(reply) }
 }
 
-/// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on.
+/// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on, and so does a commit.
 /// Commands outside of the pool are short, or a hello that waits.
 fn ends_with_client(command: &Command) -> bool {
     !command.wants_no_answer()
+        && command.name() != "commitTransaction"
         && matches!(entry(command.name()).run, Run::Pool(_) | Run::Look(_) | Run::Batch)
 }
 
@@ -219,9 +229,26 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
     if fault.closes {
         return Ok(Outcome::Close);
     }
+    let labels = Labels::of(&call);
     if let Some(failure) = fault.failure() {
-        return Err(failure);
+        // Labels that the fail point gives are all that there are.
+        return Err(if fault.labels.is_some() { failure } else { labels.label(failure) });
     }
+    let mut reply = admit(call).await.map_err(|failure| labels.label(failure))?;
+    // A write concern error comes with a command that was executed.
+    if let Some(error) = fault.write_concern_error {
+        reply = match fault.labels {
+            Some(given) => reply.with_field("errorLabels", given),
+            None => labels.label_reply(reply, &error),
+        };
+        reply = reply.with_field("writeConcernError", error);
+    }
+    Ok(Outcome::Answer(reply))
+}
+
+/// Runs a command that no fail point stopped, if its fields and its session let it.
+async fn admit(mut call: Call) -> Result<Reply, Failure> {
+    let run = entry(call.command.name()).run;
     // After the fail point: a command that is made to fail is not examined further.
     api::check(&call)?;
     call.check()?;
@@ -231,20 +258,22 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
     {
         return Err(Failure::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
     }
-    let mut reply = execute(call, entry.run).await?;
-    // A write concern error comes with a command that was executed.
-    if let Some(error) = fault.write_concern_error {
-        reply = reply.with_field("writeConcernError", error);
-        if let Some(labels) = fault.labels {
-            reply = reply.with_field("errorLabels", labels);
-        }
+    call.numbered = transaction::numbered(&call)?;
+    if call.numbered.is_some() {
+        call.turn = Some(Mutex::new(transaction::turn(&call).await?));
     }
-    Ok(Outcome::Answer(reply))
+    execute(call, run).await
 }
 
 async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
     let pool = call.shared.pool.clone();
     match run {
+        // None of them can be a statement: it is refused, and its transaction aborted, which may take a while.
+        Run::Here(command) | Run::Greeting(command) | Run::Login(command) if call.numbered.is_some() => {
+            let (holder, ended) = (call.holder(), call.cancellation.clone());
+            pool.run(holder, Some(&ended), move || transaction::within(&call, command, Reply::lists_errors))
+                .await?
+        }
         Run::Here(run) => run(&call),
         Run::Greeting(run) => {
             hello::wait(&call).await?;
@@ -265,7 +294,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             let command = move || {
                 // In the thread that runs it, so that the engine's spans are its children.
                 let _attached = call.span.as_ref().map(OpenSpan::attach);
-                command(&call)
+                transaction::within(&call, command, Reply::lists_errors)
             };
             if is_look {
                 pool.look(holder, Some(&ended), command).await?

@@ -2,15 +2,19 @@
 //!
 //! Both are a list of documents that the engine filters like any other.
 
-use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc, rawdoc};
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc, rawdoc};
 use query::code::Code;
 
 use crate::dispatch::access::{Access, authorize};
 use crate::dispatch::call::Call;
+use crate::dispatch::engine;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
-use crate::limits::STAGES_MAX;
+use crate::limits::{SHOWN_SESSIONS_MAX, STAGES_MAX};
 use crate::reply::Reply;
+use crate::sessions::Session;
+use crate::transaction::ShownTransaction;
 
 const STAGE: &str = "$currentOp";
 /// How long a look at the running commands may take, in milliseconds: a condition on them may be one that has no end, and there
@@ -32,7 +36,9 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     }
     // As a command in bytes: the engine looks at the nesting and at the memory of a client's values before it decodes them.
     let mut pipeline = RawArrayBuf::new();
-    pipeline.push(listed(raw(&running(call, own))?));
+    let mut shown = running(call, own);
+    shown.extend(idle_transactions(call, own));
+    pipeline.push(listed(raw(&shown)?));
     pipeline.push(rawdoc! { "$match": conditions });
     let command = rawdoc! { "aggregate": 1, "pipeline": pipeline, "cursor": {}, "maxTimeMS": TIME_MAX };
     let cursor = call.client().database("admin").run_raw_cursor_command(command).run()?;
@@ -74,6 +80,25 @@ fn running(call: &Call, connection: Option<i32>) -> Vec<Document> {
         }
     }
     running
+}
+
+/// The transactions that run no command now; with `connection` only those that began on this connection.
+fn idle_transactions(call: &Call, connection: Option<i32>) -> Vec<Document> {
+    let idle = call.shared.sessions.idle_transactions(SHOWN_SESSIONS_MAX).into_iter();
+    let asked = idle.filter(|(_, shown)| connection.is_none_or(|own| own == shown.connection));
+    let document = |(session, shown): (Session, ShownTransaction)| {
+        let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id.to_vec() };
+        doc! {
+            "type": "idleSession",
+            "desc": "inactive transaction",
+            "active": false,
+            "client": &shown.client,
+            "connectionId": shown.connection,
+            "lsid": { "id": id },
+            "transaction": shown.shown(),
+        }
+    };
+    asked.map(document).collect()
 }
 
 /// `killOp`: tells a running command to end, by its number in `currentOp`. The answer does not wait for its
@@ -119,7 +144,11 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     }
     // The stage shows the commands of all users.
     authorize(call, Access::Root)?;
-    let mut command = with_documents(call, pipeline, raw(&running(call, None))?)?;
+    let mut shown = running(call, None);
+    if options.boolean("idleSessions")? != Some(false) {
+        shown.extend(idle_transactions(call, None));
+    }
+    let mut command = with_documents(call, pipeline, raw(&shown)?)?;
     if call.fields().value("maxTimeMS")?.is_none() {
         command.append(cstr!("maxTimeMS"), TIME_MAX);
     }
@@ -144,7 +173,7 @@ pub(super) fn with_documents(
     }
     let (mut body, mut stages) = (RawDocumentBuf::new(), Some(stages));
     // The order of the fields is kept: the first one is the command.
-    for field in call.command.body() {
+    for field in &engine::body(call)? {
         let (name, value) = field?;
         // There is one, because no command has a field twice.
         if name == cstr!("pipeline")

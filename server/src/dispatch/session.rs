@@ -1,4 +1,4 @@
-//! Sessions, and the commands of transactions, which do not exist here.
+//! Sessions.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     // The bits that mark a random UUID, version 4.
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;
-    call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion());
+    call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion()).end_elsewhere();
     let id = Bson::Binary(Binary { subtype: BinarySubtype::Uuid, bytes: id.to_vec() });
     let minutes = i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX);
     Ok(doc! { "id": { "id": id }, "timeoutMinutes": minutes }.into())
@@ -36,7 +36,7 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
 
 pub(super) fn refresh(call: &Call) -> Result<Reply, Failure> {
     for id in listed(call)? {
-        call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion());
+        call.shared.sessions.touch(Session { id, user: call.user_name() }, call.portion()).end_elsewhere();
     }
     Ok(doc! {}.into())
 }
@@ -48,7 +48,7 @@ pub(super) fn end(call: &Call) -> Result<Reply, Failure> {
     if !call.is_of_stranger() {
         let ended: HashSet<Session> = ids.into_iter().map(|id| Session { id, user: user.clone() }).collect();
         // Sessions first, as everywhere: see `end_where`.
-        call.shared.sessions.end_each(&ended);
+        call.shared.sessions.end_each(&ended).end_elsewhere();
         call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(|of| ended.contains(of)));
     }
     Ok(doc! {}.into())
@@ -70,7 +70,7 @@ pub(super) fn kill_all(call: &Call) -> Result<Reply, Failure> {
 
 fn end_where(call: &Call, of: impl Fn(&Session) -> bool) {
     // Sessions first: a cursor that is opened in one meanwhile is then found by the next sweep.
-    call.shared.sessions.end(&of);
+    drop(call.shared.sessions.end(&of));
     call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(&of));
 }
 
@@ -147,13 +147,6 @@ fn show(session: &Session, heard: Duration) -> RawDocumentBuf {
         shown.append(cstr!("user"), user);
     }
     shown
-}
-
-/// `commitTransaction` and `abortTransaction` without a transaction. Those within one were refused before.
-pub(super) fn without_transaction(call: &Call) -> Result<Reply, Failure> {
-    let name = call.command.name();
-    let message = format!("'{name}' was not sent in a transaction, and a standalone has none");
-    Err(Failure::new(Code::NO_SUCH_TRANSACTION, message))
 }
 
 fn listed(call: &Call) -> Result<Vec<SessionId>, Failure> {

@@ -15,17 +15,19 @@ mod login;
 mod malformed;
 mod metrics;
 mod peer;
+mod replica_set;
 mod shares;
 mod spans;
 mod strangers;
 mod tailing;
 mod tls;
+mod transactions;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cairndb::Client;
 use cairndb::bson::{Document, doc};
+use cairndb::{Client, ClientBuilder};
 use cairndb_server::{Server, ServerBuilder};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -53,8 +55,17 @@ impl Fixture {
 
     /// The same over a store with something in it.
     fn over(prepare: impl FnOnce(&Client), change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::of(Client::builder(), prepare, change)
+    }
+
+    /// The same over a store that is opened by a builder.
+    fn of(
+        opening: ClientBuilder,
+        prepare: impl FnOnce(&Client),
+        change: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let client = Client::open(folder.path().join("db")).expect("a store");
+        let client = opening.open(folder.path().join("db")).expect("a store");
         prepare(&client);
         let builder = change(Server::builder(client.clone()).tcp("127.0.0.1:0".parse().expect("an address")));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -1,0 +1,452 @@
+//! Transactions by wire: the fields that number a command, the turn of the command at its session, `commitTransaction` and
+//! `abortTransaction`, and the labels of failures.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use cairndb::bson::{Document, RawBsonRef, RawDocument, doc};
+use cairndb::{Acknowledgment, ClientSession, ReadConcern, TRANSIENT_TRANSACTION_ERROR, WriteConcern};
+use query::code::Code;
+use tokio::time::timeout;
+
+use crate::dispatch::call::Call;
+use crate::dispatch::retryable;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::places::interruption;
+use crate::reply::Reply;
+use crate::transaction::{CommitEnd, Numbered, Purpose, Turn};
+
+/// Commands that can be statements of a transaction, or end it.
+const OF_TRANSACTIONS: [&str; 12] = [
+    "abortTransaction",
+    "aggregate",
+    "commitTransaction",
+    "delete",
+    "distinct",
+    "find",
+    "findAndModify",
+    "findandmodify",
+    "getMore",
+    "insert",
+    "killCursors",
+    "update",
+];
+/// Commands that end one.
+const ENDS: [&str; 2] = ["abortTransaction", "commitTransaction"];
+/// Databases that no transaction reads or writes.
+const DATABASES_OUTSIDE: [&str; 3] = ["admin", "config", "local"];
+/// Levels that a transaction reads with.
+const READ_CONCERNS: [&str; 3] = ["local", "majority", "snapshot"];
+const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+const LABELS: &str = "errorLabels";
+
+/// Which labels the failures of a command get.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Labels {
+    is_statement: bool,
+    is_end: bool,
+    is_write: bool,
+}
+
+impl Labels {
+    /// The labels of a command. Its fields are not checked yet.
+    pub(super) fn of(call: &Call) -> Self {
+        let fields = call.fields();
+        let has = |field| fields.value(field).is_ok_and(|value| value.is_some());
+        if call.shared.settings.replica_set.is_none() || !has("txnNumber") {
+            return Self::default();
+        }
+        let is_end = ENDS.contains(&call.command.name());
+        let is_of_transaction = has("autocommit");
+        Self { is_statement: is_of_transaction && !is_end, is_end, is_write: !is_of_transaction && !is_end }
+    }
+
+    /// Adds the labels by which drivers know what to try again.
+    pub(super) fn label(self, failure: Failure) -> Failure {
+        let code = Code::of(failure.code());
+        let is_transient = [
+            Code::LOCK_TIMEOUT,
+            Code::WRITE_CONFLICT,
+            Code::SNAPSHOT_TOO_OLD,
+            Code::SNAPSHOT_UNAVAILABLE,
+            Code::NO_SUCH_TRANSACTION,
+            // No transaction is prepared here; suites have it made by a fail point.
+            Code::PREPARED_TRANSACTION_IN_PROGRESS,
+        ]
+        .contains(&code);
+        if (self.is_statement && (is_transient || code.is_retryable())) || (self.is_end && is_transient) {
+            failure.with_label(TRANSIENT_TRANSACTION_ERROR)
+        } else if (self.is_end || self.is_write) && code.is_retryable() {
+            failure.with_label(RETRYABLE_WRITE_ERROR)
+        } else {
+            failure
+        }
+    }
+
+    /// Adds the label of an error of a write concern to a reply.
+    pub(super) fn label_reply(self, reply: Reply, error: &Document) -> Reply {
+        let code = error.get_i32("code").map(Code::of);
+        if (self.is_end || self.is_write) && code.is_ok_and(Code::is_retryable) {
+            return reply.with_field(LABELS, vec![RETRYABLE_WRITE_ERROR]);
+        }
+        reply
+    }
+}
+
+/// Reads the fields that number a command.
+pub(super) fn numbered(call: &Call) -> Result<Option<Numbered>, Failure> {
+    let fields = call.fields();
+    let (number, auto, start) =
+        (fields.value("txnNumber")?, fields.value("autocommit")?, fields.value("startTransaction")?);
+    if number.is_none() && auto.is_none() && start.is_none() {
+        return Ok(None);
+    }
+    if call.shared.settings.replica_set.is_none() {
+        // The message is MongoDB's of a standalone, by which drivers recognize that retryable writes are not supported.
+        let message = "Transaction numbers are only allowed on a replica set member or mongos";
+        return Err(Failure::new(Code::ILLEGAL_OPERATION, message));
+    }
+    let refused = |message: &str| Err(Failure::new(Code::INVALID_OPTIONS, message));
+    let Some(number) = number else {
+        return refused(
+            "'autocommit' and 'startTransaction' require a transaction number to also be specified",
+        );
+    };
+    // As in MongoDB: a number of any other type is refused.
+    let number = number.as_i64().ok_or_else(|| fields.wrong_type("txnNumber", number, "long"))?;
+    if call.session()?.is_none() {
+        return refused("Transaction number requires a session ID to also be specified");
+    }
+    if number < 0 {
+        return refused("Transaction number cannot be negative");
+    }
+    let is_true = |field: &str, value: RawBsonRef<'_>| {
+        value.as_bool().ok_or_else(|| fields.wrong_type(field, value, "bool"))
+    };
+    if auto.map(|value| is_true("autocommit", value)).transpose()? == Some(true) {
+        return refused("Specifying autocommit=true is not allowed.");
+    }
+    if start.map(|value| is_true("startTransaction", value)).transpose()? == Some(false) {
+        return refused("Specifying startTransaction=false is not allowed.");
+    }
+    let purpose = match (auto, start) {
+        (None, None) => Purpose::Write,
+        (None, Some(_)) => {
+            return refused("'startTransaction' field requires 'autocommit' field to also be specified");
+        }
+        (Some(_), None) => Purpose::GoOn,
+        (Some(_), Some(_)) => Purpose::Begin,
+    };
+    let numbered = Numbered { number, purpose };
+    check_command(call, numbered)?;
+    Ok(Some(numbered))
+}
+
+/// Refuses commands that cannot have such a number.
+fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
+    let name = call.command.name();
+    // A stranger has no sessions.
+    if call.is_of_stranger() {
+        return Err(unsupported(name));
+    }
+    if !numbered.is_of_transaction() {
+        return retryable::check(call);
+    }
+    if numbered.purpose == Purpose::Begin && ENDS.contains(&name) {
+        let message = format!("'{name}' cannot start a transaction");
+        return Err(Failure::new(Code::INVALID_OPTIONS, message));
+    }
+    Ok(())
+}
+
+/// Refuses what no transaction can have. This aborts it.
+fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
+    let (name, database) = (call.command.name(), call.command.database());
+    if !OF_TRANSACTIONS.contains(&name) {
+        return Err(unsupported(name));
+    }
+    if DATABASES_OUTSIDE.contains(&database) {
+        let message = format!("Cannot run command against the '{database}' database in a transaction.");
+        return Err(Failure::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
+    }
+    let fields = call.fields();
+    if fields.value("writeConcern")?.is_some() {
+        let message = "writeConcern is not allowed within a multi-statement transaction";
+        return Err(Failure::new(Code::INVALID_OPTIONS, message));
+    }
+    if numbered.purpose == Purpose::GoOn && fields.value("readConcern")?.is_some() {
+        let message = "Only the first command in a transaction may specify a readConcern";
+        return Err(Failure::new(Code::INVALID_OPTIONS, message));
+    }
+    Ok(())
+}
+
+fn unsupported(name: &str) -> Failure {
+    let message = format!("Cannot run '{name}' in a multi-document transaction.");
+    Failure::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message)
+}
+
+/// Waits for the turn of a numbered command at its session, within its limit of time.
+pub(super) async fn turn(call: &Call) -> Result<Turn, Failure> {
+    let session = call.session()?;
+    let session = session.ok_or_else(|| Failure::internal("a numbered command has a session"))?;
+    let limit = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
+    let turn = async {
+        loop {
+            // Anew each time: the session may be ended while this waits for it, and then begins again.
+            let numbered = call.shared.sessions.numbered(session.clone(), call.portion());
+            if let Some(turn) = numbered.turn(&call.cancellation).await {
+                return turn;
+            }
+        }
+    };
+    let turn = async {
+        match limit {
+            None => Ok(turn.await),
+            Some(limit) => timeout(limit, turn).await.map_err(|_| {
+                Failure::new(
+                    Code::MAX_TIME_MS_EXPIRED,
+                    "the session was in use for longer than the limit of time",
+                )
+            }),
+        }
+    };
+    tokio::select! {
+        biased;
+        turn = turn => turn,
+        failure = interruption(Some(&call.cancellation)) => Err(failure),
+    }
+}
+
+/// Runs a command. A statement is one of its transaction, and aborts it if it fails.
+pub(super) fn within<R>(
+    call: &Call,
+    run: impl FnOnce(&Call) -> Result<R, Failure>,
+    is_refusal: impl FnOnce(&R) -> bool,
+) -> Result<R, Failure> {
+    let Some(numbered) = call.numbered else { return run(call) };
+    if !numbered.is_of_transaction() {
+        retryable::check_statements(call)?;
+        let message = "retryable writes are not supported: connect with retryWrites=false";
+        return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+    }
+    if ENDS.contains(&call.command.name()) {
+        return run(call);
+    }
+    begin(call, numbered)?;
+    let active = Active::of(call);
+    let done = check_statement(call, numbered).and_then(|()| run(call));
+    drop(active);
+    let is_refused = match &done {
+        Ok(reply) => is_refusal(reply),
+        Err(_) => true,
+    };
+    if is_refused {
+        let cursors = call.with_turn(|turn| turn.last.abort());
+        call.shared.cursors.close(cursors.unwrap_or_default());
+    }
+    done
+}
+
+/// A statement that runs. If it panics, its transaction is aborted.
+struct Active<'a> {
+    call: &'a Call,
+}
+
+impl<'a> Active<'a> {
+    fn of(call: &'a Call) -> Self {
+        call.shared.sessions.transactions.begin_statement();
+        Self { call }
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.call.shared.sessions.transactions.end_statement();
+        if std::thread::panicking() {
+            let cursors = self.call.with_turn(|turn| turn.last.abort());
+            self.call.shared.cursors.close(cursors.unwrap_or_default());
+        }
+    }
+}
+
+/// Begins the transaction of a first statement, or looks for that of a later one.
+fn begin(call: &Call, numbered: Numbered) -> Result<(), Failure> {
+    let Numbered { number, purpose } = numbered;
+    let begun = call.with_turn(|turn| {
+        let ended = if purpose == Purpose::Begin {
+            turn.last.begin(number, || start(call))?
+        } else {
+            turn.last.check_in_progress(number)?;
+            HashSet::new()
+        };
+        turn.show(number, call.peer.id, &call.peer.address);
+        Ok::<_, Failure>(ended)
+    });
+    call.shared.cursors.close(begun.transpose()?.unwrap_or_default());
+    Ok(())
+}
+
+/// Starts a transaction in the engine.
+fn start(call: &Call) -> Result<ClientSession, Failure> {
+    // The client without the token of the command: the commit has none.
+    let mut session = call.peer.client().start_session().run()?;
+    let starting = session.start_transaction();
+    match read_concern(call)? {
+        Some(concern) => starting.read_concern(concern).run()?,
+        None => starting.run()?,
+    }
+    Ok(session)
+}
+
+/// The read concern of a first statement.
+fn read_concern(call: &Call) -> Result<Option<ReadConcern>, Failure> {
+    let Some(concern) = call.fields().document("readConcern")? else { return Ok(None) };
+    let concern = ReadConcernFields::read(concern)?;
+    let refused = |message| Err(Failure::new(Code::INVALID_OPTIONS, message));
+    if concern.at.is_some() {
+        return refused("readConcern of a transaction with 'atClusterTime' is not supported".to_owned());
+    }
+    match concern.level {
+        None => Ok(None),
+        Some(level) if READ_CONCERNS.contains(&level) => Ok(Some(ReadConcern::custom(level))),
+        Some(level) => refused(format!(
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction, and is '{level}'"
+        )),
+    }
+}
+
+/// A read concern, checked.
+pub(super) struct ReadConcernFields<'a> {
+    pub(super) level: Option<&'a str>,
+    /// Met at once: there is one member, which has all that it has acknowledged.
+    pub(super) after: Option<RawBsonRef<'a>>,
+    pub(super) at: Option<RawBsonRef<'a>>,
+}
+
+impl<'a> ReadConcernFields<'a> {
+    pub(super) fn read(concern: &'a RawDocument) -> Result<Self, Failure> {
+        let fields = Fields::of("readConcern", concern);
+        fields.allow_all(&["afterClusterTime", "atClusterTime", "level", "provenance"])?;
+        let time = |field| {
+            let Some(value) = fields.value(field)? else { return Ok(None) };
+            let is_time = matches!(value, RawBsonRef::Timestamp(_));
+            if is_time { Ok(Some(value)) } else { Err(fields.wrong_type(field, value, "timestamp")) }
+        };
+        let (after, at) = (time("afterClusterTime")?, time("atClusterTime")?);
+        if after.is_some() && at.is_some() {
+            let message = "Specifying a timestamp for readConcern snapshot in a causally consistent session is not allowed.";
+            return Err(Failure::new(Code::INVALID_OPTIONS, message));
+        }
+        Ok(Self { level: fields.text("level")?, after, at })
+    }
+}
+
+/// `commitTransaction`. It runs to its end, whether its client is there or not.
+pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
+    let number = number_of_end(call)?;
+    let concern = CommitConcern::read(call)?;
+    let time = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
+    let done = call.with_turn(|turn| {
+        let session = turn.last.to_commit(number)?;
+        let mut commit = session.commit_transaction();
+        if let Some(concern) = concern.engine {
+            commit = commit.write_concern(concern);
+        }
+        if let Some(time) = time {
+            commit = commit.max_time(time);
+        }
+        let done = commit.run();
+        let end = match &done {
+            Ok(()) => CommitEnd::Committed,
+            Err(error) if error.is_commit_unknown() => CommitEnd::Unknown,
+            Err(_) => CommitEnd::Aborted,
+        };
+        call.shared.cursors.close(turn.last.end_commit(end));
+        done.map_err(|error| {
+            let is_unknown = error.is_commit_unknown();
+            let failure = Failure::from(error);
+            // Here the server knows better than a driver: after any other error nothing is stored.
+            if is_unknown { failure.with_label(cairndb::UNKNOWN_TRANSACTION_COMMIT_RESULT) } else { failure }
+        })
+    });
+    done.ok_or_else(|| Failure::internal("a commit has its turn"))??;
+    Ok(match concern.unmet {
+        None => doc! {}.into(),
+        Some(unmet) => Reply::from(doc! { "writeConcernError": unmet }),
+    })
+}
+
+/// `abortTransaction`.
+pub(super) fn abort(call: &Call) -> Result<Reply, Failure> {
+    let number = number_of_end(call)?;
+    let aborted = call.with_turn(|turn| {
+        turn.last.check_in_progress(number)?;
+        Ok::<_, Failure>(turn.last.abort())
+    });
+    call.shared.cursors.close(aborted.transpose()?.unwrap_or_default());
+    Ok(doc! {}.into())
+}
+
+/// The number of the transaction that a command ends.
+fn number_of_end(call: &Call) -> Result<i64, Failure> {
+    let name = call.command.name();
+    call.fields().allow(&["recoveryToken"])?;
+    let numbered = call.numbered.filter(|numbered| numbered.is_of_transaction());
+    let Some(numbered) = numbered else {
+        let message = format!("'{name}' was not sent in a transaction");
+        return Err(Failure::new(Code::NO_SUCH_TRANSACTION, message));
+    };
+    if call.command.database() != "admin" {
+        let message = format!("{name} may only be run against the admin database.");
+        return Err(Failure::new(Code::UNAUTHORIZED, message));
+    }
+    Ok(numbered.number)
+}
+
+/// The write concern of a commit: what the engine can meet of it, and what it cannot.
+struct CommitConcern {
+    engine: Option<WriteConcern>,
+    /// The error that comes with the commit.
+    unmet: Option<Document>,
+}
+
+impl CommitConcern {
+    fn read(call: &Call) -> Result<Self, Failure> {
+        let Some(concern) = call.fields().document("writeConcern")? else {
+            return Ok(Self { engine: None, unmet: None });
+        };
+        let fields = Fields::of("writeConcern", concern);
+        fields.allow_all(&["fsync", "j", "w", "wtimeout", "provenance"])?;
+        let timeout = fields.count("wtimeout")?.map(Duration::from_millis);
+        let journal =
+            if fields.boolean("fsync")? == Some(true) { Some(true) } else { fields.boolean("j")? };
+        let (w, unmet) = match fields.value("w")? {
+            None => (None, None),
+            Some(RawBsonRef::String("majority")) => (Some(Acknowledgment::Majority), None),
+            Some(RawBsonRef::String(mode)) => {
+                let message =
+                    format!("No write concern mode named '{mode}' found in replica set configuration");
+                (None, Some(unmet(Code::UNKNOWN_REPL_WRITE_CONCERN, message)))
+            }
+            Some(_) => match fields.count("w")?.unwrap_or_default() {
+                // The client waits for no answer.
+                0 => (None, None),
+                1 => (Some(Acknowledgment::Nodes(1)), None),
+                _ => (
+                    None,
+                    Some(unmet(
+                        Code::UNSATISFIABLE_WRITE_CONCERN,
+                        "Not enough data-bearing nodes".to_owned(),
+                    )),
+                ),
+            },
+        };
+        Ok(Self { engine: Some(WriteConcern::new(w, timeout, journal)), unmet })
+    }
+}
+
+fn unmet(code: Code, message: String) -> Document {
+    doc! { "code": code.number(), "codeName": code.name().into_owned(), "errmsg": message }
+}
