@@ -441,12 +441,15 @@
     // A collection also has the collections whose names begin with its own and a dot. It can be called, to name an unknown verb.
     cairn.collection = function (database, name) {
         const collection = new Collection(database, name);
+        const session = database._session;
         const target = function () {};
         return new Proxy(target, {
             get(_, property) {
                 if (cairn.isAsked(property) || property in collection) {
                     const value = collection[property];
-                    return typeof value === "function" && property !== "constructor" ? value.bind(collection) : value;
+                    if (typeof value !== "function" || property === "constructor") return value;
+                    if (session === undefined) return value.bind(collection);
+                    return (...given) => cairn.within(session, () => value.apply(collection, given));
                 }
                 return database.getCollection(`${name}.${property}`);
             },

@@ -14,6 +14,7 @@
         constructor(database, command) {
             cairn.hide(this, "database", database);
             cairn.hide(this, "command", command);
+            cairn.hide(this, "session", cairn.session);
             cairn.hide(this, "read", undefined);
             // Documents that were read ahead by `hasNext`.
             cairn.hide(this, "ahead", []);
@@ -38,7 +39,7 @@
             if (!this.read) {
                 const { tailable, awaitData } = this.command;
                 const waits = tailable ? (awaitData ? this.awaitTime ?? AWAIT : 0) : undefined;
-                this.read = cairn.open(this.database, this._sent(), waits);
+                this.read = cairn.within(this.session, () => cairn.open(this.database, this._sent(), waits));
             }
             return this.read();
         }
@@ -180,7 +181,8 @@
 
         _counted(names) {
             const { find, filter } = this.command;
-            return cairn.run(this.database, { count: find, query: filter || {}, ...cairn.pick(this.command, ["hint", "maxTimeMS", "collation", ...names]) }).n;
+            const count = { count: find, query: filter || {}, ...cairn.pick(this.command, ["hint", "maxTimeMS", "collation", ...names]) };
+            return cairn.within(this.session, () => cairn.run(this.database, count)).n;
         }
 
         count(applySkipLimit = false) { return this._counted(applySkipLimit ? ["skip", "limit"] : []); }

@@ -39,16 +39,18 @@
     }
 
     class Database {
-        constructor(name) {
+        constructor(name, session) {
             if (typeof name !== "string" || name === "" || /[\0/\\. "$]/.test(name)) invalid(`${cairn.inspect(name)} is not a name of a database`);
             cairn.hide(this, "_name", name);
+            cairn.hide(this, "_session", session);
         }
 
         getName() { return this._name; }
         toString() { return this._name; }
         "\0display"() { return this._name; }
         getMongo() { return cairn.store; }
-        getSiblingDB(name) { return cairn.database(name); }
+        getSiblingDB(name) { return cairn.database(name, this._session); }
+        getSession() { return this._session; }
         getCollection(name) {
             if (typeof name !== "string" || name === "") invalid(`${cairn.inspect(name)} is not a name of a collection`);
             return cairn.collection(this, name);
@@ -121,17 +123,21 @@
 
     const databases = new Map();
 
-    // The database of a name: the same object each time. What is none of its verbs is a collection.
-    cairn.database = function (name) {
-        if (!databases.has(name)) {
-            const database = new Database(name);
-            databases.set(name, new Proxy(database, {
-                get(target, property, receiver) {
-                    if (cairn.isAsked(property) || property in target) return Reflect.get(target, property, receiver);
-                    return target.getCollection.call(receiver, property);
-                },
-            }));
-        }
+    function made(name, session) {
+        return new Proxy(new Database(name, session), {
+            get(target, property, receiver) {
+                if (!cairn.isAsked(property) && !(property in target)) return target.getCollection.call(receiver, property);
+                const value = Reflect.get(target, property, receiver);
+                if (session === undefined || typeof value !== "function" || property === "constructor") return value;
+                return (...given) => cairn.within(session, () => value.apply(receiver, given));
+            },
+        });
+    }
+
+    // The database of a name, or of a session: the same object each time, but for a session. What is none of its verbs is a collection.
+    cairn.database = function (name, session) {
+        if (session !== undefined) return made(name, session);
+        if (!databases.has(name)) databases.set(name, made(name));
         return databases.get(name);
     };
 
@@ -148,7 +154,7 @@
         }
         "\0display"() { return native.storeName(); }
     }
-    for (const name of ["startSession", "watch", "setReadPref", "setReadConcern", "setWriteConcern", "getReadPref", "connect", "close"]) {
+    for (const name of ["watch", "setReadPref", "setReadConcern", "setWriteConcern", "getReadPref", "connect", "close"]) {
         cairn.hide(Store.prototype, name, function () { throw new cairn.NotSupported(`Mongo.${name}`); });
     }
     cairn.store = new Store();
@@ -156,5 +162,5 @@
     // A whole number as the shell shows it: a Long only where a number would not be exact.
     cairn.number = (big) => (big >= -(2n ** 31n) && big < 2n ** 31n ? Number(big) : new cairn.Long(big));
 
-    Object.assign(cairn, { Database, Sequence });
+    Object.assign(cairn, { Database, Sequence, Store });
 })

@@ -37,7 +37,7 @@ const UNCLOSED: &str = "is never closed";
 const IN_PARENTHESES: &str = " in parentheses";
 
 /// In the order in which they need each other.
-const PRELUDE: [(&str, &str); 9] = [
+const PRELUDE: [(&str, &str); 10] = [
     ("values", include_str!("values.js")),
     ("inspect", include_str!("inspect.js")),
     ("errors", include_str!("errors.js")),
@@ -46,6 +46,7 @@ const PRELUDE: [(&str, &str); 9] = [
     ("collection", include_str!("collection.js")),
     ("bulk", include_str!("bulk.js")),
     ("database", include_str!("database.js")),
+    ("session", include_str!("session.js")),
     ("language", include_str!("language.js")),
 ];
 

@@ -3,6 +3,9 @@
     "use strict";
 
     class MongoError extends Error {
+        // Whether the store, or the driver, says so of the error.
+        hasErrorLabel(label) { return this.errorLabels?.includes(label) === true; }
+
         get [Symbol.toStringTag]() { return "Error"; }
     }
 
@@ -51,17 +54,35 @@
         return error;
     }
 
-    // Runs a command and returns its reply, or throws.
-    cairn.run = function (database, command) {
-        const done = native.run(cairn.makers, database, command);
+    // What a function of the tool has answered, or its failure, thrown.
+    cairn.answered = function (done) {
         if (done.failure) throw thrown(done.failure);
         return done.reply;
+    };
+
+    // The session that commands are run in, if there is one: set while a verb of its databases runs.
+    cairn.session = undefined;
+    cairn.within = function (session, verb) {
+        const before = cairn.session;
+        cairn.session = session;
+        try {
+            return verb();
+        } finally {
+            cairn.session = before;
+        }
+    };
+
+    // Runs a command and returns its reply, or throws.
+    cairn.run = function (database, command) {
+        if (cairn.session) return cairn.answered(cairn.session._open().run(cairn.makers, database, command));
+        return cairn.answered(native.run(cairn.makers, database, command));
     };
 
     // Runs a command whose result is a cursor. Returns a function that gives the next document, or `undefined`.
     // `waits` is how long each call waits for a document, of a cursor that follows a collection.
     cairn.open = function (database, command, waits) {
-        const opened = native.open(cairn.makers, database, command, Number(waits ?? 0));
+        const within = cairn.session?._open();
+        const opened = within ? within.open(cairn.makers, database, command) : native.open(cairn.makers, database, command, Number(waits ?? 0));
         if (opened.failure) throw thrown(opened.failure);
         const { next, failed, isOpen } = opened;
         let isAtEnd = false;

@@ -321,7 +321,21 @@
     for (const [name, instead] of Object.entries(ABSENT_OBJECTS)) {
         if (!(name in global)) define(name, absent({}, name, instead));
     }
-    for (const name of ["rs", "sh", "sp"]) {
+    // The replica set that a server is, or a server within this process.
+    const SET = {
+        status: () => cairn.database("admin").adminCommand({ replSetGetStatus: 1 }),
+        conf: () => cairn.database("admin").adminCommand({ replSetGetConfig: 1 }).config,
+        config: () => SET.conf(),
+        hello: () => cairn.database("admin").hello(),
+        isMaster: () => cairn.database("admin").isMaster(),
+    };
+    define("rs", new Proxy(SET, {
+        get(set, verb) {
+            if (typeof verb === "symbol" || verb.startsWith("\0") || Object.hasOwn(set, verb)) return set[verb];
+            return () => { throw new cairn.NotSupported(`rs.${verb}`); };
+        },
+    }));
+    for (const name of ["sh", "sp"]) {
         define(name, new Proxy({}, {
             get(_, verb) {
                 if (typeof verb === "symbol" || verb.startsWith("\0")) return undefined;

@@ -1,9 +1,11 @@
 //! The language of `query` and `shell`: JavaScript with mongosh's names, over a store. The Rust files are the engine and the
 //! way of values in and out; the `.js` files are what a script finds.
 
+mod answer;
 mod engine;
 mod evaluate;
 mod native;
+mod sessions;
 mod shared;
 pub(crate) mod statement;
 mod to_bson;

@@ -6,14 +6,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::oid::ObjectId;
-use cairndb::bson::{Document, RawBsonRef, RawDocumentBuf, Uuid};
+use cairndb::bson::{Document, RawBsonRef, Uuid};
 use formats::parse::json_value;
 use query::code::Code;
 use rquickjs::{Ctx, Exception, Function, Object, Result, Value};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::Written;
+use crate::script::answer::{raw, shown, told};
 use crate::script::evaluate::run_file;
+use crate::script::sessions::start_session;
 use crate::script::shared::{Ended, Shared};
 use crate::script::to_bson;
 use crate::script::to_script::{Numbers, Reader};
@@ -67,6 +69,9 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
             Ok::<_, rquickjs::Error>(answer)
         };
     native.set("open", Function::new(ctx.clone(), open)?)?;
+    let own = Rc::clone(shared);
+    let start = move |ctx: Ctx<'js>, makers: Object<'js>| start_session(&ctx, &makers, &own);
+    native.set("startSession", Function::new(ctx.clone(), start)?)?;
     let name = shared.store_name.clone();
     native.set("storeName", Function::new(ctx.clone(), move || name.clone())?)?;
     let database = shared.database.clone();
@@ -191,29 +196,4 @@ fn values<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
         Ok::<_, rquickjs::Error>(answer)
     };
     set("parse", Function::new(ctx.clone(), parse))
-}
-
-fn shown<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, document: &Document) -> Result<Value<'js>> {
-    Reader { ctx, makers, numbers: Numbers::Stored }.document(&raw(ctx, document)?)
-}
-
-fn raw(ctx: &Ctx<'_>, document: &Document) -> Result<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document).map_err(|error| Exception::throw_message(ctx, &error.to_string()))
-}
-
-/// A failure as `errors.js` makes an error of it.
-fn told<'js>(ctx: &Ctx<'js>, makers: &Object<'js>, failure: &Failure) -> Result<Object<'js>> {
-    let told = Object::new(ctx.clone())?;
-    told.set("message", &failure.message)?;
-    if let Some(code) = failure.code {
-        told.set("code", code)?;
-        told.set("codeName", &*Code::of(code).name())?;
-    }
-    if matches!(failure.exit, Exit::Elsewhere | Exit::NoStore) {
-        told.set("exit", failure.exit as i32)?;
-    }
-    if let Some(details) = &failure.details {
-        told.set("reply", shown(ctx, makers, details)?)?;
-    }
-    Ok(told)
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::look::Look;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
-use crate::store::{Documents, Store};
+use crate::store::{Documents, Store, StoreSession};
 
 /// The global that has what this folder's scripts share, by a name that no script can write by accident.
 pub(super) const CAIRN: &str = "\0cairn";
@@ -53,6 +53,10 @@ impl Shared {
         command: RawDocumentBuf,
     ) -> Result<Box<dyn Documents>, Failure> {
         self.store.borrow().stream(database, command)
+    }
+
+    pub(super) fn start_session(&self) -> Result<Box<dyn StoreSession>, Failure> {
+        self.store.borrow().start_session()
     }
 
     /// Writes what a script prints to standard output. A person sees it at once, and a program when there is more or the

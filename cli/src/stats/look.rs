@@ -42,6 +42,8 @@ pub(super) struct Looked {
     pub(super) folder: Option<FolderFacts>,
     /// What the server's scrub has read and found. `None` if there is none, or only a part of the store was asked for.
     pub(super) scrub: Option<Document>,
+    /// The server's transactions, as `serverStatus` counts them. `None` if it counts none.
+    pub(super) transactions: Option<Document>,
 }
 
 /// A collection, or something without documents of its own, such as a view.
@@ -80,7 +82,10 @@ pub(super) fn look(
 ) -> Result<(), Failure> {
     looked.folder = store.folder()?;
     if looked.folder.is_none() && scope.database.is_none() {
-        looked.scrub = scrub(store);
+        let status = status(store).unwrap_or_default();
+        let own = status.get_document("cairndb").and_then(|own| own.get_document("scrub"));
+        looked.scrub = own.ok().cloned();
+        looked.transactions = status.get_document("transactions").ok().cloned();
     }
     let names = match scope.database {
         Some(database) => vec![database.to_owned()],
@@ -111,10 +116,9 @@ pub(super) fn look(
     Ok(())
 }
 
-/// What a server says of its scrub. It says nothing to those who may not ask, and MongoDB's own has none.
-fn scrub(store: &dyn Store) -> Option<Document> {
-    let status = store.run("admin", raw(&doc! { "serverStatus": 1 }).ok()?).ok()?;
-    status.get_document("cairndb").ok()?.get_document("scrub").ok().cloned()
+/// What a server says of itself. It says nothing to those who may not ask.
+fn status(store: &dyn Store) -> Option<Document> {
+    store.run("admin", raw(&doc! { "serverStatus": 1 }).ok()?).ok()
 }
 
 /// Looks at one collection or view. One that others have dropped since is left out.

@@ -136,6 +136,9 @@ impl Looked {
         if let Some(scrub) = &self.scrub {
             found.push(("scrub", scrub.clone().into()));
         }
+        if let Some(transactions) = &self.transactions {
+            found.push(("transactions", transactions.clone().into()));
+        }
         if let Some(folder) = &self.folder {
             found.push(("folder", look::folder(folder).into()));
         }

@@ -36,6 +36,14 @@ pub(super) fn text(looked: &Looked) -> String {
     if let Some(scrub) = &looked.scrub {
         out.push_str(&scrub_line(scrub));
     }
+    // Those of a server that is no replica set are none.
+    if let Some(transactions) = looked.transactions.as_ref().filter(|of| count(of, "totalStarted") > Some(0))
+    {
+        let number = |name| number_of(count(transactions, name).unwrap_or(0));
+        let (open, committed, aborted) =
+            (number("currentOpen"), number("totalCommitted"), number("totalAborted"));
+        out.push_str(&format!("\ntransactions: open {open}, committed {committed}, aborted {aborted}\n"));
+    }
     out
 }
 

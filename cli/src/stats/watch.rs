@@ -20,13 +20,15 @@ const LINES_A_HEAD: u64 = 20;
 /// How wide a column is. The longest name has as many letters.
 const WIDTH: usize = 12;
 /// What is counted: the name in a line, and the path in `serverStatus`. MongoDB's own server lacks the last one.
-const COUNTERS: [(&str, &[&str]); 13] = [
+const COUNTERS: [(&str, &[&str]); 15] = [
     ("insert", &["opcounters", "insert"]),
     ("query", &["opcounters", "query"]),
     ("update", &["opcounters", "update"]),
     ("delete", &["opcounters", "delete"]),
     ("getmore", &["opcounters", "getmore"]),
     ("command", &["opcounters", "command"]),
+    ("committed", &["transactions", "totalCommitted"]),
+    ("aborted", &["transactions", "totalAborted"]),
     ("inserted", &["metrics", "document", "inserted"]),
     ("returned", &["metrics", "document", "returned"]),
     ("updated", &["metrics", "document", "updated"]),
@@ -163,11 +165,15 @@ mod tests {
     fn rates_are_changes_a_second_and_a_new_server_counts_from_nothing() {
         let at = Instant::now();
         let mut before = Reading { at, counts: [Some(100); COUNTERS.len()], connections: Some(1) };
-        before.counts[12] = None;
-        let mut now = Reading { at: at + Duration::from_secs(4), counts: [Some(110); 13], connections: None };
+        before.counts[14] = None;
+        let mut now = Reading {
+            at: at + Duration::from_secs(4),
+            counts: [Some(110); COUNTERS.len()],
+            connections: None,
+        };
         now.counts[1] = Some(7);
         let rates: Vec<_> = now.rates(&before).map(|(_, rate)| rate).collect();
-        assert_eq!((rates[0], rates[1], rates[12]), (Some(2.5), Some(1.8), None));
+        assert_eq!((rates[0], rates[1], rates[14]), (Some(2.5), Some(1.8), None));
         assert_eq!(text(&before, &now).trim().chars().next_back(), Some('-'));
         let line = json(&before, &now).expect("it is small");
         assert!(line.starts_with("{\"seconds\":4.0,\"insert\":2.5,"), "{line}");

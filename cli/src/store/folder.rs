@@ -13,7 +13,11 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::signals::Signals;
+#[cfg(feature = "shell")]
+use crate::store::StoreSession;
 use crate::store::place::{MARKER, refuse_absent_server};
+#[cfg(feature = "shell")]
+use crate::store::transactions::FolderSession;
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
@@ -180,6 +184,11 @@ impl Store for Folder {
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         Ok(Box::new(self.client.database(database).run_raw_cursor_command(command).run()?))
+    }
+
+    #[cfg(feature = "shell")]
+    fn start_session(&self) -> Result<Box<dyn StoreSession>, Failure> {
+        Ok(Box::new(FolderSession::start(&self.client)?))
     }
 
     #[cfg(feature = "shell")]

@@ -17,6 +17,8 @@ mod server;
 pub(crate) mod session;
 #[cfg(all(feature = "remote", feature = "shell"))]
 mod tail;
+#[cfg(feature = "shell")]
+mod transactions;
 #[cfg(feature = "remote")]
 mod waiting;
 
@@ -43,6 +45,10 @@ pub(crate) trait Store: Send + Sync {
 
     /// Runs a command whose result is a cursor, and returns its documents.
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure>;
+
+    /// Starts a session, for transactions.
+    #[cfg(feature = "shell")]
+    fn start_session(&self) -> Result<Box<dyn StoreSession>, Failure>;
 
     /// From now on commands and cursors end when this token is cancelled, where they can.
     #[cfg(feature = "shell")]
@@ -78,6 +84,29 @@ pub(crate) trait Store: Send + Sync {
 
     /// Adds a user as [`users`](Self::users) gives it. The code of the failure says that it is about this user alone.
     fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure>;
+}
+
+/// A session of a store. Dropping it aborts its transaction.
+#[cfg(feature = "shell")]
+pub(crate) trait StoreSession {
+    /// Its id, as commands have it in `lsid`.
+    fn id(&self) -> Document;
+
+    /// Starts a transaction, with `readConcern`, `writeConcern` and `maxCommitTimeMS` as commands have them.
+    fn begin(&mut self, options: &Document) -> Result<(), Failure>;
+
+    fn commit(&mut self) -> Result<(), Failure>;
+
+    fn abort(&mut self) -> Result<(), Failure>;
+
+    /// Runs a command in the session and returns its reply.
+    fn run(&mut self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure>;
+
+    /// Opens a cursor in the session and returns its number.
+    fn open(&mut self, database: &str, command: RawDocumentBuf) -> Result<u32, Failure>;
+
+    /// The next document of a cursor. Returns `None` at its end.
+    fn next(&mut self, cursor: u32) -> Result<Option<RawDocumentBuf>, Failure>;
 }
 
 /// Is told how much of long work is done, and of how much if that is known.

@@ -20,10 +20,14 @@ use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::password;
 use crate::signals::Signals;
+#[cfg(feature = "shell")]
+use crate::store::StoreSession;
 use crate::store::ahead::Ahead;
 use crate::store::server::Server;
 #[cfg(feature = "shell")]
 use crate::store::tail::Tail;
+#[cfg(feature = "shell")]
+use crate::store::transactions::RemoteSession;
 use crate::store::waiting::{Patience, wait};
 use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
@@ -46,7 +50,9 @@ impl Remote {
             .map_err(|error| Failure::new(Exit::NoStore, format!("{name}: no server listens: {error}")))?;
         // Not by a URI: in one only a name that ends in `.sock` is a socket.
         let address = ServerAddress::Unix { path: path.to_owned() };
-        Self::connect(ClientOptions::builder().hosts(vec![address]).build(), &name, token)
+        // A replica set tells of another address, which may lead elsewhere, or ask for a login.
+        let options = ClientOptions::builder().hosts(vec![address]).direct_connection(true).build();
+        Self::connect(options, &name, token)
     }
 
     pub(super) fn at(
@@ -135,6 +141,11 @@ impl Store for Remote {
         let cursor = opened.map_err(|error| self.server.failure(&error))?;
         let cursor = Batches { server: self.server.clone(), cursor };
         Ok(Box::new(Ahead::of(cursor, &patience.token)?))
+    }
+
+    #[cfg(feature = "shell")]
+    fn start_session(&self) -> Result<Box<dyn StoreSession>, Failure> {
+        Ok(Box::new(RemoteSession::start(&self.server)?))
     }
 
     #[cfg(feature = "shell")]

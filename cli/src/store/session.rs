@@ -17,12 +17,12 @@ use crate::store::place::Place;
 #[cfg(feature = "remote")]
 use crate::store::remote::Remote;
 use crate::store::{
-    Access, BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup,
-    UserThere, connect,
+    Access, BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, StoreSession, Telling,
+    TellingBackup, UserThere, connect,
 };
 
 /// Commands that change nothing that is stored, without `aggregate` and `explain`, which are looked into.
-const READING: [&str; 38] = [
+const READING: [&str; 39] = [
     "buildInfo",
     "buildinfo",
     "collStats",
@@ -52,6 +52,7 @@ const READING: [&str; 38] = [
     "listSequences",
     "ping",
     "profile",
+    "replSetGetConfig",
     "replSetGetStatus",
     "sequenceCurrent",
     "sequenceGaps",
@@ -62,6 +63,10 @@ const READING: [&str; 38] = [
     "validate",
     "whatsmyuri",
 ];
+
+/// The name of the replica set that a server within this process is.
+#[cfg(feature = "remote")]
+const REPLICA_SET: &str = "cairn";
 
 /// What becomes of commands that write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,6 +242,12 @@ impl Session {
 impl Store for Session {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
         self.admit(&command)?;
+        // What is open for reading is no replica set.
+        if let (Some(path), Writes::WhenAsked) = (&self.path, self.writes)
+            && name_of(&command).starts_with("replSetGet")
+        {
+            self.open_for_writing(path)?;
+        }
         let mut opened = self.opened();
         if let (Reached::Folder(_), true) = (&opened.store, is_about_server(&command)) {
             return opened.ask_server(database, command);
@@ -262,6 +273,21 @@ impl Store for Session {
             self.admit_following()?;
         }
         self.opened().store.store().stream(database, command)
+    }
+
+    fn start_session(&self) -> Result<Box<dyn StoreSession>, Failure> {
+        // A transaction of a folder that is open for reading would end with it when the folder is opened for writing.
+        if let (Some(path), Writes::WhenAsked) = (&self.path, self.writes) {
+            self.open_for_writing(path)?;
+        }
+        self.has_written.store(true, Ordering::Relaxed);
+        let session = self.opened().store.store().start_session()?;
+        let is_refused = self.writes == Writes::Refused;
+        let refusal = is_refused.then(|| self.refused.clone());
+        Ok(match refusal {
+            Some(refused) => Box::new(ReadingSession { session, refused }),
+            None => session,
+        })
     }
 
     fn use_token(&mut self, token: &CancellationToken) {
@@ -317,6 +343,54 @@ impl Store for Session {
     }
 }
 
+/// A session whose store is not to be written to.
+struct ReadingSession {
+    session: Box<dyn StoreSession>,
+    /// Why the folder is not open for writing, if it was to be.
+    refused: Option<Failure>,
+}
+
+impl ReadingSession {
+    fn admit(&self, command: &RawDocument) -> Result<(), Failure> {
+        if is_reading(command) {
+            return Ok(());
+        }
+        Err(self.refused.clone().unwrap_or_else(|| read_only(command)))
+    }
+}
+
+impl StoreSession for ReadingSession {
+    fn id(&self) -> Document {
+        self.session.id()
+    }
+
+    fn begin(&mut self, options: &Document) -> Result<(), Failure> {
+        self.session.begin(options)
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        self.session.commit()
+    }
+
+    fn abort(&mut self) -> Result<(), Failure> {
+        self.session.abort()
+    }
+
+    fn run(&mut self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
+        self.admit(&command)?;
+        self.session.run(database, command)
+    }
+
+    fn open(&mut self, database: &str, command: RawDocumentBuf) -> Result<u32, Failure> {
+        self.admit(&command)?;
+        self.session.open(database, command)
+    }
+
+    fn next(&mut self, cursor: u32) -> Result<Option<RawDocumentBuf>, Failure> {
+        self.session.next(cursor)
+    }
+}
+
 impl Opened {
     /// Asks a server within this process, which is started for the first question.
     #[cfg(feature = "remote")]
@@ -361,7 +435,11 @@ impl InProcess {
 
 #[cfg(feature = "remote")]
 fn serve(folder: &Folder, socket: &Path) -> Result<cairndb_server::RunningServer, Failure> {
-    let server = cairndb_server::Server::builder(folder.client.clone()).unix_socket(socket);
+    let mut server = cairndb_server::Server::builder(folder.client.clone()).unix_socket(socket);
+    // Drivers send transactions to a replica set alone, and a store for reading only is none.
+    if !folder.client.is_read_only() {
+        server = server.replica_set(REPLICA_SET);
+    }
     server.spawn().map_err(|error| Failure::new(Exit::Failed, format!("the store cannot be served: {error}")))
 }
 

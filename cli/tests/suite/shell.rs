@@ -48,6 +48,48 @@ fn the_scripts_that_mongosh_runs_pass() {
     }
 }
 
+/// On a folder, and through the socket of a server that is a replica set. Its address is another one, which is not asked for.
+#[test]
+fn transactions_are_those_of_mongosh() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/mongosh");
+    let scripts = ["prelude.js", "transactions.js"].map(|name| folder.join(name).display().to_string());
+    let more = [scripts[0].as_str(), scripts[1].as_str()];
+    check(&Fixture::new(&[], false), &more, "passed\n");
+    let mut served = Fixture::new(&[], false);
+    served.serve_with(&["--replica-set", "rs", "--advertise", "192.0.2.1:1"]);
+    check(&served, &more, "passed\n");
+    let stats = served.run("stats", &["--json"]).output().expect("it works");
+    let report: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("one line of JSON");
+    assert_eq!(report["transactions"]["currentOpen"], 0, "{report}");
+    assert!(report["transactions"]["totalCommitted"].as_u64() >= Some(3), "{report}");
+    let text = served.run("stats", &[]).output().expect("it works");
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("\ntransactions: open 0, committed "), "{text}");
+}
+
+/// What is wrong is refused by name, and a session that has ended does nothing.
+#[test]
+fn sessions_refuse_what_they_cannot_do() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        for (statement, words) in [
+            ("s.commitTransaction()", "no transaction started"),
+            ("s.startTransaction({fly: 1})", "'fly'"),
+            ("s.startTransaction({readConcern: 1})", "readConcern"),
+            ("s.startTransaction(); s.startTransaction()", "already in progress"),
+            ("s.withTransaction(1)", "withTransaction"),
+            ("s.endSession(); s.endSession(); s.getDatabase('shop')", "the session has ended"),
+            ("const o = s.getDatabase('shop').orders; s.endSession(); o.findOne()", "the session has ended"),
+            ("rs.stepDown()", "rs.stepDown is not supported"),
+        ] {
+            let statement = format!("var s = db.getMongo().startSession(); {statement}");
+            let output = run(fixture, &["--eval", &statement]);
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{statement}: {complaint}");
+            assert!(complaint.contains(words), "{statement}: {complaint}");
+        }
+    });
+}
+
 #[test]
 fn results_look_like_mongosh_s() {
     on_both(&[doc! { "_id": 1, "name": "Ada", "tags": ["a"], "at": { "city": "London" } }], |fixture| {
