@@ -126,7 +126,7 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     },
     UnsupportedOptions {
         places: &["readConcern"],
-        options: &[option("afterClusterTime", REPLICATION), option("atClusterTime", REPLICATION)],
+        options: &[option("afterClusterTime", MET_AT_ONCE), option("atClusterTime", REPLICATION)],
     },
 ];
 
@@ -141,12 +141,13 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
 
 const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
-    "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
+    "of the sessions of a server: `cairn serve --replica-set` takes it, and without that option answers 20";
 const ENCRYPTION: &str = "no encryption of fields";
 const EXPIRY: &str = "documents expire by TTL indexes only";
 const GEOMETRY: &str = "no geometry";
+const MET_AT_ONCE: &str = "no replication; `cairn serve --replica-set` has all that it has acknowledged";
 const NO_REPAIR: &str = "`validate` changes nothing";
-const NO_RETRIES: &str = "no retryable writes";
+const NO_RETRIES: &str = "only servers of a sharded cluster send it";
 const REPLICATION: &str = "no replication";
 const SHARDING: &str = "no sharding";
 const STORAGE_ENGINE: &str = "of MongoDB's storage engine";
@@ -228,7 +229,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         names: &["configureFailPoint"],
     },
     UnsupportedCommands {
-        reason: "no transactions of several commands: `cairn serve` answers as a MongoDB that has no transaction open (251)",
+        reason: "of the sessions of a server: `cairn serve --replica-set` answers them, and without that option with 251; a program has `commit_transaction` and `abort_transaction`",
         is_of_server: true,
         names: &["abortTransaction", "commitTransaction"],
     },
@@ -244,7 +245,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         ],
     },
     UnsupportedCommands {
-        reason: "no transactions of several commands",
+        reason: "no transactions over several servers",
         is_of_server: false,
         names: &["coordinateCommitTransaction", "prepareTransaction"],
     },

@@ -14,7 +14,7 @@ use crate::auth::users::Role;
 use crate::cursors::{Owner, PagedCursor, PinnedCursor, Requester};
 use crate::dispatch::call::Call;
 use crate::dispatch::engine::body;
-use crate::dispatch::operation::with_operations;
+use crate::dispatch::operation::{first_stage, with_operations};
 use crate::dispatch::session::with_sessions;
 use crate::dispatch::transaction;
 use crate::failure::Failure;
@@ -40,6 +40,13 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let stays = fields.boolean("noCursorTimeout")? == Some(true);
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
+    // The engine tells of a server without replication.
+    if call.shared.settings.replica_set.is_some()
+        && call.command.name() == "aggregate"
+        && first_stage(call, "$changeStream")?.is_some()
+    {
+        return Err(Failure::new(Code::NOT_IMPLEMENTED, "change streams are not supported"));
+    }
     let database = call.client().database(call.command.database());
     // The two stages that only the server can fill are replaced before the engine sees the command.
     let command = match with_operations(call)? {
