@@ -13,13 +13,16 @@ use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::results::Finding;
 
+/// What changes nothing. `scandata` is an option of early versions of MongoDB, which PyMongo still sends.
+const FLAGS: [&str; 5] = ["background", "checkBSONConformance", "full", "metadata", "scandata"];
+
 /// Runs `validate`.
 ///
 /// It audits the whole store, as `verify` does: an entry without a record is found only by reading all entries. Writes go on
 /// meanwhile. The audit is always a full one, so `full` changes nothing.
 pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["background", "checkBSONConformance", "full", "metadata"])?;
-    for flag in ["background", "checkBSONConformance", "full", "metadata"] {
+    arguments.allow(&FLAGS)?;
+    for flag in FLAGS {
         arguments.boolean(flag)?;
     }
     let collection = context.collection(arguments.target()?);
