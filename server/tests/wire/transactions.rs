@@ -447,13 +447,7 @@ fn a_client_that_goes_away_ends_its_statement_and_the_transaction() {
     let (mut peer, mut other) = (fixture.peer(), fixture.peer());
     let mut transaction = Transaction::new(&mut peer, 1, 1);
     done(&transaction.run(add(1, 1)));
-    let mut endless = doc! {
-        "aggregate": "accounts",
-        "pipeline": [{ "$project": { "n": { "$reduce": {
-            "input": { "$range": [0, 2_000_000] }, "initialValue": 0,
-            "in": { "$size": { "$range": [0, 1_000_000] } } } } } }],
-        "cursor": {},
-    };
+    let mut endless = endless();
     endless.extend(doc! { "lsid": session(1), "txnNumber": 1_i64, "autocommit": false, "$db": "bank" });
     let mut leaving = fixture.peer();
     assert!(leaving.send(&message(endless).bytes(1, 0)));
@@ -564,4 +558,132 @@ fn failures_have_labels_by_which_drivers_try_again() {
     check("commitTransaction", doc! { "errorCode": 91 }, &["RetryableWriteError"]);
     check("commitTransaction", doc! { "errorCode": 251 }, TRANSIENT);
     check("abortTransaction", doc! { "errorCode": 10_107 }, &["RetryableWriteError"]);
+}
+
+/// A pipeline that does not end by itself.
+fn endless() -> Document {
+    doc! {
+        "aggregate": "accounts",
+        "pipeline": [{ "$project": { "n": { "$reduce": {
+            "input": { "$range": [0, 2_000_000] }, "initialValue": 0,
+            "in": { "$size": { "$range": [0, 1_000_000] } } } } } }],
+        "cursor": {},
+    }
+}
+
+fn wait_until_active(peer: &mut Peer) {
+    let start = Instant::now();
+    while status(peer, "currentActive") == 0 {
+        assert!(start.elapsed() < PATIENCE, "no statement has begun");
+    }
+}
+
+#[test]
+fn to_kill_a_session_ends_its_statement_and_those_that_wait() {
+    let fixture = fixture();
+    let mut other = fixture.peer();
+    let address = fixture.address;
+    let running = thread::spawn(move || {
+        let mut peer = Peer::connect(address);
+        Transaction::new(&mut peer, 1, 1).run(endless())
+    });
+    wait_until_active(&mut other);
+    let waiting = thread::spawn(move || {
+        let mut peer = Peer::connect(address);
+        let mut second = Transaction::new(&mut peer, 1, 1);
+        second.is_first = false;
+        second.run(add(1, 1))
+    });
+    done(&other.run(doc! { "killSessions": [session(1)], "$db": "admin" }));
+    refused(&running.join().expect("it ends"), 11_601, &[]);
+    // It came before the session was ended, or after it.
+    refused(&waiting.join().expect("it ends"), 251, TRANSIENT);
+    assert_eq!((status(&mut other, "currentOpen"), status(&mut other, "currentActive")), (0, 0));
+    assert_eq!(has(&mut other, 1), 100);
+}
+
+/// Who waits for its turn holds nothing but its place in the queue: the session goes on when that client is gone.
+#[test]
+fn clients_that_go_away_while_they_wait_hold_nothing_up() {
+    let fixture = fixture();
+    let mut other = fixture.peer();
+    let address = fixture.address;
+    let running = thread::spawn(move || {
+        let mut peer = Peer::connect(address);
+        Transaction::new(&mut peer, 1, 1).run(endless())
+    });
+    wait_until_active(&mut other);
+    for _ in 0..20 {
+        let mut waiting = fixture.peer();
+        let mut command = add(1, 1);
+        command.extend(doc! { "lsid": session(1), "txnNumber": 1_i64, "autocommit": false, "$db": "bank" });
+        assert!(waiting.send(&message(command).bytes(1, 0)));
+    }
+    done(&other.run(doc! { "killAllSessions": [], "$db": "admin" }));
+    refused(&running.join().expect("it ends"), 11_601, &[]);
+    let mut next = Transaction::new(&mut other, 1, 2);
+    done(&next.run(add(1, 5)));
+    done(&next.commit());
+    assert_eq!(has(&mut other, 1), 105);
+}
+
+#[test]
+fn only_so_many_transactions_are_open() {
+    const OPEN_MAX: i64 = 10_000;
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let id = |number: i64| {
+        let bytes = [&[7; 8][..], &number.to_be_bytes()].concat();
+        doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes } }
+    };
+    let begin = |number: i64| {
+        doc! { "find": "accounts", "filter": { "_id": 9 }, "lsid": id(number), "txnNumber": 1_i64, "autocommit": false,
+        "startTransaction": true, "$db": "bank" }
+    };
+    for number in 0..OPEN_MAX {
+        done(&peer.run(begin(number)));
+    }
+    assert_eq!(status(&mut peer, "currentOpen"), OPEN_MAX);
+    refused(&peer.run(begin(OPEN_MAX)), 261, &[]);
+    done(&peer.run(doc! { "killSessions": [id(3)], "$db": "admin" }));
+    done(&peer.run(begin(OPEN_MAX + 1)));
+    assert_eq!(has(&mut peer, 1), 100);
+}
+
+#[test]
+fn sessions_of_two_users_are_two() {
+    use cairndb_server::{Role, Users};
+
+    let prepare = |client: &Client| {
+        client
+            .database("bank")
+            .collection("accounts")
+            .insert_one(doc! { "_id": 1, "has": 100 })
+            .run()
+            .expect("stored");
+        let users = Users::of(client);
+        users.add("ada", "the password", Role::Root).expect("added");
+        users.add("bea", "the password", Role::ReadAnyDatabase).expect("added");
+    };
+    let fixture = Fixture::over(prepare, |builder| builder.replica_set("rs").require_users());
+    let (mut ada, mut bea) = (fixture.peer(), fixture.peer());
+    crate::login::log_in(&mut ada, "ada", "the password").expect("logged in");
+    crate::login::log_in(&mut bea, "bea", "the password").expect("logged in");
+    let mut of_ada = Transaction::new(&mut ada, 1, 5);
+    done(&of_ada.run(add(1, 1)));
+    // The same id is another session, which has no transaction yet.
+    let mut of_bea = Transaction::new(&mut bea, 1, 5);
+    of_bea.is_first = false;
+    refused(&of_bea.commit(), 251, TRANSIENT);
+    let mut of_bea = Transaction::new(&mut bea, 1, 6);
+    let found = of_bea.run(doc! { "find": "accounts" });
+    assert!(found.to_string().contains("100"), "{found}");
+    // Who may only read may not write in a transaction either. It was refused before it was a statement.
+    refused(&of_bea.run(add(1, 1)), 13, &[]);
+    done(&of_bea.commit());
+    done(&of_ada.commit());
+    // A stranger has no sessions, and so no transactions.
+    let mut stranger = fixture.peer();
+    refused(&Transaction::new(&mut stranger, 1, 7).run(add(1, 1)), 13, &[]);
+    refused(&Transaction::new(&mut stranger, 1, 7).run_on("admin", doc! { "ping": 1 }), 263, &[]);
 }
