@@ -42,7 +42,12 @@ impl Database {
     /// # }
     /// ```
     pub fn run_command(&self, command: Document) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Decoded(command)), statement_of: Ok(None), retryable: None }
+        RunCommand {
+            database: self,
+            request: Request::of(Body::Decoded(command)),
+            statement_of: Ok(None),
+            retryable: None,
+        }
     }
 
     /// Runs a command that is given as raw bytes, and returns its reply. See [`run_command`](Self::run_command).
@@ -62,7 +67,12 @@ impl Database {
     /// # }
     /// ```
     pub fn run_raw_command(&self, command: RawDocumentBuf) -> RunCommand<'_> {
-        RunCommand { database: self, request: Request::of(Body::Raw(command)), statement_of: Ok(None), retryable: None }
+        RunCommand {
+            database: self,
+            request: Request::of(Body::Raw(command)),
+            statement_of: Ok(None),
+            retryable: None,
+        }
     }
 
     /// Runs a command that has a cursor as its result, such as `find`, and returns the cursor.

@@ -354,7 +354,11 @@ impl CommitTransaction<'_> {
     /// Commits.
     pub fn run(self) -> Result<()> {
         let Self { session, concern, time, write } = self;
-        let asked = TransactionOptions { write_concern: concern, max_commit_time: time, ..TransactionOptions::default() };
+        let asked = TransactionOptions {
+            write_concern: concern,
+            max_commit_time: time,
+            ..TransactionOptions::default()
+        };
         session.commit(asked, write)
     }
 }
