@@ -126,9 +126,11 @@ fn a_failed_reserve_hands_out_nothing() {
 
 #[test]
 fn a_failed_insert_numbers_nothing_twice() {
-    for contract in ["fast", "ordered", "gapless"] {
+    for what in ["fast", "ordered", "gapless", "fast-within", "ordered-within", "gapless-within"] {
         let scratch = Scratch::new();
-        let seen = fill_numbered(&scratch, contract);
+        let seen = fill_numbered(&scratch, what);
+        // Each document in a transaction, or none.
+        let contract = what.strip_suffix("-within").unwrap_or(what);
         stopped(&seen);
         assert_eq!(seen["truncate"], "Poisoned");
         let last: i64 = seen["last"].parse().expect("a number");

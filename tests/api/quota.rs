@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use cairndb::bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
-use cairndb::{Client, ClientBuilder, Collection, Compression, IndexModel, IndexOptions, StoreState};
+use cairndb::{
+    AutoIncrement, Client, ClientBuilder, Collection, Compression, Contract, IndexModel, IndexOptions,
+    StoreState,
+};
 use cairndb_tests::choices::{self, Choices};
 use cairndb_tests::race::wait_until;
 use cairndb_tests::scratch::Scratch;
@@ -237,6 +240,30 @@ fn what_is_larger_than_the_quota_is_refused_at_once_and_disturbs_nothing() {
     assert!(things.insert_one(doc! { "_id": 1 }).run().is_ok());
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     assert!(folder_bytes(&scratch.path()) <= QUOTA + MEMTABLE);
+}
+
+/// The number of a gapless sequence was in doubt after any commit that failed, though the quota refuses one before it is written:
+/// nothing more could be numbered until the folder was opened again.
+#[test]
+fn the_number_of_a_refused_document_is_given_to_the_next_one() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let number = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+    client.database("app").create_collection("things").auto_increment(number).run().unwrap();
+    let things = things(&client);
+    let large = || doc! { "content": content(&mut Choices::seeded(7), 15 << 20) };
+    let mut session = client.start_session().run().unwrap();
+    for round in 1..=3_i64 {
+        let refused = things.insert_one(large()).run().unwrap_err();
+        assert!(refused.is_no_space() && !refused.is_commit_unknown(), "{refused:?}");
+        session.start_transaction().run().unwrap();
+        things.insert_many([large(), large()]).session(&mut session).run().unwrap();
+        let refused = session.commit_transaction().run().unwrap_err();
+        assert!(refused.is_no_space() && !refused.is_commit_unknown(), "{refused:?}");
+        let stored = things.insert_one(doc! {}).run().unwrap();
+        assert_eq!(stored.generated.get("n"), Some(round));
+    }
+    assert!(client.verify().unwrap().findings.is_empty());
 }
 
 #[test]

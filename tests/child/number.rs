@@ -217,7 +217,7 @@ fn must_be_duplicate(error: Option<Error>) -> Outcome<()> {
     }
 }
 
-/// Takes values, or numbers documents, until the storage refuses; prints one word and a value a line.
+/// Takes values, or numbers documents, each in a transaction or not, until the storage refuses; prints one word and a value a line.
 pub(crate) fn fill(folder: &str, what: &str) -> Outcome<()> {
     let client = scratch::small().open(folder)?;
     let database = client.database("test");
@@ -226,7 +226,8 @@ pub(crate) fn fill(folder: &str, what: &str) -> Outcome<()> {
     let (singles, thousands) = (database.sequence("singles"), database.sequence("thousands"));
     let given = thousands.next_value().run()?;
     let things = scratch::things(&client);
-    let contract = Contract::ALL.into_iter().find(|contract| contract.name() == what);
+    let (wanted, is_within) = what.strip_suffix("-within").map_or((what, false), |wanted| (wanted, true));
+    let contract = Contract::ALL.into_iter().find(|contract| contract.name() == wanted);
     if let Some(contract) = contract {
         let field =
             AutoIncrement::builder().field("n").contract(contract).cache_size(2).acquire_size(2).build();
@@ -234,6 +235,14 @@ pub(crate) fn fill(folder: &str, what: &str) -> Outcome<()> {
     }
     let padding = "x".repeat(1000);
     let write = || match contract {
+        Some(_) if is_within => {
+            let mut session = client.start_session().run()?;
+            session.start_transaction().run()?;
+            let insert = things.insert_one(doc! { "padding": &padding });
+            let inserted = insert.session(&mut session).run()?;
+            session.commit_transaction().run()?;
+            Ok(inserted.last_generate_id.unwrap_or(0))
+        }
         Some(_) => Ok(things.insert_one(doc! { "padding": &padding }).run()?.last_generate_id.unwrap_or(0)),
         None => singles.next_value().run(),
     };

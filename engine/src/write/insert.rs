@@ -94,7 +94,8 @@ impl<'d, S: InsertedSet> InsertingMany<'d, S> {
         let mut paused_at = None;
         // One part, but for a gapless sequence: there a refused document ends it, and the documents after it are numbered again.
         while let Some(part) = documents.number_part(in_turn, &mut outcome.refused)? {
-            let stored = store_part(in_turn, part, outcome)?;
+            let stored = store_part(in_turn, part, outcome);
+            let stored = stored.inspect_err(|error| documents.failed(error))?;
             paused_at = stored.paused_at;
             if paused_at.is_some() {
                 break;
@@ -170,11 +171,13 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
 /// Stores a document with other values, if `error` says that a generated one is in use.
 #[cold]
 fn store_renumbered(target: Target<'_>, document: &mut OneDocument<'_>, error: Error) -> Result<Bson> {
+    document.failed(&error);
     if !document.renumber(target, &error)? {
         return Err(error);
     }
     let stored = store_one(target, document);
     if let Err(error) = &stored {
+        document.failed(error);
         document.write_passed(target, error)?;
     }
     stored

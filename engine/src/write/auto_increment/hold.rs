@@ -215,6 +215,13 @@ impl<'a> SequenceHold<'a> {
         }
     }
 
+    /// Takes back what [`stage`](Self::stage) told a gapless sequence: the commit was refused before it was written.
+    pub(super) fn unstage(&self) {
+        if let ByContract::Gapless { turn, .. } = &self.contract {
+            turn.unstage();
+        }
+    }
+
     /// Makes the state that was committed with the documents the sequence's own. Numbering goes on.
     pub(super) fn publish(&mut self, target: Target<'_>) -> Result<()> {
         if let ByContract::Gapless { turn, state } = &mut self.contract {

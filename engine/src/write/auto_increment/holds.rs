@@ -4,7 +4,7 @@
 //! safe watermark never passes a value that may still become visible. An ordered or gapless sequence is held from the
 //! first value to the commit. Turns are taken in one order, ascending by sequence.
 
-use base::error::Result;
+use base::error::{Error, Result};
 use bson::Document;
 use smallvec::SmallVec;
 use store::write::Batch;
@@ -95,6 +95,15 @@ impl<'a> SequenceHolds<'a> {
         self.holds.iter().filter(|hold| hold.is_held_by(index)).for_each(SequenceHold::give_up);
     }
 
+    /// To be called with the error of what stores documents. If that tells that nothing was written, gapless sequences are in no
+    /// doubt, and their numbers are free again.
+    #[cold]
+    pub(super) fn failed(&self, error: &Error) {
+        if !error.is_commit_unknown() {
+            self.holds.iter().for_each(SequenceHold::unstage);
+        }
+    }
+
     /// Makes the states that were committed with the documents the sequences' own. Numbering goes on.
     pub(super) fn publish(&mut self, target: Target<'_>) -> Result<()> {
         self.holds.iter_mut().try_for_each(|hold| hold.publish(target))
@@ -150,7 +159,7 @@ impl<'a> SequenceHolds<'a> {
         if batch.is_empty() {
             return Ok(());
         }
-        target.store.commit(batch, target.level)?;
+        target.store.commit(batch, target.level).inspect_err(|error| self.failed(error))?;
         self.publish(target)
     }
 }

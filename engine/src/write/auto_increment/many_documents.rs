@@ -117,6 +117,11 @@ impl<'a> ManyDocuments<'a> {
         Ok(Some(NumberedPart { start, done: 0, drafts, order, holds: &mut self.holds }))
     }
 
+    /// To be called with the error of what stores a part.
+    pub(in crate::write) fn failed(&self, error: &Error) {
+        self.holds.failed(error);
+    }
+
     /// Goes on after a part of which `stored` documents were stored, publishes what was committed with them, and adds
     /// their values to `outcome`, which has the part's refusals already.
     pub(in crate::write) fn publish_part<S: InsertedSet>(

@@ -111,6 +111,11 @@ impl<'a> OneDocument<'a> {
         Ok((complete, &mut self.holds))
     }
 
+    /// To be called with the error of what stores the document.
+    pub(in crate::write) fn failed(&self, error: &Error) {
+        self.holds.failed(error);
+    }
+
     /// Takes the next values if `error` says that a generated one is in use by another document, as SequoiaDB does, and
     /// gives up the rest of its block. Returns whether the document is to be stored again.
     pub(in crate::write) fn renumber(&mut self, target: Target<'_>, error: &Error) -> Result<bool> {
