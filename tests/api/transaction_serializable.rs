@@ -236,6 +236,18 @@ fn very_many_reads_count_as_one_of_all() {
     }
 }
 
+/// Each name that is asked for is one more look-up of the commit while writers wait, so it counts as much as is staged.
+#[test]
+fn absent_names_have_a_bound() {
+    let store = Store::with(&[(1, 10)]);
+    let mut session = begin(&store.client, ReadConcern::serializable());
+    let asked = (0..10_000).find_map(|number| {
+        let absent = store.client.database("app").collection::<Document>(&format!("absent{number}"));
+        absent.find_one(doc! {}).session(&mut session).run().err().map(|error| (number, error.code()))
+    });
+    assert_eq!(asked, Some((4_096, Some(257))));
+}
+
 /// Accounts that may be overdrawn as long as their sum is not: each withdrawal looks at both.
 #[test]
 fn an_invariant_over_two_documents_holds() {

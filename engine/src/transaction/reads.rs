@@ -2,6 +2,8 @@
 //!
 //! A read by an `_id` is remembered as the key of the record, whether it was there or not. Every other read counts as one of the whole
 //! collection: which documents it would find is known only by searching again.
+//!
+//! Writers wait while a commit looks at all this, so there are bounds to it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -12,11 +14,14 @@ use store::keys::CollectionId;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::names::Catalog;
 
-/// How many keys of a collection are remembered. After that it counts as read as a whole.
+/// How many keys of a collection are remembered, and of all together. After that a collection counts as read as a whole.
 const KEYS_MAX: usize = 1 << 12;
-/// About how many bytes of memory a key takes, and a name or a collection beside its bytes.
+const ALL_KEYS_MAX: usize = 1 << 14;
+/// About how many bytes of memory a key and a collection take.
 const KEY_COST: usize = 16;
-const NAME_COST: usize = 64;
+const COLLECTION_COST: usize = 64;
+/// What the name of an absent collection counts as. Far more than it takes: each is one more look-up while writers wait.
+const ABSENT_COST: usize = 16 << 10;
 
 /// What was read.
 #[derive(Default)]
@@ -26,6 +31,8 @@ pub(crate) struct Reads {
     absent: HashSet<Namespace>,
     /// Whether a view was read, which must be what it was.
     has_views: bool,
+    /// How many keys there are of all collections.
+    keys: usize,
     bytes: usize,
 }
 
@@ -40,29 +47,33 @@ struct Read {
 impl Reads {
     /// Remembers the read of a record key.
     pub(super) fn add_key(&mut self, collection: &Arc<CollectionState>, hash: u64) {
+        let is_full = self.keys >= ALL_KEYS_MAX;
         let read = self.read(collection);
-        if read.is_searched || !read.keys.insert(hash) {
+        if read.is_searched || read.keys.contains(&hash) {
             return;
         }
-        if read.keys.len() <= KEYS_MAX {
-            self.bytes += KEY_COST;
-        } else {
+        if is_full || read.keys.len() >= KEYS_MAX {
             self.add_search(collection);
+            return;
         }
+        read.keys.insert(hash);
+        self.keys += 1;
+        self.bytes += KEY_COST;
     }
 
     /// Remembers a search.
     pub(super) fn add_search(&mut self, collection: &Arc<CollectionState>) {
         let read = self.read(collection);
         read.is_searched = true;
-        let keys = std::mem::take(&mut read.keys);
-        self.bytes = self.bytes.saturating_sub(keys.len() * KEY_COST);
+        let keys = std::mem::take(&mut read.keys).len();
+        self.keys -= keys;
+        self.bytes -= keys * KEY_COST;
     }
 
     /// Remembers that nothing has a name.
     pub(super) fn add_absent(&mut self, namespace: &Namespace) {
         if !self.absent.contains(namespace) {
-            self.bytes += NAME_COST + namespace.db.len() + namespace.coll.len();
+            self.bytes += ABSENT_COST;
             self.absent.insert(namespace.clone());
         }
     }
@@ -104,7 +115,7 @@ impl Reads {
 
     fn read(&mut self, collection: &Arc<CollectionState>) -> &mut Read {
         if !self.collections.contains_key(&collection.id) {
-            self.bytes += NAME_COST;
+            self.bytes += COLLECTION_COST;
         }
         self.collections.entry(collection.id).or_insert_with(|| Read {
             state: Arc::clone(collection),

@@ -60,6 +60,9 @@ pub struct Latched<'a> {
     _place: Held,
 }
 
+/// The hashes of keys that were read and are not written, in the order of their stripes.
+pub struct ReadKeys(Vec<u64>);
+
 /// The hashes of the keys that are latched.
 enum Keys {
     One(u64),
@@ -70,10 +73,20 @@ enum Keys {
 
 impl Keys {
     /// In the order of their stripes, which is that of the guards.
-    fn in_order(mut hashes: Vec<u64>) -> Self {
-        hashes.sort_unstable_by_key(|&hash| stripe_of(hash));
-        Self::Set(hashes)
+    fn in_order(hashes: Vec<u64>) -> Self {
+        Self::Set(in_order(hashes))
     }
+}
+
+impl FromIterator<u64> for ReadKeys {
+    fn from_iter<I: IntoIterator<Item = u64>>(hashes: I) -> Self {
+        Self(in_order(hashes.into_iter().collect()))
+    }
+}
+
+fn in_order(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.sort_unstable_by_key(|&hash| stripe_of(hash));
+    hashes
 }
 
 impl LatchSet {
@@ -86,15 +99,21 @@ impl LatchSet {
     /// Adds the stripe of a key whose hash is known.
     #[inline]
     pub fn add_hash(&mut self, hash: u64) {
-        self.add_read(hash);
+        self.add_stripe(hash);
         if let Some(hashes) = &mut self.hashes {
             hashes.push(hash);
         }
     }
 
-    /// Adds the stripe of a key that is read and not written: it gets no note.
+    /// Adds the stripes of keys that are read and not written: they get no note.
+    pub fn add_read(&mut self, keys: &ReadKeys) {
+        for &hash in &keys.0 {
+            self.add_stripe(hash);
+        }
+    }
+
     #[inline]
-    pub fn add_read(&mut self, hash: u64) {
+    fn add_stripe(&mut self, hash: u64) {
         let stripe = stripe_of(hash);
         if let Some(word) = self.words.get_mut(stripe / 64) {
             *word |= 1 << (stripe % 64);
@@ -365,12 +384,11 @@ impl Latched<'_> {
         is_written
     }
 
-    /// Whether one of other keys, whose stripes are latched, may have been written after `sequence`.
-    pub fn are_written_since(&mut self, hashes: impl Iterator<Item = u64>, sequence: u64) -> bool {
-        let Keys::Set(hashes) = Keys::in_order(hashes.collect()) else { return true };
+    /// Whether one of the keys of a list, whose stripes are latched, may have been written after `sequence`.
+    pub fn are_written_since(&mut self, keys: &ReadKeys, sequence: u64) -> bool {
         let mut is_written = false;
         let guards = self.first.iter_mut().chain(&mut self.others);
-        visit(guards, &hashes, |notes, hash| is_written |= notes.is_written_since(hash, sequence));
+        visit(guards, &keys.0, |notes, hash| is_written |= notes.is_written_since(hash, sequence));
         is_written
     }
 

@@ -13,7 +13,7 @@ use query::operation::OperationContext;
 use sequence::generator::Generator;
 use store::handles::Storage;
 use store::keys::split_id;
-use store::latch::Latched;
+use store::latch::{Latched, ReadKeys};
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family};
 
@@ -90,7 +90,8 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     let mut latches = storage.store.latches.set();
     stage.claims().for_each(|hash| latches.add_hash(hash));
     let reads = stage.reads().filter(|_| storage.database.fault() != PlantedFault::SearchesNotChecked);
-    reads.into_iter().flat_map(Reads::keys).for_each(|hash| latches.add_read(hash));
+    let read_keys: ReadKeys = reads.into_iter().flat_map(Reads::keys).collect();
+    latches.add_read(&read_keys);
     let mut held = if reads.is_some_and(Reads::has_searches) {
         storage.store.latches.lock_all_for(latches, operation)?
     } else {
@@ -103,8 +104,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     }
     // Nothing lies between this and the write, so the commit is where the transaction is in the order of all.
     if let Some(reads) = reads
-        && (held.are_written_since(reads.keys(), open.sequence())
-            || !reads.are_as_of(open.sequence(), catalog))
+        && (held.are_written_since(&read_keys, open.sequence()) || !reads.are_as_of(open.sequence(), catalog))
     {
         return Err(conflict());
     }
