@@ -9,6 +9,7 @@ mod arrows;
 mod circles;
 mod code;
 mod codes;
+mod counted;
 mod documents;
 mod figures;
 mod items;
@@ -17,6 +18,7 @@ mod names;
 mod operations;
 mod paths;
 mod prose;
+mod reads;
 mod shape;
 mod tree;
 mod unsafety;
@@ -114,6 +116,15 @@ fn unsafe_code_does_not_spread() {
     check(
         "a file has another number of `unsafe` than tests/tidy/unsafety.rs says",
         &unsafety::violations(&tree),
+    );
+}
+
+#[test]
+fn reads_of_the_newest_state_are_known() {
+    let tree = Tree::load();
+    check(
+        "a file of the engine has another number of reads of the newest state than tests/tidy/reads.rs says",
+        &reads::violations(&tree),
     );
 }
 
