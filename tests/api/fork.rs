@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Client, Error, ErrorKind};
+use cairndb::{AutoIncrement, Client, Contract, Error, ErrorKind};
 use cairndb_tests::scratch::{Scratch, small, things};
 
 /// After so many seconds a child that hangs is ended by the system.
@@ -222,6 +222,47 @@ fn a_child_of_a_busy_process_does_not_hang() {
         for writer in writers {
             writer.join().unwrap();
         }
+    });
+    crate::verify_clean(&client);
+}
+
+/// A thread of the parent waits for the turn that a transaction keeps, and holds its locks where the fork finds it.
+#[test]
+fn a_child_leaves_transactions_and_their_turns_to_its_parent() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(small());
+    let number = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+    client.database("test").create_collection("things").auto_increment(number).run().expect("made");
+    let things = things(&client);
+    let mut session = client.start_session().run().expect("started");
+    session.start_transaction().run().expect("started");
+    let staged = things.insert_one(doc! {}).session(&mut session).run().expect("staged");
+    let mut reader = client.start_session().snapshot(true).run().expect("started");
+    assert_eq!(things.count_documents(doc! {}).session(&mut reader).run().expect("counted"), 0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| things.insert_one(doc! {}).run());
+        for _ in 0..20 {
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+        // The parent drops the sessions when the child has ended, and its transaction aborts.
+        let things = &things;
+        let wrong = in_child(move || {
+            let mut wrong = Vec::new();
+            if !is_refused(things.insert_one(doc! {}).session(&mut session).run()) {
+                wrong.push("insert");
+            }
+            if !is_refused(things.count_documents(doc! {}).session(&mut reader).run()) {
+                wrong.push("count");
+            }
+            if !is_refused(session.commit_transaction().run()) {
+                wrong.push("commit");
+            }
+            drop((session, reader));
+            wrong
+        });
+        assert_eq!(wrong, Vec::<String>::new());
+        let stored = waiting.join().expect("no panic").expect("it gets its turn");
+        assert_eq!((staged.generated.get("n"), stored.generated.get("n")), (Some(1), Some(1)));
     });
     crate::verify_clean(&client);
 }
