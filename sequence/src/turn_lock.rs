@@ -140,32 +140,48 @@ mod tests {
 
     use super::*;
 
+    /// A lock, how many have its turn, and how many had it.
+    #[derive(Default)]
+    struct Room {
+        lock: TurnLock,
+        inside: AtomicU64,
+        visits: AtomicU64,
+    }
+
+    impl Room {
+        /// Takes the turn, if that is possible with the patience, and gives it back.
+        fn visit(&self, patience: Option<Duration>, yields: bool) {
+            let Some(turn) =
+                patience.map_or_else(|| Some(self.lock.lock()), |time| self.lock.try_lock_for(time))
+            else {
+                return;
+            };
+            assert_eq!(self.inside.fetch_add(1, Plain::Relaxed), 0);
+            if yields {
+                std::thread::yield_now();
+            }
+            self.inside.fetch_sub(1, Plain::Relaxed);
+            self.visits.fetch_add(1, Plain::Relaxed);
+            drop(turn);
+        }
+    }
+
     #[test]
     fn one_at_a_time_has_the_turn() {
-        let (lock, inside, sum) = (TurnLock::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let room = Room::default();
+        let visit_often = || {
+            for round in 0..2_000_u32 {
+                let patience = round.is_multiple_of(3).then_some(Duration::from_micros(50));
+                room.visit(patience, round.is_multiple_of(7));
+            }
+        };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| {
-                    for round in 0..2_000_u32 {
-                        let turn = if round % 3 == 0 {
-                            let Some(turn) = lock.try_lock_for(Duration::from_micros(50)) else { continue };
-                            turn
-                        } else {
-                            lock.lock()
-                        };
-                        assert_eq!(inside.fetch_add(1, Plain::Relaxed), 0);
-                        if round % 7 == 0 {
-                            std::thread::yield_now();
-                        }
-                        inside.fetch_sub(1, Plain::Relaxed);
-                        sum.fetch_add(1, Plain::Relaxed);
-                        drop(turn);
-                    }
-                });
+                scope.spawn(visit_often);
             }
         });
-        assert!(sum.load(Plain::Relaxed) >= 4 * 1_333);
-        assert!(lock.try_lock().is_some(), "the last one has given it back");
+        assert!(room.visits.load(Plain::Relaxed) >= 4 * 1_333);
+        assert!(room.lock.try_lock().is_some(), "the last one has given it back");
     }
 
     #[test]
@@ -188,19 +204,19 @@ mod tests {
     /// One that waits gets its turn, though others take it again and again.
     #[test]
     fn a_turn_is_handed_over_in_the_end() {
-        let lock = TurnLock::default();
-        let is_done = std::sync::atomic::AtomicBool::new(false);
+        let (room, is_done) = (Room::default(), std::sync::atomic::AtomicBool::new(false));
+        let visit_again = || {
+            while !is_done.load(Plain::Relaxed) {
+                room.visit(None, false);
+            }
+        };
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| {
-                    while !is_done.load(Plain::Relaxed) {
-                        let _turn = lock.lock();
-                    }
-                });
+                scope.spawn(visit_again);
             }
             for _ in 0..50 {
-                assert!(lock.wait(None));
-                lock.give_back();
+                assert!(room.lock.wait(None));
+                room.lock.give_back();
             }
             is_done.store(true, Plain::Relaxed);
         });
