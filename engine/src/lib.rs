@@ -273,9 +273,9 @@
 //! | indexes of a collection | 64 |
 //! | memory of a sort or a pipeline stage | 100 MiB; sorts, groups and joins go on in temporary files |
 //! | processes that write to a folder | 1 |
+//! | a transaction | 60 seconds, 64 MiB of what it writes |
 //!
-//! Transactions and change streams are not supported yet; a call that asks for them is refused. So are indexes on text and
-//! geometry.
+//! Change streams are not supported yet; a call that asks for them is refused. So are indexes on text and geometry.
 //!
 //! # What it is not
 //!
