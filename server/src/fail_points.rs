@@ -1,6 +1,6 @@
 //! Fail points: faults on demand, with which the test suites of drivers see how a client handles them.
-//! MongoDB's `failCommand` and `maxTimeAlwaysTimeOut` are supported, if the server was started with test
-//! commands.
+//! MongoDB's `failCommand`, `maxTimeAlwaysTimeOut` and `onPrimaryTransactionalWrite` are supported, if the server was started with
+//! test commands.
 
 use std::time::Duration;
 
@@ -34,6 +34,33 @@ pub(crate) struct FailPoints {
     state: Mutex<FailCommand>,
     /// The trigger of `maxTimeAlwaysTimeOut`, at which every command with a time limit times out.
     time_out: Mutex<Trigger>,
+    /// `onPrimaryTransactionalWrite`, for writes that may be sent again.
+    write: Mutex<(Trigger, WriteFault)>,
+}
+
+/// What `onPrimaryTransactionalWrite` does to a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteFault {
+    /// Whether the connection is closed without an answer.
+    pub(crate) closes: bool,
+    /// The number of the error with which the write fails before it is done. Without one it is done.
+    pub(crate) code: Option<i32>,
+}
+
+impl WriteFault {
+    fn parse(data: &RawDocument) -> Result<Self, Failure> {
+        let fields = Fields::of("data", data);
+        fields.allow_all(&["closeConnection", "failBeforeCommitExceptionCode"])?;
+        let code = fields.integer("failBeforeCommitExceptionCode")?;
+        let code = code.map(|code| {
+            let wrong = |_| {
+                Failure::bad_value(format!("'failBeforeCommitExceptionCode' is a 32-bit number, not {code}"))
+            };
+            i32::try_from(code).map_err(wrong)
+        });
+        // Closed unless it is said otherwise, as in MongoDB.
+        Ok(Self { closes: fields.boolean("closeConnection")? != Some(false), code: code.transpose()? })
+    }
 }
 
 /// What `failCommand` does to a command.
@@ -89,6 +116,12 @@ impl FailPoints {
             fields.document("data")?;
             return Ok(self.time_out.lock().start(mode));
         }
+        if name == "onPrimaryTransactionalWrite" {
+            let fault = fields.document("data")?.map(WriteFault::parse).transpose()?;
+            let mut write = self.write.lock();
+            write.1 = fault.unwrap_or(WriteFault { closes: true, code: None });
+            return Ok(write.0.start(mode));
+        }
         if name != "failCommand" {
             return Err(Failure::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found")));
         }
@@ -106,6 +139,19 @@ impl FailPoints {
     /// Whether a command with a time limit times out now.
     pub(crate) fn times_out(&self) -> bool {
         self.time_out.lock().enter()
+    }
+
+    /// The fault for a write that may be sent again, if it enters a fail point that fails writes before they are done.
+    pub(crate) fn fault_before_write(&self) -> Option<WriteFault> {
+        let mut write = self.write.lock();
+        let enters = write.1.code.is_some() && write.0.enter();
+        enters.then_some(write.1)
+    }
+
+    /// Whether the answer to a write is lost that may be sent again, and was done now.
+    pub(crate) fn loses_answer(&self) -> bool {
+        let mut write = self.write.lock();
+        write.1.code.is_none() && write.1.closes && write.0.enter()
     }
 
     /// The fault for a command by its main name, if the command enters the fail point.

@@ -31,6 +31,7 @@ mod reply;
 mod server;
 mod sessions;
 mod shared;
+mod snapshots;
 #[cfg(feature = "opentelemetry")]
 mod spans;
 #[cfg(not(feature = "opentelemetry"))]

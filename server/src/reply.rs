@@ -83,6 +83,12 @@ impl Reply {
         document.is_ok_and(|document| document.get("writeErrors").is_ok_and(|errors| errors.is_some()))
     }
 
+    /// Whether the reply is to a write that was sent before, and done then.
+    pub(crate) fn is_of_repetition(&self) -> bool {
+        let document = RawDocument::from_bytes(self.document());
+        document.is_ok_and(|document| document.get("retriedStmtIds").is_ok_and(|repeated| repeated.is_some()))
+    }
+
     /// The bytes of the whole message, and the memory that they hold.
     pub(crate) fn into_message(mut self, request_id: i32, response_to: i32) -> (Vec<u8>, Reserved) {
         debug_assert!(self.bytes.len() > HEADER_BYTES, "room was left in front");
@@ -127,6 +133,8 @@ pub(crate) struct CursorBatch {
     budget: Budget,
     reserved: Reserved,
     is_short: bool,
+    /// The time of the state that is read, if the client reads several times of one.
+    time: Option<Timestamp>,
 }
 
 impl CursorBatch {
@@ -145,7 +153,13 @@ impl CursorBatch {
         bytes.extend_from_slice(&[0; 4]);
         let (budget, reserved) = (budget.clone(), Reserved::nothing());
         let (len, document_bytes) = (0, 0);
-        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short: false }
+        let (is_short, time) = (false, None);
+        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short, time }
+    }
+
+    /// Adds the time of the state that is read.
+    pub(crate) fn of_time(self, time: Option<Timestamp>) -> Self {
+        Self { time, ..self }
     }
 
     /// The number of documents in the batch.
@@ -197,7 +211,7 @@ impl CursorBatch {
 
     /// The reply. `id` is the number of the cursor, or 0 at its end.
     pub(crate) fn finish(self, id: i64, namespace: &str) -> Reply {
-        let Self { mut bytes, cursor_at, documents_at, mut reserved, .. } = self;
+        let Self { mut bytes, cursor_at, documents_at, mut reserved, time, .. } = self;
         close(&mut bytes, documents_at);
         push_name(&mut bytes, ElementType::Int64, "id");
         bytes.extend_from_slice(&id.to_le_bytes());
@@ -205,6 +219,11 @@ impl CursorBatch {
         bytes.extend_from_slice(&length(namespace.len() + 1));
         bytes.extend_from_slice(namespace.as_bytes());
         bytes.push(0);
+        if let Some(Timestamp { time, increment }) = time {
+            push_name(&mut bytes, ElementType::Timestamp, "atClusterTime");
+            bytes.extend_from_slice(&increment.to_le_bytes());
+            bytes.extend_from_slice(&time.to_le_bytes());
+        }
         close(&mut bytes, cursor_at);
         push_name(&mut bytes, ElementType::Double, "ok");
         bytes.extend_from_slice(&1.0_f64.to_le_bytes());
@@ -246,9 +265,11 @@ mod tests {
         for n in 0..11 {
             batch.push(&rawdoc! { "n": n });
         }
-        let reply = batch.finish(7, "a.b");
+        let time = Timestamp { time: 7, increment: 9 };
+        let reply = batch.of_time(Some(time)).finish(7, "a.b");
         let documents: Vec<_> = (0..11).map(|n| bson!({ "n": n })).collect();
-        let expected = doc! { "cursor": { "nextBatch": documents, "id": 7_i64, "ns": "a.b" }, "ok": 1.0 };
+        let cursor = doc! { "nextBatch": documents, "id": 7_i64, "ns": "a.b", "atClusterTime": time };
+        let expected = doc! { "cursor": cursor, "ok": 1.0 };
         let document = RawDocument::from_bytes(reply.document()).expect("a document");
         assert_eq!(Document::try_from(document).expect("decoded"), expected);
     }

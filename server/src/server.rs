@@ -280,7 +280,7 @@ impl Server {
         shared.pool.finish().await;
         // After the pool: a command that was still running could have kept one more cursor.
         shared.cursors.kill_where(|_| true);
-        drop(shared.sessions.end(|_| true));
+        drop((shared.sessions.end(|_| true), shared.snapshots.end_all()));
         tracing::info!("stopped");
     }
 

@@ -27,6 +27,7 @@ use crate::places::Holder;
 use crate::pool::Pool;
 use crate::replica_set::ReplicaSet;
 use crate::sessions::Sessions;
+use crate::snapshots::Snapshots;
 use crate::spans::Spans;
 use crate::usage::Usage;
 
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) cursors: Arc<Cursors>,
     pub(crate) sessions: Sessions,
+    pub(crate) snapshots: Snapshots,
     pub(crate) operations: Arc<Operations>,
     pub(crate) pool: Pool,
     pub(crate) requests: Budget,
@@ -165,6 +167,7 @@ impl Shared {
             fail_points: FailPoints::default(),
             cursors: Arc::new(Cursors::new(settings.cursors_max)),
             sessions: Sessions::new(SESSIONS_MAX),
+            snapshots: Snapshots::default(),
             operations: Arc::default(),
             pool: Pool::new(settings.calls_max, settings.requires_user),
             requests: Budget::new(settings.request_bytes_max),

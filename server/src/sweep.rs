@@ -22,12 +22,13 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             .cursors
             .expire(shared.settings.cursor_timeout, |session| shared.sessions.is_known(session));
         let has_transactions = shared.sessions.transactions.open.load(Ordering::Relaxed) > 0;
-        let is_empty = ended.is_empty() && sessions.is_empty() && !has_transactions;
+        let snapshots = shared.snapshots.expire();
+        let is_empty = ended.is_empty() && sessions.is_empty() && snapshots.is_empty() && !has_transactions;
         // Dropping cursors and ending transactions may block, so the pool does it; mostly there are none, and no thread has to be
         // woken. Not among the commands: these may take all places for as long as they like.
         let swept = Arc::clone(&shared);
         let close = move || {
-            drop((ended, sessions));
+            drop((ended, sessions, snapshots));
             swept.cursors.close(swept.sessions.end_expired_transactions());
         };
         if !is_empty && shared.pool.look(Holder::default(), None, close).await.is_err() {

@@ -89,6 +89,8 @@ pub(crate) struct LastNumber {
 /// What the last number of a session is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// A write that may be sent again.
+    Write,
     InProgress,
     Committed,
     /// The commit met an error of the disk.
@@ -244,17 +246,46 @@ impl LastNumber {
                 Err(Failure::new(Code::TRANSACTION_COMMITTED, message))
             }
             Phase::Unknown | Phase::Aborted => Err(has_been_aborted(number)),
+            Phase::Write => Err(self.no_match(number)),
         }
     }
 
-    /// The transaction to commit: in progress, or committed before.
-    pub(crate) fn to_commit(&mut self, number: i64) -> Result<&mut ClientSession, Failure> {
-        let phase = self.phase_of(number)?;
-        match (phase, &mut self.session) {
-            (Phase::InProgress | Phase::Committed | Phase::Unknown, Some(session)) => Ok(session),
-            (Phase::InProgress | Phase::Committed | Phase::Unknown | Phase::Aborted, _) => {
-                Err(has_been_aborted(number))
+    /// Takes the number of a write that may be sent again. Returns the cursors of a transaction that it has ended.
+    pub(crate) fn write(&mut self, number: i64) -> Result<HashSet<i64>, Failure> {
+        match self.number {
+            Some(last) if last > number => return Err(too_old(number, last)),
+            Some(last) if last == number && self.phase != Phase::Write => {
+                let message = format!(
+                    "The number {number} of the session is that of a transaction, and not of a write"
+                );
+                return Err(Failure::new(Code::INVALID_OPTIONS, message));
             }
+            Some(_) | None => {}
+        }
+        let cursors = self.abort();
+        self.number = Some(number);
+        self.phase = Phase::Write;
+        Ok(cursors)
+    }
+
+    /// Whether the session has used no number since the server was started.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.number.is_none()
+    }
+
+    /// Takes over the last number of a session from an earlier run of the server.
+    pub(crate) fn recall(&mut self, number: i64, is_commit: bool) {
+        self.number = Some(number);
+        self.phase = if is_commit { Phase::Committed } else { Phase::Write };
+    }
+
+    /// The transaction to commit: in progress, or committed before. `None` for one that was committed before the server was
+    /// started.
+    pub(crate) fn to_commit(&mut self, number: i64) -> Result<Option<&mut ClientSession>, Failure> {
+        match self.phase_of(number)? {
+            Phase::InProgress | Phase::Committed | Phase::Unknown => Ok(self.session.as_mut()),
+            Phase::Aborted => Err(has_been_aborted(number)),
+            Phase::Write => Err(self.no_match(number)),
         }
     }
 

@@ -57,8 +57,6 @@ fn all_others_are_refused_and_change_nothing() {
     for command in [
         doc! { "count": "things" },
         doc! { "drop": "things" },
-        doc! { "create": "other" },
-        doc! { "createIndexes": "things", "indexes": [{ "key": { "n": 1 }, "name": "n" }] },
         doc! { "listCollections": 1 },
         doc! { "truncate": "things" },
         doc! { "ping": 1 },
@@ -89,6 +87,34 @@ fn all_others_are_refused_and_change_nothing() {
     let refused = run(&store, &mut foreign, doc! { "find": "things" }).expect_err("of another client");
     assert!(matches!(refused.kind(), ErrorKind::InvalidArgument { .. }), "{refused}");
     assert_eq!(database(&store).list_collection_names().run().expect("listed"), ["things"]);
+}
+
+#[test]
+fn collections_and_indexes_are_made_by_commands() {
+    let store = Store::with(&[]);
+    let mut session = store.begin();
+    run(&store, &mut session, doc! { "create": "other" }).expect("made");
+    let unique = |name: &str| doc! { "createIndexes": name, "indexes": [{ "key": { "n": 1 }, "name": "n", "unique": true }] };
+    let made = run(&store, &mut session, unique("other")).expect("made");
+    let expected = doc! { "numIndexesBefore": 1, "numIndexesAfter": 2, "createdCollectionAutomatically": false, "ok": 1.0 };
+    assert_eq!(made, expected);
+    let made = run(&store, &mut session, unique("third")).expect("made");
+    assert_eq!(made.get_bool("createdCollectionAutomatically").ok(), Some(true), "{made}");
+    let insert = |name: &str| doc! { "insert": name, "documents": [{ "_id": 1, "n": 1 }] };
+    for name in ["other", "third", "fourth"] {
+        run(&store, &mut session, insert(name)).expect("inserted");
+    }
+    assert_eq!(database(&store).list_collection_names().run().expect("listed"), ["things"]);
+    session.commit_transaction().run().expect("committed");
+    let names = database(&store).list_collection_names().run().expect("listed");
+    assert_eq!(names, ["fourth", "other", "things", "third"]);
+    let mut session = store.begin();
+    let index = doc! { "createIndexes": "things", "indexes": [{ "key": { "n": 1 }, "name": "n" }] };
+    let refused = run(&store, &mut session, index).expect_err("it was there before");
+    assert_eq!(refused.code(), Some(263), "{refused}");
+    let taken =
+        database(&store).run_command(doc! { "insert": "third", "documents": [{ "_id": 2, "n": 1 }] }).run();
+    assert!(taken.expect("it is listed").contains_key("writeErrors"));
 }
 
 /// A write that a command lists as refused has aborted the transaction, and the statements behind it were not tried.
@@ -140,10 +166,6 @@ fn a_conflict_fails_the_command() {
         assert_eq!(late.code(), Some(251), "{command}");
         first.abort_transaction().run().expect("aborted");
     }
-    let mut session = store.begin();
-    let new = doc! { "insert": "new", "documents": [{ "_id": 1 }] };
-    let refused = run(&store, &mut session, new).expect_err("no collection is made");
-    assert_eq!(refused.code(), Some(263), "{refused}");
 }
 
 /// Each statement of a journaled client would else have got a write concern of its own, which no statement can have.

@@ -48,8 +48,18 @@ use crate::command::arguments::Arguments;
 use crate::transaction::refused_within;
 
 /// Commands that can be statements of a transaction.
-const STATEMENTS: [&str; 8] =
-    ["aggregate", "delete", "distinct", "find", "findAndModify", "findandmodify", "insert", "update"];
+const STATEMENTS: [&str; 10] = [
+    "aggregate",
+    "create",
+    "createIndexes",
+    "delete",
+    "distinct",
+    "find",
+    "findAndModify",
+    "findandmodify",
+    "insert",
+    "update",
+];
 
 /// Runs a command. Of a command that opens a cursor, the reply has all documents.
 pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {

@@ -170,8 +170,8 @@ impl<'a> RunCommand<'a> {
 
     /// Makes the command a statement of a session: a part of its transaction, if it has started one.
     ///
-    /// Within a transaction only `find`, `aggregate`, `distinct`, `insert`, `update`, `delete` and `findAndModify` can be run: all
-    /// others fail with code 263 (`OperationNotSupportedInTransaction`). A write that is listed in `writeErrors` has aborted
+    /// Within a transaction only `find`, `aggregate`, `distinct`, `insert`, `update`, `delete`, `findAndModify`, `create` and
+    /// `createIndexes` can be run: all others fail with code 263 (`OperationNotSupportedInTransaction`). A write that is listed in `writeErrors` has aborted
     /// the transaction.
     ///
     /// ```

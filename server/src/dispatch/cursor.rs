@@ -16,7 +16,7 @@ use crate::dispatch::call::Call;
 use crate::dispatch::engine::body;
 use crate::dispatch::operation::{first_stage, with_operations};
 use crate::dispatch::session::with_sessions;
-use crate::dispatch::transaction;
+use crate::dispatch::{snapshot, transaction};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
@@ -58,13 +58,17 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     };
     let awaits = fields.boolean("awaitData")? == Some(true);
     let command = database.run_raw_cursor_command(command);
-    let cursor = match call.transaction() {
-        None => command.run()?,
-        // Read without the session: it is read by statements of its transaction alone.
-        Some(_) => call.in_session(|session| command.session(session).run())?.into_cursor(),
+    let mut snapshot = snapshot::of(call)?;
+    let cursor = match (call.transaction(), &mut snapshot) {
+        (None, None) => command.run()?,
+        // Read without the session: the cursor has the state, however long the session keeps it.
+        (None, Some(read)) => command.session(&mut read.session).run()?.into_cursor(),
+        // So are these: they are read by statements of their transaction alone.
+        (Some(_), _) => call.in_session(|session| command.session(session).run())?.into_cursor(),
     };
+    let time = snapshot.and_then(|read| read.keep(call));
     let mut paged = PagedCursor::new(cursor, call.cancellation.clone()).awaiting(awaits);
-    let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers);
+    let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers).of_time(time);
     let is_ended = paged.fill(&mut batch, len)?;
     let id = if is_ended {
         0

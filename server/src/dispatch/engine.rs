@@ -5,6 +5,7 @@ use query::code::Code;
 
 use crate::dispatch::call::Call;
 use crate::dispatch::transaction::ReadConcernFields;
+use crate::dispatch::{retryable, snapshot};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
 use crate::reply::Reply;
@@ -35,9 +36,9 @@ pub(super) fn body(call: &Call) -> Result<RawDocumentBuf, Failure> {
     }
     let Some(concern) = call.fields().document("readConcern")? else { return Ok(body.to_owned()) };
     let concern = ReadConcernFields::read(concern)?;
+    // That of a read of one state is its session's.
     if concern.level == Some("snapshot") {
-        let message = "the read concern 'snapshot' is supported in transactions only";
-        return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+        return without(body, &["readConcern"]);
     }
     if concern.at.is_some() {
         let message = "the field 'atClusterTime' is allowed with the read concern 'snapshot' only";
@@ -104,9 +105,17 @@ fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
         command = command.document_sequence(&sequence.field, &*sequence.documents);
     }
     // No cursor: commands that open one go through `cursor`.
-    let reply: Document = match call.transaction() {
-        None => command.run()?,
-        Some(_) => call.in_session(|session| command.session(session).run())?,
+    let mut snapshot = snapshot::of(call)?;
+    if let Some(write) = retryable::write(call)? {
+        command = command.retryable(write);
+    }
+    let mut reply: Document = match (call.transaction(), &mut snapshot) {
+        (None, None) => command.run()?,
+        (None, Some(read)) => command.session(&mut read.session).run()?,
+        (Some(_), _) => call.in_session(|session| command.session(session).run())?,
     };
+    if let Some(time) = snapshot.and_then(|read| read.keep(call)) {
+        reply.insert("atClusterTime", time);
+    }
     Ok(reply.into())
 }

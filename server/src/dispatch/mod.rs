@@ -21,6 +21,7 @@ mod retryable;
 mod sasl;
 mod sequence;
 mod session;
+mod snapshot;
 mod top;
 mod transaction;
 mod users;
@@ -37,7 +38,7 @@ use query::registry::Registry;
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
 use crate::dispatch::transaction::Labels;
-use crate::fail_points::{InjectedFault, spelled};
+use crate::fail_points::{InjectedFault, WriteFault, spelled};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
@@ -232,9 +233,24 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
     let labels = Labels::of(&call);
     if let Some(failure) = fault.failure() {
         // Labels that the fail point gives are all that there are.
-        return Err(if fault.labels.is_some() { failure } else { labels.label(failure) });
+        return Err(if fault.labels.is_some() { failure } else { labels.label_undone(failure) });
+    }
+    let shared = std::sync::Arc::clone(&call.shared);
+    let asks = labels.asks_for_write_faults(&call);
+    if let Some(WriteFault { closes, code: Some(code) }) =
+        asks.then(|| shared.fail_points.fault_before_write()).flatten()
+    {
+        if closes {
+            return Ok(Outcome::Close);
+        }
+        let message = "Failing write via 'onPrimaryTransactionalWrite' failpoint";
+        return Err(labels.label_undone(Failure::new(Code::of(code), message)));
     }
     let mut reply = admit(call).await.map_err(|failure| labels.label(failure))?;
+    // What was done before does not meet the fail point again.
+    if asks && !reply.is_of_repetition() && shared.fail_points.loses_answer() {
+        return Ok(Outcome::Close);
+    }
     // A write concern error comes with a command that was executed.
     if let Some(error) = fault.write_concern_error {
         reply = match fault.labels {

@@ -1,15 +1,19 @@
-//! Retryable writes: commands with a number and without a transaction, which a driver may send again.
+//! Retryable writes: commands with a number and without a transaction, which a driver may send again. The engine knows what they are
+//! answered from.
 
-use cairndb::bson::{RawBsonRef, RawDocument};
+use cairndb::RetryableWrite;
 use query::code::Code;
+use sha2::{Digest, Sha256};
 
+use crate::auth::users::DATABASE;
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
+use crate::transaction::Purpose;
 
 /// Commands that may be sent again.
 const WRITES: [&str; 5] = ["delete", "findAndModify", "findandmodify", "insert", "update"];
-/// The least bytes of a document: its length and its end.
-const DOCUMENT_BYTES_MIN: usize = 5;
+/// How much of the digest of a user's name tells sessions of two users apart that have the same id.
+const USER_BYTES: usize = 16;
 
 /// Refuses a number for any other command.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
@@ -22,58 +26,26 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
     Err(Failure::new(Code::INVALID_OPTIONS, message))
 }
 
-/// Refuses statements that may concern many documents: what was done of one could not be told.
-pub(super) fn check_statements(call: &Call) -> Result<(), Failure> {
-    match call.command.name() {
-        "update" => check_each(call, "updates", |statement| {
-            let is_multi = statement.get("multi")?.is_some_and(is_true);
-            Ok(is_multi.then_some("Cannot use retryable writes with multi=true"))
-        }),
-        "delete" => check_each(call, "deletes", |statement| {
-            let is_all = statement.get("limit")?.and_then(crate::fields::whole) == Some(0);
-            Ok(is_all.then_some("Cannot use retryable writes with limit=0"))
-        }),
-        _ => Ok(()),
+/// The write that the command is, if it may be sent again.
+pub(super) fn write(call: &Call) -> Result<Option<RetryableWrite>, Failure> {
+    match call.numbered {
+        Some(numbered) if numbered.purpose == Purpose::Write => {
+            numbered_write(call, numbered.number).map(Some)
+        }
+        Some(_) | None => Ok(None),
     }
 }
 
-fn is_true(value: RawBsonRef<'_>) -> bool {
-    value.as_bool().unwrap_or_else(|| crate::fields::whole(value).is_some_and(|number| number != 0))
-}
-
-/// Looks at each statement of a write, in the body and behind it.
-fn check_each(
-    call: &Call,
-    field: &str,
-    refusal: impl Fn(&RawDocument) -> Result<Option<&'static str>, Failure>,
-) -> Result<(), Failure> {
-    let check = |statement: &RawDocument| match refusal(statement)? {
-        Some(message) => Err(Failure::new(Code::INVALID_OPTIONS, message)),
-        None => Ok(()),
-    };
-    // What is no statement is refused by the engine.
-    for statement in call.command.body().get(field)?.and_then(RawBsonRef::as_array).into_iter().flatten() {
-        if let Some(statement) = statement?.as_document() {
-            check(statement)?;
+/// By what the engine knows the number of a session.
+pub(super) fn numbered_write(call: &Call, number: i64) -> Result<RetryableWrite, Failure> {
+    let session = call.session()?;
+    let session = session.ok_or_else(|| Failure::internal("a numbered command has a session"))?;
+    let mut user = [0; USER_BYTES];
+    if let Some(name) = &session.user {
+        let digest = Sha256::digest(format!("{name}@{DATABASE}"));
+        for (byte, of_digest) in user.iter_mut().zip(digest) {
+            *byte = of_digest;
         }
     }
-    for sequence in call.command.sequences.iter().filter(|sequence| sequence.field == field) {
-        let mut rest = &*sequence.documents;
-        while let Some((statement, after)) = first(rest)? {
-            check(statement)?;
-            rest = after;
-        }
-    }
-    Ok(())
-}
-
-/// The first of documents one after the other, and the rest.
-fn first(documents: &[u8]) -> Result<Option<(&RawDocument, &[u8])>, Failure> {
-    let Some(length) = documents.first_chunk::<4>() else { return Ok(None) };
-    let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(0);
-    let parts = documents.split_at_checked(length).filter(|_| length >= DOCUMENT_BYTES_MIN);
-    let Some((document, rest)) = parts else {
-        return Err(Failure::invalid_bson("a document of a sequence has a wrong length"));
-    };
-    Ok(Some((RawDocument::from_bytes(document)?, rest)))
+    Ok(RetryableWrite::new(session.id, user, number))
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use cairndb::bson::{Document, RawBsonRef, RawDocument, doc};
+use cairndb::bson::{Document, RawBsonRef, RawDocument, Timestamp, doc};
 use cairndb::{Acknowledgment, ClientSession, ReadConcern, TRANSIENT_TRANSACTION_ERROR, WriteConcern};
 use query::code::Code;
 use tokio::time::timeout;
@@ -18,10 +18,12 @@ use crate::reply::Reply;
 use crate::transaction::{CommitEnd, Numbered, Purpose, Turn};
 
 /// Commands that can be statements of a transaction, or end it.
-const OF_TRANSACTIONS: [&str; 12] = [
+const OF_TRANSACTIONS: [&str; 14] = [
     "abortTransaction",
     "aggregate",
     "commitTransaction",
+    "create",
+    "createIndexes",
     "delete",
     "distinct",
     "find",
@@ -37,8 +39,9 @@ const ENDS: [&str; 2] = ["abortTransaction", "commitTransaction"];
 /// Databases that no transaction reads or writes.
 const DATABASES_OUTSIDE: [&str; 3] = ["admin", "config", "local"];
 /// Levels that a transaction reads with.
-const READ_CONCERNS: [&str; 3] = ["local", "majority", "snapshot"];
+const READ_CONCERNS: [&str; 4] = ["local", "majority", "serializable", "snapshot"];
 const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 const LABELS: &str = "errorLabels";
 
 /// Which labels the failures of a command get.
@@ -82,6 +85,18 @@ impl Labels {
         } else {
             failure
         }
+    }
+
+    /// The labels of a failure before the command was run.
+    pub(super) fn label_undone(self, failure: Failure) -> Failure {
+        let is_retryable = self.is_write && Code::of(failure.code()).is_retryable();
+        let failure = self.label(failure);
+        if is_retryable { failure.with_label(NO_WRITES_PERFORMED) } else { failure }
+    }
+
+    /// Whether fail points for writes that may be sent again are asked.
+    pub(super) fn asks_for_write_faults(self, call: &Call) -> bool {
+        self.is_write && call.shared.settings.has_test_commands
     }
 
     /// Adds the label of an error of a write concern to a reply.
@@ -227,10 +242,12 @@ pub(super) fn within<R>(
 ) -> Result<R, Failure> {
     let Some(numbered) = call.numbered else { return run(call) };
     if !numbered.is_of_transaction() {
-        retryable::check_statements(call)?;
-        let message = "retryable writes are not supported: connect with retryWrites=false";
-        return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+        // A higher number than that of a transaction aborts it.
+        let cursors = call.with_turn(|turn| turn.last.write(numbered.number)).transpose()?;
+        call.shared.cursors.close(cursors.unwrap_or_default());
+        return run(call);
     }
+    recall(call, numbered.number)?;
     if ENDS.contains(&call.command.name()) {
         return run(call);
     }
@@ -247,6 +264,19 @@ pub(super) fn within<R>(
         call.shared.cursors.close(cursors.unwrap_or_default());
     }
     done
+}
+
+/// Learns the last number of a session that the server does not know, from what the engine has stored of it: it was used before the
+/// server was started, maybe.
+fn recall(call: &Call, number: i64) -> Result<(), Failure> {
+    if call.with_turn(|turn| turn.last.is_unknown()) != Some(true) {
+        return Ok(());
+    }
+    let asked = retryable::numbered_write(call, number)?;
+    if let Some(newest) = call.peer.client().newest_retryable_write(&asked)? {
+        call.with_turn(|turn| turn.last.recall(newest.number, newest.is_commit));
+    }
+    Ok(())
 }
 
 /// A statement that runs. If it panics, its transaction is aborted.
@@ -321,8 +351,8 @@ fn read_concern(call: &Call) -> Result<Option<ReadConcern>, Failure> {
 pub(super) struct ReadConcernFields<'a> {
     pub(super) level: Option<&'a str>,
     /// Met at once: there is one member, which has all that it has acknowledged.
-    pub(super) after: Option<RawBsonRef<'a>>,
-    pub(super) at: Option<RawBsonRef<'a>>,
+    pub(super) after: Option<Timestamp>,
+    pub(super) at: Option<Timestamp>,
 }
 
 impl<'a> ReadConcernFields<'a> {
@@ -331,8 +361,8 @@ impl<'a> ReadConcernFields<'a> {
         fields.allow_all(&["afterClusterTime", "atClusterTime", "level", "provenance"])?;
         let time = |field| {
             let Some(value) = fields.value(field)? else { return Ok(None) };
-            let is_time = matches!(value, RawBsonRef::Timestamp(_));
-            if is_time { Ok(Some(value)) } else { Err(fields.wrong_type(field, value, "timestamp")) }
+            let time = value.as_timestamp();
+            time.map(Some).ok_or_else(|| fields.wrong_type(field, value, "timestamp"))
         };
         let (after, at) = (time("afterClusterTime")?, time("atClusterTime")?);
         if after.is_some() && at.is_some() {
@@ -348,9 +378,14 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
     let number = number_of_end(call)?;
     let concern = CommitConcern::read(call)?;
     let time = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
+    let write = retryable::numbered_write(call, number)?;
     let done = call.with_turn(|turn| {
-        let session = turn.last.to_commit(number)?;
-        let mut commit = session.commit_transaction();
+        let Some(session) = turn.last.to_commit(number)? else {
+            // Committed before the server was started. What the engine has read of it may not be synced yet.
+            call.shared.client.sync()?;
+            return Ok(());
+        };
+        let mut commit = session.commit_transaction().retryable(write);
         if let Some(concern) = concern.engine {
             commit = commit.write_concern(concern);
         }

@@ -16,6 +16,7 @@ mod malformed;
 mod metrics;
 mod peer;
 mod replica_set;
+mod retryable;
 mod shares;
 mod spans;
 mod strangers;

@@ -206,7 +206,7 @@ fn fields_that_say_nothing_sensible_are_refused() {
         None,
     );
     let mut peer = fixture.peer();
-    for (number, level) in (100..).zip(["local", "majority", "snapshot"]) {
+    for (number, level) in (100..).zip(["local", "majority", "snapshot", "serializable"]) {
         done(
             &Transaction::new(&mut peer, 4, number)
                 .run(doc! { "find": "accounts", "readConcern": { "level": level } }),
@@ -284,9 +284,15 @@ fn a_refused_write_aborts() {
     assert_eq!(reply.get_array("writeErrors").map(Vec::len).ok(), Some(1), "{reply}");
     refused(&transaction.run(add(1, 1)), 251, TRANSIENT);
     assert_eq!((has(&mut peer, 1), has(&mut peer, 2)), (100, 100));
-    // The collection is not made by a transaction, and this is no refusal of one document.
+    // One that makes a collection is seen as a whole.
     let mut transaction = Transaction::new(&mut peer, 1, 3);
-    refused(&transaction.run(doc! { "insert": "new", "documents": [{ "_id": 8 }] }), 263, &[]);
+    done(&transaction.run(doc! { "create": "new" }));
+    done(&transaction.run(doc! { "createIndexes": "new", "indexes": [{ "key": { "n": 1 }, "name": "n" }] }));
+    done(&transaction.run(doc! { "insert": "new", "documents": [{ "_id": 8 }] }));
+    done(&transaction.run(doc! { "insert": "another", "documents": [{ "_id": 8 }] }));
+    done(&transaction.commit());
+    let listed = peer.run(doc! { "listCollections": 1, "nameOnly": true, "$db": "bank" });
+    assert!(["new", "another"].iter().all(|name| listed.to_string().contains(name)), "{listed}");
 }
 
 #[test]

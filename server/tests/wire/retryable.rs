@@ -1,0 +1,200 @@
+//! Writes that are sent again, commits that are, and reads of one state.
+
+use cairndb::bson::{Bson, Document, Timestamp, doc};
+use cairndb_server::Server;
+
+use crate::Fixture;
+use crate::peer::Peer;
+use crate::transactions::session;
+
+fn fixture() -> Fixture {
+    Fixture::with(|builder| builder.replica_set("rs").test_commands())
+}
+
+fn write(peer: &mut Peer, number: i64, mut command: Document) -> Document {
+    command.extend(doc! { "lsid": session(1), "txnNumber": number, "$db": "shop" });
+    peer.run(command)
+}
+
+fn count(peer: &mut Peer, filter: Document) -> i32 {
+    peer.run(doc! { "count": "a", "query": filter, "$db": "shop" }).get_i32("n").expect("a number")
+}
+
+#[track_caller]
+fn refused(reply: &Document, code: i32, labels: &[&str]) {
+    assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+    let found: Vec<&str> = reply
+        .get_array("errorLabels")
+        .map(|labels| labels.iter().filter_map(Bson::as_str).collect())
+        .unwrap_or_default();
+    assert_eq!(found, labels, "{reply}");
+}
+
+/// What is the same in both answers.
+fn told(mut reply: Document) -> Document {
+    for name in ["$clusterTime", "operationTime", "retriedStmtIds"] {
+        reply.remove(name);
+    }
+    reply
+}
+
+#[test]
+fn a_write_that_is_sent_again_takes_effect_once() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let increase = doc! { "update": "a", "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } } }] };
+    let commands = [
+        doc! { "insert": "a", "documents": [{ "_id": 1, "n": 0 }, { "_id": 2, "n": 0 }] },
+        increase.clone(),
+        doc! { "findAndModify": "a", "query": { "_id": 1 }, "update": { "$inc": { "n": 1 } }, "new": true },
+        doc! { "update": "a", "updates": [{ "q": { "_id": 3 }, "u": { "$inc": { "n": 5 } }, "upsert": true }] },
+        doc! { "delete": "a", "deletes": [{ "q": { "_id": 2 }, "limit": 1 }] },
+    ];
+    for (number, command) in (1..).zip(commands) {
+        let first = write(&mut peer, number, command.clone());
+        assert_eq!(first.get_f64("ok").ok(), Some(1.0), "{first}");
+        // By another connection: the first one was lost.
+        let again = write(&mut fixture.peer(), number, command.clone());
+        assert!(again.contains_key("retriedStmtIds"), "{command}: {again}");
+        assert_eq!(told(first), told(again), "{command}");
+    }
+    assert_eq!(count(&mut peer, doc! { "_id": 1, "n": 2 }), 1);
+    assert_eq!(count(&mut peer, doc! { "_id": 3, "n": 5 }), 1);
+    assert_eq!(count(&mut peer, doc! {}), 2);
+    refused(&write(&mut peer, 3, increase.clone()), 225, &[]);
+    // The number of another command.
+    refused(&write(&mut peer, 5, increase.clone()), 72, &[]);
+    // A transaction takes a number of its own, and a write after it the next one.
+    let begin = doc! { "autocommit": false, "startTransaction": true };
+    let mut statement = increase.clone();
+    statement.extend(begin.clone());
+    refused(&write(&mut peer, 5, statement.clone()), 117, &[]);
+    assert_eq!(write(&mut peer, 6, statement).get_f64("ok").ok(), Some(1.0));
+    refused(&write(&mut peer, 6, increase.clone()), 72, &[]);
+    assert_eq!(write(&mut peer, 7, increase.clone()).get_i32("n").ok(), Some(1));
+    // The write has ended the transaction.
+    let mut late = increase;
+    late.insert("autocommit", false);
+    refused(&write(&mut peer, 6, late), 225, &[]);
+    assert_eq!(count(&mut peer, doc! { "_id": 1, "n": 3 }), 1);
+}
+
+/// Another server over the same store knows no numbers, as one that was started again.
+#[test]
+fn a_server_that_is_started_again_answers_what_was_answered() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let insert = |id: i32| doc! { "insert": "a", "documents": [{ "_id": id }] };
+    write(&mut peer, 1, insert(0));
+    let statement = |id: i32| {
+        let mut statement = insert(id);
+        statement.extend(doc! { "autocommit": false, "startTransaction": true });
+        statement
+    };
+    let commit = |number: i64| {
+        doc! { "commitTransaction": 1, "lsid": session(1), "txnNumber": number, "autocommit": false, "writeConcern": { "w": "majority" },
+        "$db": "admin" }
+    };
+    assert_eq!(write(&mut peer, 2, statement(1)).get_i32("n").ok(), Some(1));
+    assert_eq!(peer.run(commit(2)).get_f64("ok").ok(), Some(1.0));
+    let client = fixture.client.clone().expect("it is open");
+    let again = Server::builder(client).tcp("127.0.0.1:0".parse().expect("an address")).replica_set("rs");
+    let again = again.spawn().expect("it starts");
+    let mut peer = Peer::connect(again.local_addr().expect("an address"));
+    assert_eq!(peer.run(commit(2)).get_f64("ok").ok(), Some(1.0));
+    refused(&peer.run(commit(3)), 251, &["TransientTransactionError"]);
+    refused(&peer.run(commit(1)), 225, &[]);
+    let mut abort = commit(2);
+    abort.remove("writeConcern");
+    abort.remove("commitTransaction");
+    let abort: Document =
+        [("abortTransaction".to_owned(), Bson::Int32(1))].into_iter().chain(abort).collect();
+    refused(&peer.run(abort), 256, &[]);
+    refused(&write(&mut peer, 2, statement(2)), 117, &[]);
+    refused(&write(&mut peer, 1, statement(2)), 225, &[]);
+    refused(&write(&mut peer, 1, insert(7)), 225, &[]);
+    assert_eq!(write(&mut peer, 3, statement(2)).get_i32("n").ok(), Some(1));
+    assert_eq!(peer.run(commit(3)).get_f64("ok").ok(), Some(1.0));
+    assert_eq!(count(&mut peer, doc! {}), 3);
+    drop(peer);
+    again.stop();
+}
+
+#[test]
+fn a_fail_point_breaks_retryable_writes() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let configure = |peer: &mut Peer, data: Document| {
+        let mode = doc! { "times": 1 };
+        let point = doc! { "configureFailPoint": "onPrimaryTransactionalWrite", "mode": mode, "data": data, "$db": "admin" };
+        assert_eq!(peer.run(point).get_f64("ok").ok(), Some(1.0));
+    };
+    let insert = |id: i32| doc! { "insert": "a", "documents": [{ "_id": id }] };
+    configure(&mut peer, doc! { "failBeforeCommitExceptionCode": 91, "closeConnection": false });
+    // Writes without a number do not meet it.
+    assert_eq!(
+        peer.run(doc! { "insert": "a", "documents": [{ "_id": 0 }], "$db": "shop" }).get_i32("n").ok(),
+        Some(1)
+    );
+    refused(&write(&mut peer, 1, insert(1)), 91, &["RetryableWriteError", "NoWritesPerformed"]);
+    assert_eq!(write(&mut peer, 1, insert(1)).get_i32("n").ok(), Some(1));
+    // Without a code the write is done, and its answer lost.
+    configure(&mut peer, doc! {});
+    let mut lost = insert(2);
+    lost.extend(doc! { "lsid": session(1), "txnNumber": 2_i64, "$db": "shop" });
+    assert!(peer.send(&crate::peer::message(lost).bytes(1, 0)));
+    assert!(peer.receive().is_none(), "the connection is closed");
+    let again = write(&mut fixture.peer(), 2, insert(2));
+    assert_eq!((again.get_i32("n").ok(), again.contains_key("retriedStmtIds")), (Some(1), true), "{again}");
+    assert_eq!(count(&mut fixture.peer(), doc! {}), 3);
+}
+
+#[test]
+fn reads_of_a_snapshot_are_of_one_state() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let insert = |peer: &mut Peer, id: i32| {
+        peer.run(doc! { "insert": "a", "documents": [{ "_id": id }], "$db": "shop" });
+    };
+    insert(&mut peer, 1);
+    insert(&mut peer, 2);
+    let at = |time: Option<Timestamp>| {
+        let mut concern = doc! { "level": "snapshot" };
+        concern.extend(time.map(|time| ("atClusterTime".to_owned(), Bson::from(time))));
+        doc! { "lsid": session(1), "readConcern": concern, "$db": "shop" }
+    };
+    let mut read = |command: Document, time: Option<Timestamp>| {
+        let mut command = command;
+        command.extend(at(time));
+        peer.run(command)
+    };
+    let find = || doc! { "find": "a", "batchSize": 1 };
+    let first = read(find(), None);
+    let cursor = first.get_document("cursor").expect("a cursor").clone();
+    let time = cursor.get_timestamp("atClusterTime").expect("a time");
+    insert(&mut fixture.peer(), 3);
+    let distinct = read(doc! { "distinct": "a", "key": "_id" }, Some(time));
+    assert_eq!(distinct.get_array("values").map(Vec::len).ok(), Some(2), "{distinct}");
+    assert_eq!(distinct.get_timestamp("atClusterTime").ok(), Some(time));
+    let counted = read(doc! { "aggregate": "a", "pipeline": [{ "$count": "n" }], "cursor": {} }, Some(time));
+    assert!(counted.to_string().contains("\"n\": 2"), "{counted}");
+    let now = read(doc! { "distinct": "a", "key": "_id" }, None);
+    assert_eq!(now.get_array("values").map(Vec::len).ok(), Some(3), "{now}");
+    refused(&read(find(), Some(Timestamp { time: 1, increment: 1 })), 239, &[]);
+    refused(&read(doc! { "count": "a" }, Some(time)), 72, &[]);
+    refused(&read(doc! { "insert": "a", "documents": [{}] }, None), 72, &[]);
+    // Its cursor is of the state, too.
+    let id = cursor.get_i64("id").expect("a number");
+    let more = peer.run(doc! { "getMore": id, "collection": "a", "lsid": session(1), "$db": "shop" });
+    let more = more.get_document("cursor").expect("a cursor");
+    assert_eq!((more.get_array("nextBatch").map(Vec::len).ok(), more.get_i64("id").ok()), (Some(1), Some(0)));
+    // More than are kept: the oldest is gone.
+    for _ in 0..64 {
+        peer.run([("find".to_owned(), Bson::from("a"))].into_iter().chain(at(None)).collect());
+    }
+    refused(
+        &peer.run([("find".to_owned(), Bson::from("a"))].into_iter().chain(at(Some(time))).collect()),
+        239,
+        &[],
+    );
+}
