@@ -188,17 +188,17 @@ install_pymongo() {
     mv "$folder.$$" "$folder" || fail "cannot create $folder"
 }
 
-# The source is downloaded and not installed: of it only the data of tests are kept.
+# The source is downloaded and not installed: of it only tests are kept, with their data.
 install_specifications() {
     folder=${CAIRNDB_SPECIFICATIONS%/test}
-    say "installing: MongoDB's specification tests, by pip out of PyMongo's source into $folder (5 MB)"
+    say "installing: MongoDB's specification tests, by pip out of PyMongo's source into $folder (20 MB)"
     rm -rf "$folder.$$"
     mkdir -p "$folder.$$" || fail "cannot create $folder"
     "$CAIRNDB_PYTHON" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary pymongo --require-hashes \
         --dest "$folder.$$" -r tests/clients/specifications.txt >&2 || fail_offline "$folder.$$" "'pip download pymongo'"
-    (cd "$folder.$$" && tar -xzf pymongo-*.tar.gz && mkdir test && mv pymongo-*/test/gridfs test/ &&
-        mv pymongo-*/test/client-side-encryption/spec/unified test/client-side-encryption && rm -rf pymongo-*) ||
-        fail "the source of PyMongo lacks test/gridfs or test/client-side-encryption/spec/unified"
+    (cd "$folder.$$" && tar -xzf pymongo-*.tar.gz && mv pymongo-*/test test && mv test/client-side-encryption encryption &&
+        mv encryption/spec/unified test/client-side-encryption && rm -rf encryption pymongo-*) ||
+        fail "the source of PyMongo lacks test/client-side-encryption/spec/unified"
     mv "$folder.$$" "$folder" || fail "cannot create $folder"
 }
 

@@ -36,11 +36,17 @@ pub fn python_with(cairn: &Cairn, name: &str, arguments: &[&str]) -> String {
 /// Runs a script of `tests/clients/mongosh` in the shell, as `mongosh --quiet --norc URI prelude.js FILE` does.
 #[track_caller]
 pub fn mongosh(cairn: &Cairn, name: &str) -> String {
+    mongosh_at(&cairn.uri(), name)
+}
+
+/// Runs a script of `tests/clients/mongosh` in the shell, at this URI.
+#[track_caller]
+pub fn mongosh_at(uri: &str, name: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder can be made");
     let mut command = Command::new("node");
     // The shell keeps settings and logs in the home folder, which is not the suite's to fill.
     command.env("HOME", home.path()).arg(installed("CAIRNDB_MONGOSH"));
-    command.args(["--quiet", "--norc"]).arg(cairn.uri());
+    command.args(["--quiet", "--norc", uri]);
     command.args([path_of("mongosh", "prelude.js"), path_of("mongosh", name)]);
     run(command, name)
 }

@@ -14,6 +14,7 @@ mod refusals;
 mod resilient;
 mod scripts;
 mod soak;
+mod transactions;
 
 use cairndb_clients::cairn::Cairn;
 use mongodb::bson::Document;

@@ -1,0 +1,174 @@
+//! The server as a replica set before MongoDB's clients, with their default options: what transactions see of each other, money
+//! that moves over a network that loses messages, and MongoDB's specification tests.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cairndb_clients::cairn::{Cairn, uri};
+use cairndb_clients::proxy::{Cut, Proxy};
+use cairndb_clients::script;
+use mongodb::bson::{Document, doc};
+use mongodb::sync::Client;
+
+/// What drivers send transactions to. Drivers of a `directConnection` do not ask for the address that it advertises.
+const REPLICA_SET: [&str; 2] = ["--replica-set", "rs"];
+/// The fates of commands that are tried again. None follows another that a driver, which tries once more, could not get over.
+const FATES: [Cut; 10] = [
+    Cut::Nothing,
+    Cut::Nothing,
+    Cut::BeforeDelivery,
+    Cut::Nothing,
+    Cut::WithinRequest,
+    Cut::Nothing,
+    Cut::AfterExecution,
+    Cut::Nothing,
+    Cut::WithinReply,
+    Cut::Nothing,
+];
+
+/// A proxy that loses statements and commits in all ways, one after the other.
+fn lossy(cairn: &Cairn) -> Proxy {
+    let (updates, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = |counter: &AtomicUsize| FATES[counter.fetch_add(1, Ordering::Relaxed) % FATES.len()];
+    Proxy::start(cairn.address(), move |command| match command {
+        "update" => next(&updates),
+        "commitTransaction" => next(&commits),
+        _ => Cut::Nothing,
+    })
+}
+
+#[test]
+fn anomalies_are_not_seen_by_pymongo_but_write_skew_is() {
+    let cairn = Cairn::start_with(&REPLICA_SET);
+    script::python(&cairn, "anomalies.py");
+    cairn.stop();
+}
+
+#[test]
+fn pymongo_moves_money_once_whatever_is_lost() {
+    let cairn = Cairn::start_with(&REPLICA_SET);
+    let proxy = lossy(&cairn);
+    script::python_with(&cairn, "money.py", &[&uri(proxy.address())]);
+    drop(proxy);
+    cairn.stop();
+}
+
+#[test]
+fn mongosh_moves_money_once_whatever_is_lost() {
+    let cairn = Cairn::start_with(&REPLICA_SET);
+    let proxy = lossy(&cairn);
+    script::mongosh_at(&uri(proxy.address()), "money.js");
+    drop(proxy);
+    cairn.stop();
+}
+
+/// The tool's own shell runs what mongosh runs, on a server and on a folder.
+#[test]
+fn mongosh_and_the_tool_s_shell_have_transactions() {
+    let run_on = |run: &dyn Fn(&Cairn)| {
+        let cairn = Cairn::start_with(&REPLICA_SET);
+        run(&cairn);
+        cairn.stop();
+    };
+    run_on(&|cairn| drop(script::mongosh(cairn, "transactions.js")));
+    run_on(&|cairn| drop(script::shell(&cairn.uri(), "transactions.js")));
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let store = folder.path().join("store");
+    cairndb::Client::open(&store).and_then(cairndb::Client::close).expect("it is made");
+    script::shell(store.to_str().expect("a path of text"), "transactions.js");
+}
+
+#[test]
+fn the_rust_driver_moves_money_once_whatever_is_lost() {
+    const MOVES: i32 = 20;
+    let cairn = Cairn::start_with(&REPLICA_SET);
+    let proxy = lossy(&cairn);
+    let direct = Client::with_uri_str(cairn.uri()).expect("the URI is one");
+    let lossy = Client::with_uri_str(uri(proxy.address())).expect("the URI is one");
+    let collection = |client: &Client, name: &str| client.database("bank").collection::<Document>(name);
+    let accounts = collection(&direct, "accounts");
+    accounts
+        .insert_many([doc! { "_id": 1, "has": 1000 }, doc! { "_id": 2, "has": 0 }])
+        .run()
+        .expect("stored");
+    collection(&direct, "moves").insert_one(doc! { "_id": -1 }).run().expect("stored");
+    for number in 0..MOVES {
+        let mut session = lossy.start_session().run().expect("a session");
+        let moving = session.start_transaction().and_run(|session| {
+            collection(&lossy, "moves").insert_one(doc! { "_id": number }).session(&mut *session).run()?;
+            for (id, amount) in [(1, -10), (2, 10)] {
+                let change = doc! { "$inc": { "has": amount } };
+                collection(&lossy, "accounts")
+                    .update_one(doc! { "_id": id }, change)
+                    .session(&mut *session)
+                    .run()?;
+            }
+            Ok(())
+        });
+        moving.unwrap_or_else(|error| panic!("move {number}: {error}"));
+        // Not in a transaction: the driver sends it again.
+        let counters = collection(&lossy, "counters");
+        let count = counters.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } });
+        count.upsert(true).run().unwrap_or_else(|error| panic!("count {number}: {error}"));
+    }
+    let has = |id: i32| {
+        accounts.find_one(doc! { "_id": id }).run().expect("read").and_then(|of| of.get_i32("has").ok())
+    };
+    assert_eq!((has(1), has(2)), (Some(1000 - 10 * MOVES), Some(10 * MOVES)));
+    let counted = collection(&direct, "counters").find_one(doc! {}).run().expect("read");
+    assert_eq!(counted, Some(doc! { "_id": 1, "n": MOVES }));
+    let moves = collection(&direct, "moves").count_documents(doc! {}).run().expect("counted");
+    assert_eq!(moves, u64::try_from(MOVES).expect("positive") + 1);
+    lossy.shutdown().immediate(true).run();
+    direct.shutdown().run();
+    drop(proxy);
+    cairn.stop();
+}
+
+/// Runs a suite of MongoDB's specification tests by PyMongo's own runner.
+fn specification(suite: &str, arguments: &[&str]) {
+    let runner = script::installed("CAIRNDB_SPECIFICATIONS");
+    let cairn = Cairn::start_with(&[&["--enable-test-commands"], arguments].concat());
+    script::python_with(&cairn, "specifications.py", &[runner.to_str().expect("a path of text"), suite]);
+    cairn.stop();
+}
+
+#[test]
+fn mongodb_s_tests_of_transactions_pass() {
+    specification("transactions", &REPLICA_SET);
+}
+
+#[test]
+fn mongodb_s_tests_of_convenient_transactions_pass() {
+    specification("convenient", &REPLICA_SET);
+}
+
+#[test]
+fn mongodb_s_tests_of_sessions_pass() {
+    specification("sessions", &REPLICA_SET);
+}
+
+#[test]
+fn mongodb_s_tests_of_the_versioned_api_pass() {
+    specification("versioned", &REPLICA_SET);
+    specification("versioned alone", &[]);
+}
+
+#[test]
+fn mongodb_s_tests_of_crud_pass() {
+    specification("crud", &REPLICA_SET);
+}
+
+#[test]
+fn mongodb_s_tests_of_crud_pass_without_a_replica_set() {
+    specification("crud alone", &[]);
+}
+
+#[test]
+fn mongodb_s_tests_of_retryable_writes_pass() {
+    specification("retryable writes", &REPLICA_SET);
+}
+
+#[test]
+fn mongodb_s_tests_of_retryable_reads_pass() {
+    specification("retryable reads", &REPLICA_SET);
+}
