@@ -3,7 +3,7 @@
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of groups and of sorts in files in `stages`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
-//! of opening after a crash in `recovery`, of the witness in `witness`, of the server in `server`, of the tool `cairn` in `tool`.
+//! of opening after a crash in `recovery`, of transactions in `transactions`, of the witness in `witness`, of the server in `server`, of the tool `cairn` in `tool`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -21,6 +21,7 @@ mod rounds;
 mod server;
 mod stages;
 mod tool;
+mod transactions;
 mod windows;
 mod witness;
 
@@ -57,7 +58,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 68] = [
+const FIGURES: [Figure; 78] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -113,6 +114,16 @@ const FIGURES: [Figure; 68] = [
     ("open_in_memory", in_memory::open_in_memory),
     ("gridfs_upload", files::gridfs_upload),
     ("open_after_crash", recovery::open_after_crash),
+    ("insert_beside_transaction", transactions::insert_beside_transaction),
+    ("transaction_one", transactions::transaction_one),
+    ("transaction_ten_inserts", transactions::transaction_ten_inserts),
+    ("transaction_ten_updates", transactions::transaction_ten_updates),
+    ("transaction_first", transactions::transaction_first),
+    ("find_in_transaction", transactions::find_in_transaction),
+    ("scan_in_transaction", transactions::scan_in_transaction),
+    ("scan_over_staged", transactions::scan_over_staged),
+    ("transaction_threads_4", transactions::transaction_threads_4),
+    ("transaction_journaled_4", transactions::transaction_journaled_4),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),
