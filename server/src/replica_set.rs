@@ -182,14 +182,13 @@ pub(crate) fn parse_member(address: &str) -> Result<String, String> {
         return refused("its port is no number from 1 to 65535");
     }
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let is_host = match inner {
-        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok_and(|ip| !ip.is_unspecified()),
-        None => {
-            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-            !host.is_empty()
-                && host.bytes().all(is_letter)
-                && host.parse::<std::net::Ipv4Addr>().map_or(true, |ip| !ip.is_unspecified())
-        }
+    let is_host = if let Some(inner) = inner {
+        inner.parse::<std::net::Ipv6Addr>().is_ok_and(|ip| !ip.is_unspecified())
+    } else {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        !host.is_empty()
+            && host.bytes().all(is_letter)
+            && host.parse::<std::net::Ipv4Addr>().map_or(true, |ip| !ip.is_unspecified())
     };
     if !is_host {
         return refused(

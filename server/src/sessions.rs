@@ -29,7 +29,7 @@ type Table = HashMap<Session, Heard>;
 /// All sessions.
 pub(crate) struct Sessions {
     table: Mutex<Table>,
-    sessions_max: usize,
+    len_max: usize,
     pub(crate) transactions: Arc<TransactionCounters>,
 }
 
@@ -70,8 +70,8 @@ impl Drop for EndedSessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(sessions_max: usize) -> Self {
-        Self { table: Mutex::default(), sessions_max, transactions: Arc::default() }
+    pub(crate) fn new(len_max: usize) -> Self {
+        Self { table: Mutex::default(), len_max, transactions: Arc::default() }
     }
 
     /// Notes that a session is used now. An unknown session begins, and if there are too many, the oldest of the user who has
@@ -95,7 +95,7 @@ impl Sessions {
     fn use_now(&self, session: Session, portion: Portion) -> (EndedSessions, MutexGuard<'_, Table>) {
         let mut table = self.table.lock();
         let mut ended = Vec::new();
-        if table.len() >= self.sessions_max && !table.contains_key(&session) {
+        if table.len() >= self.len_max && !table.contains_key(&session) {
             let entries = table.iter().map(|(session, heard)| TableEntry {
                 key: session,
                 user: &session.user,

@@ -281,7 +281,7 @@ impl LastNumber {
 
     /// The transaction to commit: in progress, or committed before. `None` for one that was committed before the server was
     /// started.
-    pub(crate) fn to_commit(&mut self, number: i64) -> Result<Option<&mut ClientSession>, Failure> {
+    pub(crate) fn session_to_commit(&mut self, number: i64) -> Result<Option<&mut ClientSession>, Failure> {
         match self.phase_of(number)? {
             Phase::InProgress | Phase::Committed | Phase::Unknown => Ok(self.session.as_mut()),
             Phase::Aborted => Err(has_been_aborted(number)),

@@ -23,12 +23,12 @@ fn commands_are_statements() {
     let insert = RawDocumentBuf::try_from(&doc! { "insert": "things", "documents": [{ "_id": 4, "n": 40 }] });
     let inserted = database(&store).run_raw_command(insert.expect("encoded")).session(&mut session).run();
     assert_eq!(inserted.expect("inserted"), doc! { "n": 1, "ok": 1.0 });
-    let updates = doc! { "update": "things", "updates": [
+    let update = doc! { "update": "things", "updates": [
         { "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } } },
         { "q": { "_id": 2 }, "u": { "n": 21 } },
     ] };
-    let updated = run(&store, &mut session, updates).expect("updated");
-    assert_eq!(updated, doc! { "n": 2, "nModified": 2, "ok": 1.0 });
+    let reply = run(&store, &mut session, update).expect("updated");
+    assert_eq!(reply, doc! { "n": 2, "nModified": 2, "ok": 1.0 });
     let delete = doc! { "delete": "things", "deletes": [{ "q": { "_id": 3 }, "limit": 1 }] };
     assert_eq!(run(&store, &mut session, delete).expect("deleted"), doc! { "n": 1, "ok": 1.0 });
     let modify = doc! { "findAndModify": "things", "query": { "_id": 4 }, "update": { "$inc": { "n": 1 } }, "new": true };
@@ -178,16 +178,16 @@ fn several_writes_of_a_journaled_client_are_statements() {
     app.collection("things").insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run().expect("stored");
     let mut session = client.start_session().run().expect("started");
     session.start_transaction().run().expect("started");
-    let updates = doc! { "update": "things", "updates": [
+    let update = doc! { "update": "things", "updates": [
         { "q": { "_id": 1 }, "u": { "$set": { "n": 1 } } }, { "q": { "_id": 2 }, "u": { "$set": { "n": 1 } } },
     ] };
-    let updated = app.run_command(updates).session(&mut session).run().expect("updated");
-    assert_eq!(updated.get_i32("nModified").ok(), Some(2), "{updated}");
-    let deletes = doc! { "delete": "things", "deletes": [
+    let reply = app.run_command(update).session(&mut session).run().expect("updated");
+    assert_eq!(reply.get_i32("nModified").ok(), Some(2), "{reply}");
+    let delete = doc! { "delete": "things", "deletes": [
         { "q": { "_id": 1 }, "limit": 1 }, { "q": { "_id": 2 }, "limit": 1 },
     ] };
-    let deleted = app.run_command(deletes).session(&mut session).run().expect("deleted");
-    assert_eq!(deleted.get_i32("n").ok(), Some(2), "{deleted}");
+    let reply = app.run_command(delete).session(&mut session).run().expect("deleted");
+    assert_eq!(reply.get_i32("n").ok(), Some(2), "{reply}");
     session.commit_transaction().run().expect("committed");
     assert_eq!(app.collection::<Document>("things").count_documents(doc! {}).run().expect("read"), 0);
 }

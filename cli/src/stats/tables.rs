@@ -39,12 +39,16 @@ pub(super) fn text(looked: &Looked) -> String {
     // Those of a server that is no replica set are none.
     if let Some(transactions) = looked.transactions.as_ref().filter(|of| count(of, "totalStarted") > Some(0))
     {
-        let number = |name| number_of(count(transactions, name).unwrap_or(0));
-        let (open, committed, aborted) =
-            (number("currentOpen"), number("totalCommitted"), number("totalAborted"));
-        out.push_str(&format!("\ntransactions: open {open}, committed {committed}, aborted {aborted}\n"));
+        out.push_str(&transactions_line(transactions));
     }
     out
+}
+
+fn transactions_line(transactions: &Document) -> String {
+    let number = |name| number_of(count(transactions, name).unwrap_or(0));
+    let (open, committed, aborted) =
+        (number("currentOpen"), number("totalCommitted"), number("totalAborted"));
+    format!("\ntransactions: open {open}, committed {committed}, aborted {aborted}\n")
 }
 
 fn scrub_line(scrub: &Document) -> String {

@@ -41,8 +41,10 @@ impl StoreSession for FolderSession {
             starting = starting.read_concern(ReadConcern::custom(level));
         }
         if let Some((w, journal)) = wish.concern {
-            let w = w
-                .map(|nodes| nodes.map_or(cairndb::Acknowledgment::Majority, cairndb::Acknowledgment::Nodes));
+            let w = w.map(|nodes| match nodes {
+                Nodes::Majority => cairndb::Acknowledgment::Majority,
+                Nodes::Number(number) => cairndb::Acknowledgment::Nodes(number),
+            });
             starting = starting.write_concern(WriteConcern::new(w, None, journal));
         }
         if let Some(time) = wish.commit_time {
@@ -106,12 +108,19 @@ fn ended() -> Failure {
     }
 }
 
+/// How many servers acknowledge a commit.
+#[derive(Clone, Copy)]
+enum Nodes {
+    Majority,
+    Number(u32),
+}
+
 /// What a transaction is started with.
 #[derive(Default)]
 struct Wish {
     level: Option<String>,
-    /// `w`, which is `None` within for a majority, and `j`.
-    concern: Option<(Option<Option<u32>>, Option<bool>)>,
+    /// `w` and `j`.
+    concern: Option<(Option<Nodes>, Option<bool>)>,
     commit_time: Option<std::time::Duration>,
 }
 
@@ -129,8 +138,8 @@ impl Wish {
             let concern = concern.as_document().ok_or_else(|| wrong("writeConcern"))?;
             let w = match concern.get("w") {
                 None => None,
-                Some(Bson::String(mode)) if mode == "majority" => Some(None),
-                Some(nodes) => Some(Some(whole(nodes).ok_or_else(|| wrong("writeConcern"))?)),
+                Some(Bson::String(mode)) if mode == "majority" => Some(Nodes::Majority),
+                Some(nodes) => Some(Nodes::Number(whole(nodes).ok_or_else(|| wrong("writeConcern"))?)),
             };
             wish.concern = Some((w, concern.get_bool("j").ok()));
         }
@@ -143,13 +152,11 @@ impl Wish {
 }
 
 fn whole(value: &Bson) -> Option<u32> {
-    match value {
-        Bson::Int32(number) => u32::try_from(*number).ok(),
-        Bson::Int64(number) => u32::try_from(*number).ok(),
-        // A script's numbers.
-        Bson::Double(number) if number.fract() == 0.0 => format!("{number:.0}").parse().ok(),
-        _ => None,
-    }
+    // A script's numbers are doubles, too.
+    let double = || value.as_f64().filter(|number| number.fract() == 0.0);
+    let number = value.as_i64().or(value.as_i32().map(i64::from));
+    let number = number.or_else(|| double().and_then(|number| format!("{number:.0}").parse().ok()));
+    u32::try_from(number?).ok()
 }
 
 /// A session of a server.
@@ -188,11 +195,9 @@ impl StoreSession for RemoteSession {
         }
         if let Some((w, journal)) = wish.concern {
             let mut concern = mongodb::options::WriteConcern::default();
-            concern.w = w.map(|nodes| {
-                nodes.map_or(
-                    mongodb::options::Acknowledgment::Majority,
-                    mongodb::options::Acknowledgment::Nodes,
-                )
+            concern.w = w.map(|nodes| match nodes {
+                Nodes::Majority => mongodb::options::Acknowledgment::Majority,
+                Nodes::Number(number) => mongodb::options::Acknowledgment::Nodes(number),
             });
             concern.journal = journal;
             starting = starting.write_concern(concern);

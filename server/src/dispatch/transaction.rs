@@ -380,7 +380,7 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
     let time = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
     let write = retryable::numbered_write(call, number)?;
     let done = call.with_turn(|turn| {
-        let Some(session) = turn.last.to_commit(number)? else {
+        let Some(session) = turn.last.session_to_commit(number)? else {
             // Committed before the server was started. What the engine has read of it may not be synced yet.
             call.shared.client.sync()?;
             return Ok(());

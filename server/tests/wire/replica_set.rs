@@ -146,7 +146,7 @@ fn a_server_alone_is_none() {
 
 #[track_caller]
 fn not_started(client: Client, change: impl FnOnce(ServerBuilder) -> ServerBuilder, words: &str) {
-    let refused = change(Server::builder(client)).unbound().err().expect("it is refused");
+    let refused = change(Server::builder(client)).unbound().expect_err("it is refused");
     assert!(matches!(refused, Error::Setting(_)), "{refused:?}");
     assert!(refused.to_string().contains(words), "{refused}");
 }
@@ -165,7 +165,7 @@ fn what_cannot_be_a_replica_set_is_refused_by_name() {
     not_started(memory(), |builder| builder.replica_set("rs").tcp(everywhere), "0.0.0.0:0");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("db");
-    Client::open(&path).and_then(|client| client.close()).expect("made");
+    Client::open(&path).and_then(Client::close).expect("made");
     let reading = Client::builder().read_only(true).open(&path).expect("opened");
     not_started(reading, |builder| builder.replica_set("rs").advertise("a:1"), "reading only");
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cairndb::Client;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, doc};
+use cairndb_server::ServerBuilder;
 
 use crate::peer::{Peer, message};
 use crate::{Fixture, PATIENCE};
@@ -19,7 +20,7 @@ fn fixture() -> Fixture {
     prepared(|builder| builder)
 }
 
-fn prepared(change: impl FnOnce(cairndb_server::ServerBuilder) -> cairndb_server::ServerBuilder) -> Fixture {
+fn prepared(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Fixture {
     let prepare = |client: &Client| {
         let accounts = client.database("bank").collection::<Document>("accounts");
         accounts.insert_many((1..=3).map(|id| doc! { "_id": id, "has": 100 })).run().expect("stored");
@@ -72,7 +73,8 @@ fn has(peer: &mut Peer, id: i32) -> i32 {
     let found = peer.run(doc! { "find": "accounts", "filter": { "_id": id }, "$db": "bank" });
     let batch =
         found.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
-    batch[0].as_document().and_then(|account| account.get_i32("has").ok()).expect("an account")
+    let account = batch.first().and_then(Bson::as_document);
+    account.and_then(|account| account.get_i32("has").ok()).expect("an account")
 }
 
 #[track_caller]
@@ -196,7 +198,7 @@ fn fields_that_say_nothing_sensible_are_refused() {
     check(doc! { "lsid": lsid(), "txnNumber": 1_i64 }, 72);
     let mut check = |level: Document, code: Option<i32>| {
         let mut transaction = Transaction::new(&mut peer, 3, 1);
-        transaction.number = i64::from(std::process::id()) + i64::from(level.len() as u32);
+        transaction.number = i64::try_from(level.len()).expect("short");
         let reply = transaction.run(doc! { "find": "accounts", "readConcern": level.clone() });
         assert_eq!(reply.get_i32("code").ok(), code, "{level}: {reply}");
     };
@@ -539,7 +541,7 @@ fn a_write_with_a_number_has_one_document_each() {
 /// A fail point's labels are all; without them, an error gets those of its code.
 #[test]
 fn failures_have_labels_by_which_drivers_try_again() {
-    let fixture = prepared(|builder| builder.test_commands());
+    let fixture = prepared(ServerBuilder::test_commands);
     let mut peer = fixture.peer();
     let mut number = 0;
     let mut check = |name: &str, fault: Document, labels: &[&str]| {

@@ -28,7 +28,10 @@ const FATES: [Cut; 10] = [
 /// A proxy that loses statements and commits in all ways, one after the other.
 fn lossy(cairn: &Cairn) -> Proxy {
     let (updates, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let next = |counter: &AtomicUsize| FATES[counter.fetch_add(1, Ordering::Relaxed) % FATES.len()];
+    let next = |counter: &AtomicUsize| {
+        let place = counter.fetch_add(1, Ordering::Relaxed) % FATES.len();
+        FATES.get(place).copied().unwrap_or(Cut::Nothing)
+    };
     Proxy::start(cairn.address(), move |command| match command {
         "update" => next(&updates),
         "commitTransaction" => next(&commits),
