@@ -15,6 +15,7 @@ mod planted;
 mod register;
 mod run;
 mod store;
+mod transactions;
 mod values;
 
 use std::io::{self, Write};
@@ -32,10 +33,17 @@ const HISTORIES_DEFAULT: u64 = 30;
 /// A history takes less than a second. One that takes this long does not end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs a history on a thread of its own, so that one that hangs is noticed.
+/// Runs the history of a seed.
 fn run_bounded(seed: u64, fault: PlantedFault) -> Result<Tally, String> {
+    bounded(move || run(seed, fault))
+}
+
+/// Runs a history on a thread of its own, so that one that hangs is noticed.
+fn bounded<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let (done, is_done) = mpsc::channel();
-    thread::spawn(move || done.send(run(seed, fault)));
+    thread::spawn(move || done.send(run()));
     is_done
         .recv_timeout(PATIENCE)
         .unwrap_or_else(|error| Err(format!("the history hangs or panicked: {error}")))
