@@ -5,7 +5,7 @@
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
-//! runs pipelines that write. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
+//! runs pipelines that write. `child transact FOLDER SEED LIFE FLAW` commits transactions. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had; so does `child long FOLDER FIELD` with values of megabytes. `child spill FOLDER STAGE_MEMORY` sorts, groups and joins
 //! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
@@ -26,6 +26,7 @@ mod power;
 mod replace;
 mod spill;
 mod starve;
+mod transact;
 mod upload;
 mod writer;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         ["expire", folder, seed, life, flaw] => expire(folder, (seed, life), flaw),
         ["upload", folder, seed, life, flaw] => upload(folder, (seed, life), flaw),
         ["replace", folder, seed, life, flaw] => replace(folder, (seed, life), flaw),
+        ["transact", folder, seed, life, flaw] => transact(folder, (seed, life), flaw),
         ["cap", folder, seed, life, flaw] => cap(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
@@ -94,6 +96,10 @@ fn upload(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
 
 fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
     replace::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
+}
+
+fn transact(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
+    transact::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn cap(folder: &str, (seed, _): (&str, &str), flaw: &str) -> Outcome<()> {

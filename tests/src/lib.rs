@@ -19,5 +19,6 @@ pub mod power;
 pub mod race;
 pub mod replacing;
 pub mod scratch;
+pub mod transacting;
 pub mod uploading;
 pub mod workload;

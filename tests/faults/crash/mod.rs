@@ -12,6 +12,7 @@ mod numbered;
 mod oracle;
 mod replacing;
 mod torn;
+mod transacting;
 mod uploading;
 
 use std::io::{self, Write};
