@@ -2,6 +2,7 @@
 //! or not at all, no number of an invoice is missing or there twice, and what is sent again gets the first answer and
 //! changes nothing.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cairndb::Client;
@@ -28,7 +29,8 @@ struct Course {
 /// What must be there, and what killing came to.
 #[derive(Default)]
 struct Transacted {
-    courses: [Course; THREADS as usize],
+    /// By thread.
+    courses: BTreeMap<u64, Course>,
     acknowledged: u64,
     /// Transactions and commands that were under way when the process was killed, and are not there.
     lost: u64,
@@ -59,8 +61,7 @@ impl Audited for Transacted {
             | Record::SyncDone { .. }
             | Record::Taken { .. } => return Ok(()),
         };
-        let place = usize::try_from(tag).expect("few threads");
-        let course = self.courses.get_mut(place).ok_or_else(|| format!("there is no thread {tag}"))?;
+        let course = self.courses.entry(tag).or_default();
         if is_done {
             course.done = version;
             self.acknowledged += 1;
@@ -74,7 +75,8 @@ impl Audited for Transacted {
         // A child that was killed at once has made nothing.
         transacting::make(client).map_err(|error| error.to_string())?;
         transacting::check_numbers(client)?;
-        for (tag, course) in (0..).zip(&mut self.courses) {
+        for tag in 0..THREADS {
+            let course = self.courses.entry(tag).or_default();
             let state = transacting::state(client, tag)?;
             course.check(tag, state)?;
             self.lost += u64::from(course.begun.last().is_some_and(|begun| *begun > state.version));

@@ -288,7 +288,7 @@ fn cycle(later: &[Vec<usize>]) -> Option<Vec<usize>> {
     let is_left = |node: &usize| before.get(*node).is_some_and(|count| *count > 0);
     let mut earlier: BTreeMap<usize, usize> = BTreeMap::new();
     for (node, to) in later.iter().enumerate().filter(|(node, _)| is_left(node)) {
-        earlier.extend(to.iter().filter(|to| is_left(*to)).map(|to| (*to, node)));
+        earlier.extend(to.iter().filter(|to| is_left(to)).map(|to| (*to, node)));
     }
     let mut node = *earlier.keys().next()?;
     let mut walk = Vec::new();

@@ -132,20 +132,20 @@ fn work(
             };
         }
         for thread in threads {
-            let (noted, found) = thread.join().map_err(|_| "a thread panicked".to_owned())?;
-            notes.transactions.extend(noted.transactions);
-            notes.names.extend(noted.names);
-            notes.numbered += noted.numbered;
-            notes.conflicts += noted.conflicts;
-            notes.ended += noted.ended;
-            notes.closings += noted.closings;
+            let (of_thread, found) = thread.join().map_err(|_| "a thread panicked".to_owned())?;
+            notes.transactions.extend(of_thread.transactions);
+            notes.names.extend(of_thread.names);
+            notes.numbered += of_thread.numbered;
+            notes.conflicts += of_thread.conflicts;
+            notes.ended += of_thread.ended;
+            notes.closings += of_thread.closings;
             worked = worked.and(found);
         }
         worked
     })
 }
 
-/// Opens the folder a last time, and checks what is there and what was noted. Tells whether the run was serializable.
+/// Opens the folder a last time, and checks what is there and what was of_thread. Tells whether the run was serializable.
 fn judge(scratch: &Scratch, fault: PlantedFault, level: Level, notes: &Notes) -> Result<bool, String> {
     let failed = |error: cairndb::Error| format!("at the end: {error:?}");
     let store = Store::open(scratch, Opening { is_journaled: false, fault }, false).map_err(failed)?;
