@@ -15,7 +15,7 @@ fn write_stamp(folder: &Path, version: u32) {
     let logs = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let logs: Vec<PathBuf> = logs.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
     // Length and text of the key, length of the value, the value.
-    let stamp = [1, b'f', 4, 0, 0, 0, 6];
+    let stamp = [&[1, b'f', 4][..], &cairndb::FORMAT_VERSION.to_be_bytes()].concat();
     let mut changed = 0;
     for log in logs {
         let mut bytes = fs::read(&log).expect("a log");

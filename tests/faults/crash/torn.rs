@@ -231,7 +231,7 @@ fn a_power_failure_takes_back_what_nobody_asked_to_sync() {
 fn stamp_end(log: &[u8]) -> u64 {
     const HEADER_BYTES: usize = 7;
     // Length and text of the key, length of the value, the value.
-    let stamp = [1, b'f', 4, 0, 0, 0, 5];
+    let stamp = [&[1, b'f', 4][..], &cairndb::FORMAT_VERSION.to_be_bytes()].concat();
     let mut at = 0;
     loop {
         let header = log.get(at..at + HEADER_BYTES).expect("a record holds the stamp");

@@ -39,9 +39,7 @@ fn run_bounded(seed: u64, fault: PlantedFault) -> Result<Tally, String> {
 }
 
 /// Runs a history on a thread of its own, so that one that hangs is noticed.
-fn bounded<T: Send + 'static>(
-    run: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+fn bounded<T: Send + 'static>(run: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || done.send(run()));
     is_done
