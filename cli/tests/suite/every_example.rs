@@ -124,7 +124,15 @@ impl Running {
     fn uri_for(&self, user: &str) -> String {
         let local = self.address.replace("0.0.0.0", "localhost");
         let with_user = local.replace("mongodb://", &format!("mongodb://{user}@"));
-        if with_user.contains("tls=true") { format!("{with_user}&tlsCAFile=shop.pem") } else { with_user }
+        let mut uri = with_user;
+        if uri.contains("tls=true") {
+            uri += "&tlsCAFile=shop.pem";
+        }
+        // Else a client goes to the address that the server tells it, which is not this machine's.
+        if self.line.contains("--advertise") {
+            uri += "&directConnection=true";
+        }
+        uri
     }
 
     /// Asks the server what its example promises.

@@ -400,7 +400,7 @@ fn the_end_of_a_session_is_that_of_its_transaction() {
                 2,
                 i64::try_from(start.elapsed().as_nanos()).unwrap() + number * 1_000_000_000_000,
             );
-            let reply = writing.run(add(1, 0));
+            let reply = writing.run(add(1, 1));
             if reply.get_i32("code").ok() != Some(112) {
                 done(&reply);
                 done(&writing.abort());

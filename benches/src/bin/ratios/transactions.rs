@@ -10,10 +10,12 @@ use cairndb_benches::raw::{Opponent, Raw, Record, record};
 use rocksdb::WriteBatch;
 
 use crate::rounds::{DOCUMENTS, in_parallel, insert_batches, raw_orders};
-use crate::{JOURNALED, Loaded, insert_into, loaded};
+use crate::{insert_into, loaded};
 
 /// Documents that a transaction writes.
 const TEN: usize = 10;
+/// Documents of one round whose commits are synced.
+const JOURNALED: u64 = 8000;
 /// Documents of the collection that is read with staged changes over it, and how many of them are changed.
 const SCANNED: u64 = 1_000_000;
 const STAGED: u64 = 1000;
@@ -127,11 +129,11 @@ pub(crate) fn transaction_ten_updates() -> f64 {
         || {
             time(|| {
                 for keys in keys.chunks(TEN) {
-                    let read = |(_, key): &Loaded| {
+                    let read = |key: &Vec<u8>| {
                         let value = raw.db().get_cf(raw.records(), key).expect("read").expect("a record");
                         (key.clone(), value)
                     };
-                    put_batches(&raw, &keys.iter().map(read).collect::<Vec<_>>());
+                    put_batches(&raw, &keys.iter().map(|loaded| read(&loaded.1)).collect::<Vec<_>>());
                 }
             })
         },
@@ -252,7 +254,7 @@ pub(crate) fn transaction_threads_4() -> f64 {
 
 /// Journaled commits of four threads, against synced batches of as many.
 pub(crate) fn transaction_journaled_4() -> f64 {
-    let documents = raw_orders(JOURNALED * TEN as u64);
+    let documents = raw_orders(JOURNALED);
     let each = documents.len() / 4;
     let commit_all = |ours: &Ours, documents: &[RawDocumentBuf]| {
         let (orders, mut session) = (ours.orders(), session(ours));
