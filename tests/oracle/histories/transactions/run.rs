@@ -145,7 +145,7 @@ fn work(
     })
 }
 
-/// Opens the folder a last time, and checks what is there and what was of_thread. Tells whether the run was serializable.
+/// Opens the folder a last time, and checks what is there and what was answered. Tells whether the run was serializable.
 fn judge(scratch: &Scratch, fault: PlantedFault, level: Level, notes: &Notes) -> Result<bool, String> {
     let failed = |error: cairndb::Error| format!("at the end: {error:?}");
     let store = Store::open(scratch, Opening { is_journaled: false, fault }, false).map_err(failed)?;
