@@ -83,7 +83,7 @@ impl ClientSession {
 
     /// The time of the state that a snapshot session reads. `None` before its first read.
     ///
-    /// Another session that is started with this [`snapshot_time`](crate::StartSession::snapshot_time) reads the same state, as long as a
+    /// Another session that is started with this [`snapshot_time`](crate::action::StartSession::snapshot_time) reads the same state, as long as a
     /// session has it.
     ///
     /// ```
