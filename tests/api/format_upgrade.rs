@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};
-use cairndb::{Client, Collection, IndexModel};
+use cairndb::{Client, Collection, IndexModel, RetryableWrite};
 use cairndb_tests::scratch::{Scratch, small};
 
 fn fixture(name: &str) -> PathBuf {
@@ -79,6 +79,13 @@ fn a_reader_leaves_an_older_folder_as_it_is() {
         check_books(&client);
         // Metrics look at all families, and this folder lacks one.
         assert!(client.metrics().expect("measured").storage.cache_capacity_bytes > 0);
+        // So do sessions, and whoever asks for the last write of one.
+        let write = RetryableWrite::new([1; 16], [0; 16], 1);
+        assert_eq!(client.newest_retryable_write(&write).expect("looked up"), None);
+        let mut session = client.start_session().snapshot(true).run().expect("started");
+        let found = books(&client).count_documents(doc! {}).session(&mut session).run();
+        assert_eq!(found.expect("counted"), 4);
+        drop(session);
         let copy = Scratch::new();
         client.backup(copy.path()).expect("copied");
         client.close().expect("closed");

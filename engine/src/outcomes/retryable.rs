@@ -69,6 +69,10 @@ pub struct NewestWrite {
 
 /// The newest write of a session that has a row.
 pub(crate) fn newest(database: &Database, session: SessionKey) -> Result<Option<Row>> {
+    // A folder of an older format that is opened for reading has no rows.
+    if !database.has(Family::Outcomes) {
+        return Ok(None);
+    }
     // The first commit of each command has slot 0.
     let key = session.row(0);
     database.get(Family::Outcomes, &key)?.map(|value| Row::decode(&key, &value)).transpose()
