@@ -79,7 +79,7 @@ fn a_reader_leaves_an_older_folder_as_it_is() {
         check_books(&client);
         // Metrics look at all families, and this folder lacks one.
         assert!(client.metrics().expect("measured").storage.cache_capacity_bytes > 0);
-        // So do sessions, and whoever asks for the last write of one.
+        // So do sessions, and questions for the last write of one.
         let write = RetryableWrite::new([1; 16], [0; 16], 1);
         assert_eq!(client.newest_retryable_write(&write).expect("looked up"), None);
         let mut session = client.start_session().snapshot(true).run().expect("started");
