@@ -376,7 +376,7 @@ pub use crate::collection::{
 };
 pub use crate::command::{
     GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
-    UnsupportedOption, UnsupportedOptions, has_command,
+    UnsupportedOption, UnsupportedOptions, can_be_statement, has_command,
 };
 pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::{Cursor, WaitingCursor};

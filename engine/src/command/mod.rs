@@ -118,7 +118,7 @@ fn check_statement(context: &CommandContext<'_>, name: &str, arguments: &Argumen
     if !context.is_in_transaction() {
         return Ok(());
     }
-    if !STATEMENTS.contains(&name) {
+    if !can_be_statement(name) {
         return Err(refused_within(&format!("the command '{name}'")));
     }
     if arguments.given("readConcern").is_some() {
@@ -149,6 +149,16 @@ fn name(body: &Document) -> Result<&str> {
 /// ```
 pub fn has_command(name: &str) -> bool {
     COMMANDS.contains(name) || CURSOR_COMMANDS.contains(name)
+}
+
+/// Whether a command of that name can be a statement of a transaction.
+///
+/// ```
+/// assert!(cairndb::can_be_statement("find"));
+/// assert!(!cairndb::can_be_statement("drop"));
+/// ```
+pub fn can_be_statement(name: &str) -> bool {
+    STATEMENTS.contains(&name)
 }
 
 /// The error for a command that is in no table.

@@ -17,24 +17,9 @@ use crate::places::interruption;
 use crate::reply::Reply;
 use crate::transaction::{CommitEnd, Numbered, Purpose, Turn};
 
-/// Commands that can be statements of a transaction, or end it.
-const OF_TRANSACTIONS: [&str; 14] = [
-    "abortTransaction",
-    "aggregate",
-    "commitTransaction",
-    "create",
-    "createIndexes",
-    "delete",
-    "distinct",
-    "find",
-    "findAndModify",
-    "findandmodify",
-    "getMore",
-    "insert",
-    "killCursors",
-    "update",
-];
-/// Commands that end one.
+/// Commands of the server's own that can be statements of a transaction. The others are the engine's.
+const OWN_STATEMENTS: [&str; 2] = ["getMore", "killCursors"];
+/// Commands that end a transaction.
 const ENDS: [&str; 2] = ["abortTransaction", "commitTransaction"];
 /// Databases that no transaction reads or writes.
 const DATABASES_OUTSIDE: [&str; 3] = ["admin", "config", "local"];
@@ -178,7 +163,7 @@ fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
 /// Refuses what no transaction can have. This aborts it.
 fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
     let (name, database) = (call.command.name(), call.command.database());
-    if !OF_TRANSACTIONS.contains(&name) {
+    if !cairndb::can_be_statement(name) && !OWN_STATEMENTS.contains(&name) {
         return Err(unsupported(name));
     }
     if DATABASES_OUTSIDE.contains(&database) {
