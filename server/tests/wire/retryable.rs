@@ -5,7 +5,7 @@ use cairndb_server::Server;
 
 use crate::Fixture;
 use crate::peer::Peer;
-use crate::transactions::session;
+use crate::transactions::{refused, session};
 
 fn fixture() -> Fixture {
     Fixture::with(|builder| builder.replica_set("rs").test_commands())
@@ -18,16 +18,6 @@ fn write(peer: &mut Peer, number: i64, mut command: Document) -> Document {
 
 fn count(peer: &mut Peer, filter: Document) -> i32 {
     peer.run(doc! { "count": "a", "query": filter, "$db": "shop" }).get_i32("n").expect("a number")
-}
-
-#[track_caller]
-fn refused(reply: &Document, code: i32, labels: &[&str]) {
-    assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
-    let found: Vec<&str> = reply
-        .get_array("errorLabels")
-        .map(|labels| labels.iter().filter_map(Bson::as_str).collect())
-        .unwrap_or_default();
-    assert_eq!(found, labels, "{reply}");
 }
 
 /// What is the same in both answers.

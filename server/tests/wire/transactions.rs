@@ -85,7 +85,7 @@ fn done(reply: &Document) {
 
 /// With this code, and these labels.
 #[track_caller]
-fn refused(reply: &Document, code: i32, labels: &[&str]) {
+pub(crate) fn refused(reply: &Document, code: i32, labels: &[&str]) {
     assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
     let found: Vec<&str> = reply
         .get_array("errorLabels")
