@@ -6,6 +6,7 @@
 use base::error::{Error, ErrorKind, Result};
 use rocksdb::WriteBatch;
 use rocksfile::batch::BatchBuilder;
+use rocksfile::table::ChangeKind;
 
 use crate::families::{Database, Family};
 use crate::format::LogStamp;
@@ -136,6 +137,13 @@ impl Finished<'_> {
 
     pub(super) fn len(self) -> usize {
         self.bytes.len()
+    }
+
+    /// The records that it writes, in its order, each absent if it is removed. `family` is RocksDB's number of their family.
+    pub(super) fn records(&self, family: u32) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let changes = rocksfile::batch::Batch::parse(self.bytes).into_iter().flat_map(|batch| batch.changes());
+        let records = changes.filter(move |change| change.family == family);
+        records.map(|change| (change.key, (change.kind == ChangeKind::Value).then_some(change.value)))
     }
 
     /// The records that are not new.

@@ -21,7 +21,7 @@ use crate::format::{
 use crate::live_starts::LiveStarts;
 use crate::options::PlantedFault;
 use crate::quota::state::Quota;
-use crate::record_cache::{LookedUp, RecordCache};
+use crate::record_cache::{LookedUp, ReadRecord, RecordCache};
 use crate::spill_space::SpillSpace;
 use crate::{fork, translate};
 
@@ -322,19 +322,31 @@ impl Database {
     /// The value at `key`, which is not copied from the block cache.
     #[inline]
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
-        self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+        self.get_by(family, key, &self.reads)
+    }
+
+    /// The value at `key`, looked up by options of the caller's.
+    #[inline]
+    pub(super) fn get_by(
+        &self,
+        family: Family,
+        key: &[u8],
+        reads: &ReadOptions,
+    ) -> Result<Option<DBPinnableSlice<'_>>> {
+        self.raw().get_pinned_cf_opt(self.family(family), key, reads).map_err(translate::read)
     }
 
     /// The newest state of a record.
     #[inline]
     pub fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let place = match self.records.look_up(key) {
-            LookedUp::Record(record) => return Ok(Some(record)),
+        let mut record = Vec::new();
+        let place = match self.records.look_up(key, &mut record) {
+            LookedUp::Record => return Ok(Some(record)),
             LookedUp::Nothing(place) => place,
         };
         let record = self.get(Family::Records, key)?.map(|record| record.to_vec());
-        if let (Some(place), Some(record)) = (place, &record) {
-            self.records.keep(&place, key, record);
+        if let (Some(place), Some(bytes)) = (place, &record) {
+            self.records.keep(&place, ReadRecord { key, bytes }, || self.latest_sequence());
         }
         Ok(record)
     }

@@ -254,6 +254,8 @@ pub enum PlantedFault {
     DeletesNotChecked,
     /// A copy of a record is kept though a write began after the record was read.
     CopiesKeptLate,
+    /// Copies of records are given to readers of every snapshot.
+    StampsTooLow,
     /// With delayed durability, buffered commits are acknowledged before the operating system has them.
     WritesNotHandedOver,
     /// Filters of given keys are made without a look at writes that were admitted before.

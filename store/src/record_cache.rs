@@ -4,10 +4,15 @@
 //! asked for more than once lately. A copy is always the newest state of its record: a write takes out the records that it
 //! changes before RocksDB can show the change, and until the write has ended no reader puts a record of the same shard
 //! in. A reader who began before the write is told apart by the shard's version. So a reader who sees a change anywhere
-//! never finds an older copy afterwards. Readers of snapshots do not ask here.
+//! never finds an older copy afterwards.
+//!
+//! A reader of a snapshot may use a copy too, if the snapshot has the record as it is now. So each copy carries a stamp: a
+//! sequence number not below that of the write that it is of. A snapshot whose number is not below the stamp has that
+//! write, and as the copy is still here, no later write of the record has begun.
 //!
 //! A write that only adds records has nothing to do here: the absence of a record is not kept.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use base::sync::{Mutex, MutexGuard, yield_now};
@@ -45,19 +50,31 @@ struct Shard {
     writes: u32,
     /// How many have begun.
     version: u64,
+    /// A sequence number not below those of all that have ended. Looked up when it is first needed after the last of them.
+    changed: Option<u64>,
     hits: u64,
     misses: u64,
 }
 
 /// A record's key and bytes, one after the other.
 struct Kept {
+    /// Not below the sequence number of the write that the bytes are of.
+    stamp: u64,
     key_length: usize,
     bytes: Box<[u8]>,
 }
 
+/// A record that was read after its place was given.
+#[derive(Clone, Copy)]
+pub(super) struct ReadRecord<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) bytes: &'a [u8],
+}
+
 /// What a look-up found.
 pub(super) enum LookedUp {
-    Record(Vec<u8>),
+    /// The record, which was put into the caller's buffer.
+    Record,
     /// Nothing. The record may be kept once it was read, if there is a place for it.
     Nothing(Option<Place>),
 }
@@ -82,6 +99,8 @@ pub(super) struct Changing<'a> {
     cache: &'a RecordCache,
     /// A bit for each shard.
     shards: u64,
+    /// The hashes of those records that were there, each with the version of its shard.
+    kept: Vec<(u64, u64)>,
 }
 
 /// A write that changes one record, until it is dropped.
@@ -115,43 +134,87 @@ impl RecordCache {
         self.fault = fault;
     }
 
-    /// Looks for the newest state of a record.
+    /// Looks for the newest state of a record, and puts it into `record`, which is empty.
     #[inline]
-    pub(super) fn look_up(&self, key: &[u8]) -> LookedUp {
-        let hash = hash_of(key);
-        let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
-        let found = shard.records.get(&hash).and_then(|kept| kept.record_of(key)).map(<[u8]>::to_vec);
-        if let Some(record) = found {
-            shard.hits += 1;
-            return LookedUp::Record(record);
-        }
-        // While a write is under way nothing can be kept, and the mark is made all the same: the next look-up finds it.
-        shard.misses += 1;
-        let is_wanted = shard.is_asked_again(hash) && shard.writes == 0;
-        LookedUp::Nothing(is_wanted.then_some(Place { hash, version: shard.version }))
+    pub(super) fn look_up(&self, key: &[u8], record: &mut Vec<u8>) -> LookedUp {
+        // Every copy is of the newest state.
+        self.look_up_at(key, u64::MAX, record)
     }
 
-    /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since.
-    pub(super) fn keep(&self, place: &Place, key: &[u8], record: &[u8]) {
-        if key.len() + record.len() > self.record_bytes_max {
+    /// Looks for a record as the snapshot of `sequence` has it, and puts it into `record`, which is empty.
+    #[inline]
+    pub(super) fn look_up_at(&self, key: &[u8], sequence: u64, record: &mut Vec<u8>) -> LookedUp {
+        let hash = hash_of(key);
+        let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
+        let Some(kept) = shard.records.get(&hash) else { return shard.place_for(hash) };
+        let is_newer = kept.stamp > sequence;
+        match kept.record_of(key) {
+            Some(bytes) if !is_newer => {
+                record.extend_from_slice(bytes);
+                shard.hits += 1;
+                LookedUp::Record
+            }
+            // What the snapshot has is not kept in its place.
+            Some(_) => {
+                shard.misses += 1;
+                LookedUp::Nothing(None)
+            }
+            None => shard.place_for(hash),
+        }
+    }
+
+    /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` tells the
+    /// sequence number of the newest write.
+    pub(super) fn keep(&self, place: &Place, record: ReadRecord<'_>, latest: impl FnOnce() -> u64) {
+        // The write that it is of had ended when it was read.
+        self.keep_if(place, record, |_| Some(latest()));
+    }
+
+    /// Keeps a record that was read from the snapshot of `sequence` after `look_up_at` had given its place, unless a write may have
+    /// changed it since the snapshot was taken.
+    pub(super) fn keep_of(
+        &self,
+        place: &Place,
+        record: ReadRecord<'_>,
+        sequence: u64,
+        latest: impl FnOnce() -> u64,
+    ) {
+        self.keep_if(place, record, |shard| {
+            let changed = *shard.changed.get_or_insert_with(latest);
+            (changed <= sequence).then_some(sequence)
+        });
+    }
+
+    /// Keeps a record if no write of its shard is under way or has begun since its place was given, and `stamp` gives it a stamp.
+    fn keep_if(
+        &self,
+        place: &Place,
+        record: ReadRecord<'_>,
+        stamp: impl FnOnce(&mut Shard) -> Option<u64>,
+    ) {
+        let ReadRecord { key, bytes } = record;
+        if key.len() + bytes.len() > self.record_bytes_max {
             return;
         }
         // Outside of the lock, because it allocates.
-        let kept = Kept::new(key, record);
+        let mut kept = Kept::new(key, bytes);
         if self.fault == PlantedFault::CopiesKeptLate {
             // So that others do something in between.
             (0..PLANTED_YIELDS).for_each(|_| yield_now());
         }
         let Some(mut shard) = self.shard(place.hash) else { return };
         let is_newest = shard.writes == 0 && shard.version == place.version;
-        if is_newest || self.fault == PlantedFault::CopiesKeptLate {
-            shard.records.insert(place.hash, kept);
+        if !is_newest && self.fault != PlantedFault::CopiesKeptLate {
+            return;
         }
+        let Some(stamp) = stamp(&mut shard) else { return };
+        kept.stamp = self.stamp(stamp);
+        shard.records.insert(place.hash, kept);
     }
 
     /// Begins a write of many changes.
     pub(super) fn changing(&self, changes: &Changes) -> Changing<'_> {
-        let mut changing = Changing { cache: self, shards: 0 };
+        let mut changing = Changing { cache: self, shards: 0, kept: Vec::new() };
         if self.shards.is_empty() {
             return changing;
         }
@@ -172,7 +235,10 @@ impl RecordCache {
                 shard.begin();
                 changing.shards |= bit;
             }
-            shard.records.remove(&hash);
+            // A range of the same batch may remove what the batch has put there.
+            if shard.records.remove(&hash).is_some() && changes.ranges.is_empty() {
+                changing.kept.push((hash, shard.version));
+            }
         }
         changing
     }
@@ -182,11 +248,12 @@ impl RecordCache {
     pub(super) fn changing_one(&self, key: &[u8]) -> ChangingOne<'_> {
         let hash = hash_of(key);
         let Some(mut shard) = self.shard(hash) else {
-            return ChangingOne { changing: Changing { cache: self, shards: 0 }, hash, version: None };
+            let changing = Changing { cache: self, shards: 0, kept: Vec::new() };
+            return ChangingOne { changing, hash, version: None };
         };
         shard.begin();
         let was_kept = shard.records.remove(&hash).is_some();
-        let changing = Changing { cache: self, shards: 1 << position_of(hash) };
+        let changing = Changing { cache: self, shards: 1 << position_of(hash), kept: Vec::new() };
         ChangingOne { changing, hash, version: was_kept.then_some(shard.version) }
     }
 
@@ -200,6 +267,12 @@ impl RecordCache {
             sizes.misses += shard.misses;
         }
         sizes
+    }
+
+    /// The stamp of a copy, or one that is too low by a planted fault.
+    #[inline]
+    fn stamp(&self, stamp: u64) -> u64 {
+        if self.fault == PlantedFault::StampsTooLow { 0 } else { stamp }
     }
 
     #[inline]
@@ -224,7 +297,15 @@ impl Shard {
             .expect("both capacities are given");
         let records =
             Cache::with_options(options, ByBytes, BuildHasherDefault::default(), DefaultLifecycle::default());
-        Self { records, asked: vec![0; places].into(), writes: 0, version: 0, hits: 0, misses: 0 }
+        Self { records, asked: vec![0; places].into(), writes: 0, version: 0, changed: None, hits: 0, misses: 0 }
+    }
+
+    /// The place of a record that is not here, if it was asked for before.
+    fn place_for(&mut self, hash: u64) -> LookedUp {
+        // While a write is under way nothing can be kept, and the mark is made all the same: the next look-up finds it.
+        self.misses += 1;
+        let is_wanted = self.is_asked_again(hash) && self.writes == 0;
+        LookedUp::Nothing(is_wanted.then_some(Place { hash, version: self.version }))
     }
 
     /// Whether the key with this hash was looked for before, and no other one at the same place since.
@@ -240,11 +321,16 @@ impl Shard {
         self.writes += 1;
         self.version += 1;
     }
+
+    fn end(&mut self) {
+        self.writes -= 1;
+        self.changed = None;
+    }
 }
 
 impl Kept {
     fn new(key: &[u8], record: &[u8]) -> Self {
-        Self { key_length: key.len(), bytes: [key, record].concat().into() }
+        Self { stamp: 0, key_length: key.len(), bytes: [key, record].concat().into() }
     }
 
     fn key(&self) -> &[u8] {
@@ -278,7 +364,7 @@ impl Drop for Changing<'_> {
         let mut shards = self.shards;
         while shards != 0 {
             if let Some(shard) = self.cache.shards.get(shards.trailing_zeros() as usize) {
-                shard.lock().writes -= 1;
+                shard.lock().end();
             }
             shards &= shards - 1;
         }
@@ -286,22 +372,59 @@ impl Drop for Changing<'_> {
 }
 
 impl ChangingOne<'_> {
-    /// Ends the write, which RocksDB has made, and keeps what it wrote if the record was kept before.
+    /// Ends the write, which RocksDB has made, and keeps what it wrote if the record was kept before. `latest` tells the sequence
+    /// number of the newest write.
     #[inline]
-    pub(super) fn end(mut self, key: &[u8], record: &[u8]) {
+    pub(super) fn end(mut self, record: ReadRecord<'_>, latest: impl FnOnce() -> u64) {
         let cache = self.changing.cache;
-        let Some(version) = self.version.filter(|_| key.len() + record.len() <= cache.record_bytes_max)
-        else {
+        let ReadRecord { key, bytes } = record;
+        let Some(version) = self.version.filter(|_| key.len() + bytes.len() <= cache.record_bytes_max) else {
             return;
         };
-        let kept = Kept::new(key, record);
+        let kept = Kept { stamp: cache.stamp(latest()), ..Kept::new(key, bytes) };
         let Some(mut shard) = cache.shard(self.hash) else { return };
         // Here and not in the drop, so that the lock is taken once.
         self.changing.shards = 0;
-        shard.writes -= 1;
+        shard.end();
         // No other write of the shard began since: it could be a later one of this record.
         if shard.writes == 0 && shard.version == version {
             shard.records.insert(self.hash, kept);
+        }
+    }
+}
+
+impl Changing<'_> {
+    /// Whether some of the records were kept before.
+    pub(super) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Ends the write, which RocksDB has made, and keeps what it wrote of records that were kept before. `written` are the records that
+    /// it wrote, in its order, each absent if it was removed; `latest` is the sequence number of the newest write.
+    pub(super) fn end<'r>(mut self, written: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>, latest: u64) {
+        let (cache, kept) = (self.cache, std::mem::take(&mut self.kept));
+        let stamp = cache.stamp(latest);
+        let versions: HashMap<u64, u64, BuildHasherDefault<Hashed>> = kept.into_iter().collect();
+        let mut copies: HashMap<u64, Option<Kept>, BuildHasherDefault<Hashed>> = HashMap::default();
+        for (key, bytes) in written {
+            let hash = hash_of(key);
+            if versions.contains_key(&hash) {
+                let bytes = bytes.filter(|bytes| key.len() + bytes.len() <= cache.record_bytes_max);
+                let copy = bytes.map(|bytes| Kept { stamp, ..Kept::new(key, bytes) });
+                copies.insert(hash, copy);
+            }
+        }
+        drop(self);
+        for (hash, copy) in copies {
+            let (Some(copy), Some(version), Some(mut shard)) =
+                (copy, versions.get(&hash), cache.shard(hash))
+            else {
+                continue;
+            };
+            // As for a write of one record.
+            if shard.writes == 0 && shard.version == *version {
+                shard.records.insert(hash, copy);
+            }
         }
     }
 }
@@ -346,33 +469,48 @@ mod tests {
     }
 
     fn found(cache: &RecordCache, key: &[u8]) -> Option<Vec<u8>> {
-        match cache.look_up(key) {
-            LookedUp::Record(record) => Some(record),
+        found_at(cache, key, u64::MAX)
+    }
+
+    fn found_at(cache: &RecordCache, key: &[u8], sequence: u64) -> Option<Vec<u8>> {
+        let mut record = Vec::new();
+        match cache.look_up_at(key, sequence, &mut record) {
+            LookedUp::Record => Some(record),
             LookedUp::Nothing(_) => None,
         }
     }
 
     fn place_of(cache: &RecordCache, key: &[u8]) -> Option<Place> {
-        match cache.look_up(key) {
+        place_at(cache, key, u64::MAX)
+    }
+
+    fn place_at(cache: &RecordCache, key: &[u8], sequence: u64) -> Option<Place> {
+        match cache.look_up_at(key, sequence, &mut Vec::new()) {
             LookedUp::Nothing(place) => place,
-            LookedUp::Record(_) => None,
+            LookedUp::Record => None,
         }
+    }
+
+    /// Keeps a record that was read when the newest write had the number 10.
+    fn keep(cache: &RecordCache, place: &Place, key: &[u8], bytes: &[u8]) {
+        cache.keep(place, ReadRecord { key, bytes }, || 10);
+    }
+
+    /// Ends a write of a record, which has the number 10.
+    fn end(write: ChangingOne<'_>, bytes: &[u8]) {
+        write.end(ReadRecord { key: KEY, bytes }, || 10);
     }
 
     /// The place of a record that is asked for again.
     #[track_caller]
     fn place(cache: &RecordCache, key: &[u8]) -> Place {
-        found(cache, key);
-        match cache.look_up(key) {
-            LookedUp::Nothing(Some(place)) => place,
-            LookedUp::Nothing(None) => panic!("no place"),
-            LookedUp::Record(record) => panic!("{record:?} is there"),
-        }
+        assert_eq!(found(cache, key), None);
+        place_of(cache, key).expect("a place")
     }
 
     #[track_caller]
     fn kept(cache: &RecordCache, key: &[u8], record: &[u8]) {
-        cache.keep(&place(cache, key), key, record);
+        keep(cache, &place(cache, key), key, record);
         assert_eq!(found(cache, key).as_deref(), Some(record));
     }
 
@@ -387,8 +525,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_once_is_not_kept() {
         let cache = cache();
-        assert!(matches!(cache.look_up(KEY), LookedUp::Nothing(None)));
-        assert!(matches!(cache.look_up(KEY), LookedUp::Nothing(Some(_))));
+        assert!(place_of(&cache, KEY).is_none());
+        assert!(place_of(&cache, KEY).is_some());
         assert_eq!(cache.sizes(), RecordCacheSizes { bytes: 0, hits: 0, misses: 2 });
         kept(&cache, KEY, b"a record");
         let bytes = (KEY.len() + b"a record".len()) as u64 + ENTRY_BYTES;
@@ -400,11 +538,11 @@ mod tests {
         let cache = cache();
         let before = place(&cache, KEY);
         let write = cache.changing(&changes(&[KEY]));
-        cache.keep(&before, KEY, b"old");
+        keep(&cache, &before, KEY, b"old");
         assert_eq!(found(&cache, KEY), None);
-        assert!(matches!(cache.look_up(KEY), LookedUp::Nothing(None)), "a write is under way");
+        assert!(place_of(&cache, KEY).is_none(), "a write is under way");
         drop(write);
-        cache.keep(&before, KEY, b"old");
+        keep(&cache, &before, KEY, b"old");
         assert_eq!(found(&cache, KEY), None);
         kept(&cache, KEY, b"new");
     }
@@ -431,16 +569,70 @@ mod tests {
     #[test]
     fn a_record_that_was_kept_is_kept_as_it_was_changed() {
         let cache = cache();
-        cache.changing_one(KEY).end(KEY, b"first");
+        end(cache.changing_one(KEY), b"first");
         assert_eq!(found(&cache, KEY), None, "it was not there before");
         kept(&cache, KEY, b"first");
         let write = cache.changing_one(KEY);
         assert_eq!(found(&cache, KEY), None);
-        write.end(KEY, b"second");
+        end(write, b"second");
         assert_eq!(found(&cache, KEY).as_deref(), Some(&b"second"[..]));
         // One that fails.
         drop(cache.changing_one(KEY));
         assert_eq!(found(&cache, KEY), None);
+        assert!(cache.shards.iter().all(|shard| shard.lock().writes == 0));
+    }
+
+    #[test]
+    fn a_snapshot_gets_no_copy_that_is_newer() {
+        let cache = cache();
+        kept(&cache, KEY, b"record");
+        assert_eq!(found_at(&cache, KEY, 9), None);
+        assert!(place_at(&cache, KEY, 9).is_none() && place_at(&cache, KEY, 9).is_none());
+        assert_eq!(found_at(&cache, KEY, 10).as_deref(), Some(&b"record"[..]));
+    }
+
+    #[test]
+    fn what_a_snapshot_has_is_kept_if_no_write_came_after_it() {
+        let cache = cache();
+        let read = ReadRecord { key: KEY, bytes: b"record" };
+        let write_and_read = |latest: u64| {
+            drop(cache.changing_one(KEY));
+            assert!(place_at(&cache, KEY, 20).is_none() || found(&cache, KEY).is_none());
+            let place = place_at(&cache, KEY, 20).expect("asked for again");
+            cache.keep_of(&place, read, 20, || latest);
+        };
+        write_and_read(21);
+        assert_eq!(found(&cache, KEY), None);
+        // The number is looked up once after a write.
+        let place = place_at(&cache, KEY, 21).expect("a place");
+        cache.keep_of(&place, read, 21, || panic!("it is known"));
+        assert_eq!(found_at(&cache, KEY, 20), None);
+        assert_eq!(found_at(&cache, KEY, 21).as_deref(), Some(&b"record"[..]));
+        write_and_read(20);
+        assert_eq!(found_at(&cache, KEY, 20).as_deref(), Some(&b"record"[..]));
+    }
+
+    #[test]
+    fn records_of_a_batch_that_were_kept_are_kept_as_it_has_written_them() {
+        let cache = cache();
+        let keys: Vec<_> = (0..5_u32).map(u32::to_be_bytes).collect();
+        for key in &keys[..3] {
+            kept(&cache, key, b"old");
+        }
+        let all: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let write = cache.changing(&changes(&all));
+        assert!(write.has_kept());
+        let new = |key: usize, bytes: &'static [u8]| (all[key], Some(bytes));
+        let written = [new(0, b"a"), new(1, b"b"), new(2, b"c"), new(3, b"d"), new(0, b"e"), (all[1], None)];
+        write.end(written.into_iter(), 30);
+        let found: Vec<_> = all.iter().map(|key| found_at(&cache, key, 30)).collect();
+        assert_eq!(found, [Some(b"e".to_vec()), None, Some(b"c".to_vec()), None, None]);
+        assert!(all.iter().all(|key| found_at(&cache, key, 29).is_none()));
+        // Beside another write of the same record none is kept.
+        let (one, other) = (cache.changing(&changes(&all)), cache.changing_one(all[2]));
+        one.end([new(2, b"f")].into_iter(), 31);
+        drop(other);
+        assert_eq!(found_at(&cache, all[2], 31), None);
         assert!(cache.shards.iter().all(|shard| shard.lock().writes == 0));
     }
 
@@ -450,13 +642,13 @@ mod tests {
         kept(&cache, KEY, b"first");
         let one = cache.changing_one(KEY);
         let other = cache.changing(&changes(&[KEY]));
-        one.end(KEY, b"second");
+        end(one, b"second");
         assert_eq!(found(&cache, KEY), None);
         drop(other);
         kept(&cache, KEY, b"third");
         let one = cache.changing_one(KEY);
         drop(cache.changing(&changes(&[KEY])));
-        one.end(KEY, b"fourth");
+        end(one, b"fourth");
         assert_eq!(found(&cache, KEY), None);
     }
 
@@ -470,7 +662,7 @@ mod tests {
             for key in [often[number as usize % often.len()], (number + 1000).to_be_bytes()] {
                 // Twice, so that all are kept.
                 for place in [place_of(&cache, &key), place_of(&cache, &key)].iter().flatten() {
-                    cache.keep(place, &key, &record);
+                    keep(&cache, place, &key, &record);
                 }
             }
         }
@@ -484,11 +676,11 @@ mod tests {
     fn a_record_that_is_too_large_is_not_kept() {
         let cache = cache();
         let longest = cache.record_bytes_max - KEY.len();
-        cache.keep(&place(&cache, KEY), KEY, &vec![7; longest + 1]);
+        keep(&cache, &place(&cache, KEY), KEY, &vec![7; longest + 1]);
         assert_eq!(found(&cache, KEY), None);
         kept(&cache, KEY, &vec![7; longest]);
         let write = cache.changing_one(KEY);
-        write.end(KEY, &vec![7; longest + 1]);
+        end(write, &vec![7; longest + 1]);
         assert_eq!(found(&cache, KEY), None);
         assert!(cache.shards.iter().all(|shard| shard.lock().writes == 0));
     }
@@ -496,9 +688,9 @@ mod tests {
     #[test]
     fn without_capacity_nothing_is_kept() {
         let cache = RecordCache::new(SHARDS - 1);
-        assert!((0..3).all(|_| matches!(cache.look_up(KEY), LookedUp::Nothing(None))));
+        assert!((0..3).all(|_| place_of(&cache, KEY).is_none()));
         drop(cache.changing(&changes(&[KEY])));
-        cache.changing_one(KEY).end(KEY, b"record");
+        end(cache.changing_one(KEY), b"record");
         assert_eq!(cache.sizes(), RecordCacheSizes::default());
     }
 
@@ -519,15 +711,14 @@ mod tests {
 
         let (cache, stored) = (cache(), AtomicU64::new(0));
         let read = || {
-            let place = match cache.look_up(KEY) {
-                LookedUp::Record(record) => {
-                    return u64::from_be_bytes(record.try_into().expect("eight bytes"));
-                }
+            let mut record = Vec::new();
+            let place = match cache.look_up(KEY, &mut record) {
+                LookedUp::Record => return u64::from_be_bytes(record.try_into().expect("eight bytes")),
                 LookedUp::Nothing(place) => place,
             };
             let now = stored.load(Ordering::SeqCst);
             if let Some(place) = place {
-                cache.keep(&place, KEY, &now.to_be_bytes());
+                keep(&cache, &place, KEY, &now.to_be_bytes());
             }
             now
         };
@@ -547,7 +738,7 @@ mod tests {
                     stored.store(number, Ordering::SeqCst);
                     match number % 3 {
                         0 => drop(change),
-                        _ => change.end(KEY, &number.to_be_bytes()),
+                        _ => end(change, &number.to_be_bytes()),
                     }
                     assert_eq!(read(), number);
                 }

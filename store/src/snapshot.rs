@@ -7,15 +7,16 @@
 //! iterator moves in one place only, which reads its value again. In a forked child neither is released: see `fork`.
 
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::error::Result;
-use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
+use rocksdb::{DB, DBPinnableSlice, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
 
 use crate::families::{Database, Family};
+use crate::fork;
 use crate::options::PlantedFault;
 use crate::overlay::{Overlay, StagedValue};
-use crate::{fork, translate};
+use crate::record_cache::{LookedUp, ReadRecord};
 
 /// A read state. Later writes do not change it.
 pub struct Snapshot {
@@ -35,6 +36,8 @@ enum StoredState {
 struct Stored {
     // Dropped before `database`: fields drop in the order of declaration.
     raw: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
+    /// The options of look-ups, which name the snapshot. Made when they are first needed: most snapshots are only walked through.
+    reads: OnceLock<ReadOptions>,
     database: Arc<Database>,
 }
 
@@ -80,7 +83,7 @@ impl Snapshot {
                 borrowed,
             )
         };
-        let stored = Stored { raw: ManuallyDrop::new(raw), database };
+        let stored = Stored { raw: ManuallyDrop::new(raw), reads: OnceLock::new(), database };
         Arc::new(Self { state: StoredState::Own(stored), overlay: None })
     }
 
@@ -134,11 +137,8 @@ impl Snapshot {
     /// The value of a key. Returns `None` if the key does not exist.
     #[inline]
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if let Some(value) = self.staged_value(family, key) {
-            return Ok(value.as_deref().map(<[u8]>::to_vec));
-        }
-        let Stored { raw, database } = self.stored();
-        raw.get_cf(database.family(family), key).map_err(translate::read)
+        let mut value = Vec::new();
+        Ok(self.get_into(family, key, &mut value)?.then_some(value))
     }
 
     /// Replaces the content of `value` by the value of a key. Returns `false` if the key does not exist.
@@ -149,16 +149,47 @@ impl Snapshot {
             value.extend_from_slice(staged.as_deref().unwrap_or_default());
             return Ok(staged.is_some());
         }
-        let Stored { raw, database } = self.stored();
-        let found = if self.fault() == PlantedFault::DocumentsReadLate {
-            database.get(family, key)?
-        } else {
-            raw.get_pinned_cf(database.family(family), key).map_err(translate::read)?
-        };
-        if let Some(found) = &found {
-            value.extend_from_slice(found);
+        let stored = self.stored();
+        if family == Family::Records && self.fault() != PlantedFault::DocumentsReadLate {
+            return stored.record_into(key, value);
         }
+        let found = if self.fault() == PlantedFault::DocumentsReadLate {
+            stored.database.get(family, key)?
+        } else {
+            stored.look_up(family, key)?
+        };
+        value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
+    }
+}
+
+impl Stored {
+    /// The value of a key, which is not copied from the block cache.
+    #[inline]
+    fn look_up(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
+        let reads = self.reads.get_or_init(|| {
+            let mut reads = ReadOptions::default();
+            reads.set_snapshot(&self.raw);
+            reads
+        });
+        self.database.get_by(family, key, reads)
+    }
+
+    /// Puts a record into `record`, which is empty. Returns `false` if there is none of that key.
+    #[inline]
+    fn record_into(&self, key: &[u8], record: &mut Vec<u8>) -> Result<bool> {
+        let (records, sequence) = (self.database.record_cache(), self.raw.sequence_number());
+        let place = match records.look_up_at(key, sequence, record) {
+            LookedUp::Record => return Ok(true),
+            LookedUp::Nothing(place) => place,
+        };
+        let Some(bytes) = self.look_up(Family::Records, key)? else { return Ok(false) };
+        record.extend_from_slice(&bytes);
+        if let Some(place) = place {
+            let read = ReadRecord { key, bytes: &bytes };
+            records.keep_of(&place, read, sequence, || self.database.latest_sequence());
+        }
+        Ok(true)
     }
 }
 

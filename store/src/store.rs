@@ -13,6 +13,7 @@ use crate::durability::CommitLevel;
 use crate::families::{Database, Family};
 use crate::fork;
 use crate::latch::{Latched, Latches};
+use crate::record_cache::ReadRecord;
 use crate::recovery::RecoveryReport;
 use crate::sync::{Background, Errands};
 use crate::write::{Batch, Commits, RecordBytes};
@@ -194,7 +195,8 @@ impl Store {
     ) -> Result<()> {
         let changing = database.record_cache().changing_one(record.key);
         self.commits.commit_record(database, record, level, latched)?;
-        changing.end(record.key, record.document);
+        let read = ReadRecord { key: record.key, bytes: record.document };
+        changing.end(read, || database.latest_sequence());
         Ok(())
     }
 

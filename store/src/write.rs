@@ -232,7 +232,7 @@ impl Commits {
         let (database, options) = (batch.database, &self.write_options);
         let finished = batch.finish()?;
         // Until the end of the function, because RocksDB shows the changes at some moment before it.
-        let _changing = database.record_cache().changing(finished.changes());
+        let changing = database.record_cache().changing(finished.changes());
         notes::wrote(finished.len());
         let write = || {
             let raw = finished.for_rocksdb();
@@ -247,7 +247,11 @@ impl Commits {
             })
         };
         let stalled = Stalled { database, health: &self.health, bytes: finished.len() };
-        Ok(self.stalls.outlast(write(), stalled, write))
+        let written = self.stalls.outlast(write(), stalled, write);
+        if written.is_ok() && changing.has_kept() {
+            changing.end(finished.records(database.number(Family::Records)), database.latest_sequence());
+        }
+        Ok(written)
     }
 
     /// Writes one record without building a batch. It is new, or the caller has told the record cache.

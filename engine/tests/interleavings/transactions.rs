@@ -85,6 +85,55 @@ fn planted_commits_that_do_not_ask_for_notes_are_found() {
     finds(PlantedFault::NotesNotAsked, counters_in_transactions);
 }
 
+/// Transactions that read a document again and again, which plain writers change and others look up.
+fn states_of_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1]);
+    use_transactions(&world);
+    let read = || {
+        world.thread(|world| {
+            for _ in 0..ROUNDS {
+                let mut session = world.client.start_session().run().expect("an open client");
+                session.start_transaction().run().expect("none is in progress");
+                let mut read = || {
+                    let found = world.things().find_one(doc! { "_id": 1 }).session(&mut session).run();
+                    found.expect("read").and_then(|found| found.get_i32("a").ok())
+                };
+                let first = read();
+                // Twice would do to keep a copy.
+                let later = [read(), read(), read()];
+                world.expect(later == [first; 3], || format!("{first:?} and then {later:?}"));
+            }
+        })
+    };
+    let add = |in_a_batch: bool| {
+        world.thread(move |world| {
+            for _ in 0..ROUNDS {
+                let (things, one) = (world.things(), doc! { "$inc": { "a": 1 } });
+                let updated = if in_a_batch {
+                    things.update_many(doc! { "a": { "$gte": 0 } }, one).run()
+                } else {
+                    things.update_one(doc! { "_id": 1 }, one).run()
+                };
+                is_done(world, updated);
+                world.things().find_one(doc! { "_id": 1 }).run().expect("read");
+            }
+        })
+    };
+    beside(vec![read(), add(false), add(true)]);
+    world.findings()
+}
+
+#[test]
+fn a_transaction_reads_one_state_beside_copies_of_others() {
+    holds(states_of_transactions);
+}
+
+#[test]
+fn planted_copies_that_are_newer_than_a_snapshot_are_found() {
+    finds(PlantedFault::StampsTooLow, states_of_transactions);
+}
+
 /// Transactions and plain writers that want the same unique keys.
 fn unique_keys_in_transactions(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
