@@ -15,8 +15,10 @@ mod context;
 pub mod error;
 mod leaf;
 mod members;
+mod memo;
 mod operator;
 mod parse;
+mod patch;
 mod path;
 mod pipeline;
 mod push;
@@ -26,8 +28,9 @@ mod tree;
 mod upsert;
 mod walk;
 
-use bson::{RawDocument, RawDocumentBuf};
+use std::sync::Arc;
 
+use bson::{RawDocument, RawDocumentBuf};
 use index::collation::Collation;
 
 use crate::expression::Variables;
@@ -60,7 +63,7 @@ pub struct Update {
 
 #[derive(Clone, Debug)]
 enum UpdateBody {
-    Operators(Operators),
+    Operators(Arc<Operators>),
     Pipeline(UpdatePipeline),
 }
 
@@ -84,7 +87,10 @@ impl Update {
         array_filters: &[RawDocumentBuf],
         collation: &Collation,
     ) -> Result<Self, Error> {
-        Ok(Self { body: UpdateBody::Operators(Operators::parse(update, array_filters, collation)?) })
+        let parse = || Ok(Arc::new(Operators::parse(update, array_filters, collation)?));
+        let is_plain = array_filters.is_empty() && collation.is_simple();
+        let operators = if is_plain { memo::remembered(update, parse)? } else { parse()? };
+        Ok(Self { body: UpdateBody::Operators(operators) })
     }
 
     /// Parses an update that is a pipeline. Its stages are `$set`, `$unset`, `$project` and `$replaceWith`, or their
@@ -122,7 +128,7 @@ impl Update {
     #[must_use]
     pub fn with_variables(&self, variables: &Variables) -> Self {
         let body = match &self.body {
-            UpdateBody::Operators(operators) => UpdateBody::Operators(operators.clone()),
+            UpdateBody::Operators(operators) => UpdateBody::Operators(Arc::clone(operators)),
             UpdateBody::Pipeline(pipeline) => UpdateBody::Pipeline(pipeline.with_variables(variables)),
         };
         Self { body }

@@ -17,6 +17,7 @@ use crate::update::array_filter::ArrayFilters;
 use crate::update::context::Context;
 use crate::update::error::{Error, Fault};
 use crate::update::operator::{Operator, OperatorCall, operator};
+use crate::update::patch::{may_patch, patched};
 use crate::update::path::UpdatePath;
 use crate::update::rename::{self, Rename};
 use crate::update::replacement::is_replacement;
@@ -35,6 +36,8 @@ pub(super) struct Operators {
     pub(super) is_positional: bool,
     /// Whether a result may be nested too deeply. (Fields that are not updated are as deep as before.)
     pub(super) may_deepen: bool,
+    /// Whether it may change a document without moving a byte of it.
+    pub(super) is_patch: bool,
     /// The size of the update in bytes: a guess of how much a document grows.
     pub(super) bytes: usize,
     /// The identifiers of array filters that paths refer to.
@@ -77,6 +80,8 @@ impl Operators {
         }
         // Only now have all paths been read.
         operators.filters.check_used(&operators.used)?;
+        operators.is_patch =
+            operators.id_path.is_none() && !operators.may_deepen && may_patch(&operators.tree);
         Ok(operators)
     }
 
@@ -89,6 +94,7 @@ impl Operators {
             id_path: None,
             is_positional: false,
             may_deepen: false,
+            is_patch: false,
             bytes: 0,
             used: BTreeSet::new(),
         }
@@ -96,6 +102,11 @@ impl Operators {
 
     /// Applies the operators to a copy of the document, and returns its bytes.
     pub(super) fn apply(&self, document: &RawDocument, context: &Context) -> Result<Vec<u8>, Error> {
+        if self.is_patch
+            && let Some(bytes) = patched(&self.tree, document, context)?
+        {
+            return Ok(bytes);
+        }
         // Renames read the document as it was, so their values are found before the walk writes anything.
         let sources = rename::sources(&self.renames, document)?;
         let mut walk =
