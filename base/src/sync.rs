@@ -65,6 +65,15 @@ pub fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuar
     }
 }
 
+/// Looks at locks that are about to be taken in turn. They may be in no cache of the processor: here their lines are fetched side by
+/// side, and later each would be waited for.
+pub fn fetch<'m, T: 'm>(mutexes: impl Iterator<Item = &'m Mutex<T>>) {
+    #[cfg(not(feature = "shuttle"))]
+    std::hint::black_box(mutexes.filter(|mutex| mutex.is_locked()).count());
+    #[cfg(feature = "shuttle")]
+    let _ = mutexes;
+}
+
 /// How long a wait goes on without a look at whether the operation that waits must end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -286,11 +286,10 @@ impl Engine {
 
     /// What an insert may use, which computes nothing. Without a limit this allocates nothing.
     pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
-        let is_plain = caller.operation.is_none() && caller.transaction.is_none();
-        if is_plain && caller.cancellation.is_none() && max_time.is_none() {
-            return OperationContext::default();
+        if caller.operation.is_some() || caller.cancellation.is_some() || max_time.is_some() {
+            return self.operation(caller, max_time);
         }
-        self.operation(caller, max_time)
+        caller.transaction.as_ref().map(|transaction| transaction.operation().clone()).unwrap_or_default()
     }
 
     /// Closes the store. Closing again does nothing.

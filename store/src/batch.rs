@@ -141,7 +141,8 @@ impl Finished<'_> {
 
     /// The records that it writes, in its order, each absent if it is removed. `family` is RocksDB's number of their family.
     pub(super) fn records(&self, family: u32) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let changes = rocksfile::batch::Batch::parse(self.bytes).into_iter().flat_map(|batch| batch.changes());
+        let changes =
+            rocksfile::batch::Batch::parse(self.bytes).into_iter().flat_map(|batch| batch.changes());
         let records = changes.filter(move |change| change.family == family);
         records.map(|change| (change.key, (change.kind == ChangeKind::Value).then_some(change.value)))
     }

@@ -12,15 +12,14 @@
 //!
 //! A write that only adds records has nothing to do here: the absence of a record is not kept.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use base::sync::{Mutex, MutexGuard, yield_now};
 use crossbeam::utils::CachePadded;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use crate::latch::hash_of;
+use crate::latch::{OfHash, hash_of};
 use crate::options::PlantedFault;
 
 /// A power of two, of at most 64. The checker of interleavings gets few: each is a point at which it may switch threads.
@@ -29,6 +28,9 @@ const SHARDS: usize = if cfg!(feature = "shuttle") { 2 } else { 64 };
 const ENTRY_BYTES: u64 = 96;
 /// The bytes of a typical record, for the sizes of tables.
 const TYPICAL_BYTES: usize = 256;
+/// Marks of keys that were asked for, to a typical record that has room. With one to a record, every second key of as many finds its
+/// mark overwritten by another.
+const MARKS_EACH: usize = 8;
 /// How often a reader with a planted fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
 /// A record that is larger than this part of a shard is not kept: it would drive out too many others.
@@ -42,10 +44,10 @@ pub(super) struct RecordCache {
 }
 
 struct Shard {
-    records: Cache<u64, Kept, ByBytes, BuildHasherDefault<Hashed>>,
+    records: Cache<u64, Kept, ByBytes, BuildHasherDefault<OfHash>>,
     /// A mark of the key that was looked for last at each place. A record is kept when it is asked for again while its
     /// mark is there, so that a walk through all records drives out none.
-    asked: Box<[u64]>,
+    asked: Box<[u16]>,
     /// How many writes that change records of the shard have begun and not ended.
     writes: u32,
     /// How many have begun.
@@ -186,12 +188,7 @@ impl RecordCache {
     }
 
     /// Keeps a record if no write of its shard is under way or has begun since its place was given, and `stamp` gives it a stamp.
-    fn keep_if(
-        &self,
-        place: &Place,
-        record: ReadRecord<'_>,
-        stamp: impl FnOnce(&mut Shard) -> Option<u64>,
-    ) {
+    fn keep_if(&self, place: &Place, record: ReadRecord<'_>, stamp: impl FnOnce(&mut Shard) -> Option<u64>) {
         let ReadRecord { key, bytes } = record;
         if key.len() + bytes.len() > self.record_bytes_max {
             return;
@@ -289,15 +286,16 @@ fn position_of(hash: u64) -> usize {
 
 impl Shard {
     fn new(capacity: usize) -> Self {
-        let places = (capacity / TYPICAL_BYTES).next_power_of_two();
+        let records = (capacity / TYPICAL_BYTES).next_power_of_two();
+        let asked: Box<[u16]> = vec![0; MARKS_EACH * records].into();
         let options = OptionsBuilder::new()
-            .estimated_items_capacity(places)
-            .weight_capacity(capacity as u64)
+            .estimated_items_capacity(records)
+            .weight_capacity(capacity.saturating_sub(size_of_val(&*asked)) as u64)
             .build()
             .expect("both capacities are given");
         let records =
             Cache::with_options(options, ByBytes, BuildHasherDefault::default(), DefaultLifecycle::default());
-        Self { records, asked: vec![0; places].into(), writes: 0, version: 0, changed: None, hits: 0, misses: 0 }
+        Self { records, asked, writes: 0, version: 0, changed: None, hits: 0, misses: 0 }
     }
 
     /// The place of a record that is not here, if it was asked for before.
@@ -311,8 +309,9 @@ impl Shard {
     /// Whether the key with this hash was looked for before, and no other one at the same place since.
     fn is_asked_again(&mut self, hash: u64) -> bool {
         let place = (hash >> 32) as usize & (self.asked.len() - 1);
-        // Never 0, which is the mark of no key.
-        let mark = hash | 1;
+        // Never 0, which is the mark of no key. Of other bits than the place. Two keys have one mark seldom enough.
+        let [low, high, ..] = hash.to_le_bytes();
+        let mark = u16::from_le_bytes([low, high]) | 1;
         let Some(asked) = self.asked.get_mut(place) else { return false };
         std::mem::replace(asked, mark) == mark
     }
@@ -401,29 +400,27 @@ impl Changing<'_> {
 
     /// Ends the write, which RocksDB has made, and keeps what it wrote of records that were kept before. `written` are the records that
     /// it wrote, in its order, each absent if it was removed; `latest` is the sequence number of the newest write.
-    pub(super) fn end<'r>(mut self, written: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>, latest: u64) {
-        let (cache, kept) = (self.cache, std::mem::take(&mut self.kept));
+    pub(super) fn end<'r>(
+        mut self,
+        written: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>,
+        latest: u64,
+    ) {
+        let (cache, mut kept) = (self.cache, std::mem::take(&mut self.kept));
+        drop(self);
+        kept.sort_unstable();
         let stamp = cache.stamp(latest);
-        let versions: HashMap<u64, u64, BuildHasherDefault<Hashed>> = kept.into_iter().collect();
-        let mut copies: HashMap<u64, Option<Kept>, BuildHasherDefault<Hashed>> = HashMap::default();
         for (key, bytes) in written {
             let hash = hash_of(key);
-            if versions.contains_key(&hash) {
-                let bytes = bytes.filter(|bytes| key.len() + bytes.len() <= cache.record_bytes_max);
-                let copy = bytes.map(|bytes| Kept { stamp, ..Kept::new(key, bytes) });
-                copies.insert(hash, copy);
-            }
-        }
-        drop(self);
-        for (hash, copy) in copies {
-            let (Some(copy), Some(version), Some(mut shard)) =
-                (copy, versions.get(&hash), cache.shard(hash))
-            else {
-                continue;
-            };
+            let Ok(place) = kept.binary_search_by_key(&hash, |&(hash, _)| hash) else { continue };
+            let bytes = bytes.filter(|bytes| key.len() + bytes.len() <= cache.record_bytes_max);
+            let copy = bytes.map(|bytes| Kept { stamp, ..Kept::new(key, bytes) });
+            let Some(mut shard) = cache.shard(hash) else { continue };
             // As for a write of one record.
-            if shard.writes == 0 && shard.version == *version {
-                shard.records.insert(hash, copy);
+            if shard.writes == 0 && kept.get(place).is_some_and(|&(_, version)| version == shard.version) {
+                match copy {
+                    Some(copy) => shard.records.insert(hash, copy),
+                    None => drop(shard.records.remove(&hash)),
+                }
             }
         }
     }
@@ -436,25 +433,6 @@ struct ByBytes;
 impl Weighter<u64, Kept> for ByBytes {
     fn weight(&self, _hash: &u64, kept: &Kept) -> u64 {
         kept.bytes.len() as u64 + ENTRY_BYTES
-    }
-}
-
-/// Takes a key for its hash, which it is.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        // Keys are numbers of 64 bits, which come by the other method.
-        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 

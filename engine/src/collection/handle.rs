@@ -81,10 +81,10 @@ pub struct Collection<T> {
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     caller: Caller,
-    /// The checked name, or the error that every verb returns because the name is not allowed.
-    namespace: std::result::Result<Namespace, Error>,
-    /// The name as the caller gave it, for messages.
+    /// The name as the caller gave it.
     pub(super) given: Arc<Namespace>,
+    /// The error that every verb returns, because the name is not allowed for example.
+    refusal: Option<Error>,
     /// The collection as first resolved. It is stale once its state is retired, that is after a drop or a rename.
     resolved: OnceLock<Arc<CollectionState>>,
     /// Whether operations compare texts by their bytes unless they say otherwise, whatever the collection does.
@@ -224,22 +224,21 @@ impl Handle {
         Self {
             shared,
             caller,
-            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
-            namespace: Namespace::parse(db, coll),
             given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
+            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
+            refusal: Namespace::parse(db, coll).err(),
             resolved: OnceLock::new(),
             is_by_bytes: false,
         }
     }
 
     fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
-        let given = system.namespace();
         Self {
             shared,
             caller: Caller::default(),
-            // Not parsed: `Namespace::parse` refuses system collections, so that no other handle reaches them.
-            namespace: Ok(given.clone()),
-            given: Arc::new(given),
+            given: Arc::new(system.namespace()),
+            // `Namespace::parse` refuses system collections, so that no other handle reaches them.
+            refusal: None,
             resolved: OnceLock::new(),
             is_by_bytes: false,
         }
@@ -247,12 +246,12 @@ impl Handle {
 
     /// The same handle anew. What is resolved already is handed on, so that it needs no look-up.
     fn again(&self) -> Self {
-        let Self { shared, caller, namespace, given, resolved, is_by_bytes } = self;
+        let Self { shared, caller, given, refusal, resolved, is_by_bytes } = self;
         Self {
             shared: Arc::clone(shared),
             caller: caller.clone(),
-            namespace: namespace.clone(),
             given: Arc::clone(given),
+            refusal: refusal.clone(),
             resolved: resolved.clone(),
             is_by_bytes: *is_by_bytes,
         }
@@ -266,7 +265,7 @@ impl Handle {
             Ok(None) => handle.caller.transaction = None,
             Err(refused) => {
                 // Every verb reports it, as it does a name that is not allowed.
-                handle.namespace = Err(refused);
+                handle.refusal = Some(refused);
                 handle.resolved = OnceLock::new();
             }
         }
@@ -316,7 +315,7 @@ impl Handle {
 
     /// Returns the checked name, or the error that says why it is not allowed.
     pub(super) fn valid_namespace(&self) -> Result<&Namespace> {
-        self.namespace.as_ref().map_err(Clone::clone)
+        self.refusal.as_ref().map_or(Ok(&*self.given), |refusal| Err(refusal.clone()))
     }
 
     /// Resolves the collection. Returns `None` if it does not exist.
@@ -634,19 +633,14 @@ impl Handle {
     /// compares the `_id` by the rules of a language.
     #[inline]
     pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
-        // A transaction reads a snapshot, and so searches.
-        if self.caller.transaction.is_some() {
-            return Ok(None);
+        if let Some(transaction) = &self.caller.transaction {
+            return self.look_up_within(transaction, id);
         }
         let database = self.shared.store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         // The given name: after an error there is no state that could tell it.
         let found = found.map_err(|error| error.in_namespace(&self.given))?;
-        // To a language several `_id`s may be equal to a text, and records are found by bytes.
-        let is_by_bytes = |state: &CollectionState| state.collation.is_simple() || !has_text(id);
-        // Whether a record with a shortened key has this `_id` is for a search to say.
-        let is_told = |record: &FoundRecord<Vec<u8>>| encoded_id(&record.key).len() <= FIELD_BYTES_MAX;
-        Ok(found.filter(|(state, record)| is_by_bytes(state) && is_told(record)).map(|(_, record)| record))
+        Ok(found.filter(|(state, record)| is_by_key(state, id, &record.key)).map(|(_, record)| record))
     }
 
     /// Reads the record whose field has this value by a unique index, without planning a search.
@@ -675,6 +669,13 @@ impl Handle {
         };
         operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
+}
+
+/// Whether the record with a key is the only one that can have an `_id`, and has it.
+pub(super) fn is_by_key(collection: &CollectionState, id: RawBsonRef<'_>, record_key: &[u8]) -> bool {
+    // To a language several `_id`s may be equal to a text, and records are found by bytes. Whether a record with a shortened
+    // key has the `_id` is for a search to say.
+    (collection.collation.is_simple() || !has_text(id)) && encoded_id(record_key).len() <= FIELD_BYTES_MAX
 }
 
 impl<T> Clone for Collection<T> {

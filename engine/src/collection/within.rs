@@ -4,25 +4,28 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base::error::{Error, Result};
+use base::metrics::notes;
 use base::namespace::Namespace;
+use bson::RawBsonRef;
 use query::code::Code;
 use query::operation::OperationContext;
-use store::Database;
 use store::write::CommitLevel;
+use store::{Database, Family};
 
 use crate::catalog::change::{NewCollection, refuse_expiry};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry;
 use crate::catalog::indexes::ID_INDEX_NAME;
 use crate::catalog::names::Catalog;
-use crate::collection::handle::{Handle, Missing, Terms};
-use crate::execute::read_view::ReadView;
+use crate::collection::handle::{Handle, Missing, Terms, is_by_key};
+use crate::execute::read_view::{FoundRecord, ReadView};
 use crate::options::IndexModel;
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::transaction::{Open, Staging, Transaction, conflict, names_changed, refused_within};
 use crate::write::Target;
 use crate::write::index_definition::{self, Presence};
+use crate::write::prepare::record_key;
 use crate::write::validation::Checks;
 
 impl Handle {
@@ -98,6 +101,28 @@ impl Handle {
             open.check(&state)?;
             open.note_read(&state, view.record_key())?;
             operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+        })
+    }
+
+    /// Reads the record with an `_id` as a statement. Returns `None` if only a search can tell it.
+    pub(super) fn look_up_within(
+        &self,
+        transaction: &Arc<Transaction>,
+        id: RawBsonRef<'_>,
+    ) -> Result<Option<FoundRecord<Vec<u8>>>> {
+        let database = self.shared().store.enter()?;
+        transaction.statement(&database, transaction.operation(), |open| {
+            let Some(state) = self.find_state()? else { return Ok(None) };
+            let key = record_key(&state, id);
+            if !is_by_key(&state, id, &key) {
+                return Ok(None);
+            }
+            notes::looked_up();
+            let bytes =
+                open.get(Family::Records, &key).map_err(|error| error.in_namespace(&state.namespace))?;
+            open.check(&state)?;
+            open.note_read(&state, Some(&key))?;
+            Ok(Some(FoundRecord { key, bytes }))
         })
     }
 

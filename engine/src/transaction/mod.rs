@@ -18,7 +18,7 @@ use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN
 use base::namespace::Namespace;
 use base::sync::{self, Mutex};
 use query::code::Code;
-use query::operation::{CancellationToken, OperationContext};
+use query::operation::{Allowance, CancellationToken, OperationContext};
 use sequence::allocator::{Sequence, Turn};
 use store::latch::{Latches, Owner};
 use store::snapshot::Snapshot;
@@ -45,6 +45,8 @@ pub(crate) struct Transaction {
     made: Arc<MadeCollections>,
     /// Ends the statement that runs when the time of the transaction is over.
     token: CancellationToken,
+    /// What statements may use that compute nothing.
+    operation: OperationContext,
     phase: Mutex<Phase>,
 }
 
@@ -101,12 +103,15 @@ pub(crate) struct Open {
 
 impl Transaction {
     pub(crate) fn new(latches: &Arc<Latches>, all: &Arc<Transactions>, isolation: Isolation) -> Arc<Self> {
+        let token = CancellationToken::new();
+        let allowance = Allowance { tokens: vec![token.clone()], ..Allowance::default() };
         Arc::new(Self {
             latches: Arc::clone(latches),
             all: Arc::clone(all),
             isolation,
             made: Arc::default(),
-            token: CancellationToken::new(),
+            token,
+            operation: OperationContext::new(allowance),
             phase: Mutex::new(Phase::New),
         })
     }
@@ -119,6 +124,11 @@ impl Transaction {
     /// What ends its statements.
     pub(crate) fn token(&self) -> &CancellationToken {
         &self.token
+    }
+
+    /// The operation of a statement that computes nothing and has no limit of its own.
+    pub(crate) fn operation(&self) -> &OperationContext {
+        &self.operation
     }
 
     /// Runs a statement. The first one takes the state that all of them read. An error of the statement aborts the transaction, as
@@ -295,6 +305,19 @@ impl Open {
             return Arc::clone(&self.start);
         }
         self.start.under(Arc::clone(stage.overlay()))
+    }
+
+    /// The value of a key as it reads it now.
+    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if let Some(staged) = self.stage.lock().overlay().get(family, key) {
+            return Ok(staged.as_deref().map(<[u8]>::to_vec));
+        }
+        self.start.get(family, key)
+    }
+
+    /// Whether it has staged the removal of a key, or a value for it. `None` if it has staged nothing there.
+    pub(crate) fn has_staged(&self, family: Family, key: &[u8]) -> Option<bool> {
+        self.stage.lock().overlay().get(family, key).map(Option::is_some)
     }
 
     /// A record of the state that it began with.

@@ -1,11 +1,12 @@
 //! What a transaction is about to write.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use index::multikey::ArrayComponents;
 use store::Family;
 use store::keys::CollectionId;
+use store::latch::Hashes;
 use store::overlay::Overlay;
 
 use crate::catalog::collection::{CollectionState, Definition};
@@ -20,7 +21,7 @@ const MADE_BYTES: usize = 8 << 10;
 pub(crate) struct Stage {
     overlay: Arc<Overlay>,
     /// Hashes of the keys that it has claimed.
-    claims: HashSet<u64>,
+    claims: Hashes,
     collections: BTreeMap<CollectionId, Touched>,
     /// The memory of collections and indexes that it makes.
     made_bytes: usize,
@@ -99,7 +100,7 @@ impl Stage {
     }
 
     /// The claims, for who gives them back.
-    pub(crate) fn take_claims(&mut self) -> HashSet<u64> {
+    pub(crate) fn take_claims(&mut self) -> Hashes {
         std::mem::take(&mut self.claims)
     }
 

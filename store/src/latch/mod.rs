@@ -11,6 +11,8 @@
 mod notes;
 mod registry;
 
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
 use base::lock_order::{self, Held, Place};
@@ -20,7 +22,7 @@ use crossbeam::utils::CachePadded;
 use query::operation::{Interruption, OperationContext};
 
 use self::notes::Notes;
-pub use self::notes::Owner;
+pub use self::notes::{OfHash, Owner};
 use self::registry::Registry;
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words. The checker of interleavings gets
@@ -59,6 +61,9 @@ pub struct Latched<'a> {
     noting: Option<&'a Registry>,
     _place: Held,
 }
+
+/// Hashes of keys.
+pub type Hashes = HashSet<u64, BuildHasherDefault<OfHash>>;
 
 /// The hashes of keys that were read and are not written, in the order of their stripes.
 pub struct ReadKeys(Vec<u64>);
@@ -317,6 +322,7 @@ impl Latches {
             }
             // They may be switched off again before the next round.
             self.registry.switch_on(operation, || {
+                sync::fetch(self.stripes.iter().map(|stripe| &**stripe));
                 self.stripes.iter().try_for_each(|stripe| {
                     self.lock_stripe(stripe, operation)?.clear();
                     Ok(())

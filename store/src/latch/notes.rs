@@ -110,9 +110,9 @@ impl Notes {
     }
 }
 
-/// The keys of the table are hashes already.
-#[derive(Default)]
-struct OfHash(u64);
+/// A hasher of what is the hash of a key already.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfHash(u64);
 
 impl Hasher for OfHash {
     fn finish(&self) -> u64 {

@@ -115,12 +115,12 @@ pub(crate) fn transaction_ten_updates() -> f64 {
             let updates: Vec<(Document, Document)> =
                 keys.iter().map(|(id, _)| (doc! { "_id": *id }, doc! { "$inc": { "number": 1 } })).collect();
             time(|| {
-                for updates in updates.chunks(TEN) {
+                let mut updates = updates.into_iter().peekable();
+                while updates.peek().is_some() {
                     start(&mut session);
-                    for (filter, update) in updates {
-                        let update = orders.update_one(filter.clone(), update.clone());
-                        let done = update.session(&mut session).run().expect("staged");
-                        assert_eq!(done.modified_count, 1);
+                    for (filter, update) in updates.by_ref().take(TEN) {
+                        let done = orders.update_one(filter, update).session(&mut session).run();
+                        assert_eq!(done.expect("staged").modified_count, 1);
                     }
                     session.commit_transaction().run().expect("committed");
                 }
@@ -140,7 +140,7 @@ pub(crate) fn transaction_ten_updates() -> f64 {
     )
 }
 
-/// The first transaction after a time without any, of one insert, against ten plain inserts.
+/// The first transaction after a time without any, of one insert, against ten plain inserts after such a time.
 pub(crate) fn transaction_first() -> f64 {
     let documents = raw_orders(20 * TEN as u64);
     let (ours, other) = (Ours::create(), Ours::create());
@@ -158,7 +158,10 @@ pub(crate) fn transaction_first() -> f64 {
                 session.commit_transaction().run().expect("committed");
             })
         },
-        || insert_into(&other, tens.next().expect("a cycle")),
+        || {
+            std::thread::sleep(QUIET);
+            insert_into(&other, tens.next().expect("a cycle"))
+        },
     )
 }
 

@@ -143,14 +143,17 @@ fn enter<'a>(open: &Open, touched: &'a Touched) -> Result<Entered<'a>> {
 fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Result<Batch<'a>> {
     let overlay = stage.overlay();
     let mut batch = Batch::with_capacity(terms.storage.database, overlay.bytes());
-    let collections: HashMap<u32, &Entered<'_>> =
-        entered.iter().map(|entered| (entered.touched.state.id.0, entered)).collect();
+    // Both are in the order of the collections' ids.
+    let mut collections = entered.iter().peekable();
     for (key, value) in overlay.changes(Family::Records) {
-        let Some(entered) = split_id(key).and_then(|(id, _)| collections.get(&id)) else {
+        let id = split_id(key).map_or(0, |(id, _)| id);
+        while collections.next_if(|entered| entered.touched.state.id.0 < id).is_some() {}
+        let Some(entered) = collections.peek().filter(|entered| entered.touched.state.id.0 == id) else {
             return Err(misplaced(key));
         };
-        if value.is_some() {
+        if value.is_some() && entered.touched.inserted > 0 {
             // Here and not when it was claimed: a filter of keys that was begun since does not have it, and would call it absent.
+            // One that is updated is stored, and the filter has it.
             entered.target(terms).admit_record(key)?;
         }
         stage_change(&mut batch, Family::Records, key, value);

@@ -8,6 +8,7 @@ use base::write_error::Refusal;
 use bson::RawDocument;
 use store::Family;
 
+use crate::catalog::given_keys::filters::Absence;
 use crate::document::decode::stored;
 use crate::options::PlantedFault;
 use crate::transaction::Staging;
@@ -68,8 +69,10 @@ fn refuse_taken(
     candidate: &Candidate<'_>,
 ) -> Result<Option<Refusal>> {
     let prepared = &candidate.prepared;
-    staging.open.claim(&prepared.record_key, target.operation)?;
-    if let Some(other) = staging.open.snapshot().get(Family::Records, &prepared.record_key)? {
+    let key = &prepared.record_key;
+    staging.open.claim(key, target.operation)?;
+    let is_absent = || Ok(target.admit_record(key)? == Absence::Proven);
+    if let Some(other) = taken(staging, Family::Records, key, is_absent)? {
         return taken_id(target, prepared, RawDocument::from_bytes(&other).ok()).map(Some);
     }
     let unique = unique_entries(target, &candidate.drawn.entries);
@@ -87,7 +90,8 @@ fn refuse_taken_entries<'e>(
         if target.database.fault() != PlantedFault::UniqueNotClaimed {
             staging.open.claim(&entry.key, target.operation)?;
         }
-        if let Some(value) = staging.open.snapshot().get(Family::Entries, &entry.key)? {
+        let is_absent = || Ok(target.admit_unique(entry)? == Absence::Proven);
+        if let Some(value) = taken(staging, Family::Entries, &entry.key, is_absent)? {
             let other = holder(target, staging, entry, &value)?;
             let other = other.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());
             return taken_entry(target, entry, taker, other).map(Some);
@@ -96,12 +100,26 @@ fn refuse_taken_entries<'e>(
     Ok(None)
 }
 
+/// The value of a key that is to be given. The key is claimed: if `is_absent` proves it absent now, it was not there either when the
+/// transaction began, because a removal since would have left a note.
+fn taken(
+    staging: Staging<'_>,
+    family: Family,
+    key: &[u8],
+    is_absent: impl FnOnce() -> Result<bool>,
+) -> Result<Option<Vec<u8>>> {
+    if staging.open.has_staged(family, key).is_none() && is_absent()? {
+        return Ok(None);
+    }
+    staging.open.get(family, key)
+}
+
 /// The document that has the key of a unique entry, as the transaction reads it.
 fn holder(target: Target<'_>, staging: Staging<'_>, entry: &Entry, value: &[u8]) -> Result<Option<Vec<u8>>> {
     let index = target.indexes.get(entry.index);
     let Some(parts) = index.and_then(|index| split(index, &entry.key, value)) else { return Ok(None) };
     let record_key = [&target.collection.id.prefix()[..], parts.id].concat();
-    staging.open.snapshot().get(Family::Records, &record_key)
+    staging.open.get(Family::Records, &record_key)
 }
 
 /// Stages what an update makes of a document. Returns `None` if it does not match.
@@ -111,7 +129,7 @@ pub(super) fn update(
     key: &[u8],
     wish: &Wish<'_>,
 ) -> Result<Option<Matched>> {
-    let Some(current) = staging.open.snapshot().get(Family::Records, key)? else { return Ok(None) };
+    let Some(current) = staging.open.get(Family::Records, key)? else { return Ok(None) };
     let (new, shown, difference) = match compute(target, key, wish, &current)? {
         Computed::NotMatched => return Ok(None),
         Computed::Same { shown } => return Ok(Some(Matched { is_modified: false, shown })),
@@ -144,7 +162,7 @@ pub(super) fn delete<R>(
     key: &[u8],
     judge: impl Fn(&[u8]) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
-    let Some(current) = staging.open.snapshot().get(Family::Records, key)? else { return Ok(None) };
+    let Some(current) = staging.open.get(Family::Records, key)? else { return Ok(None) };
     let Some(shown) = judge(&current)? else { return Ok(None) };
     staging.open.claim(key, target.operation)?;
     for index in target.indexes.iter().enumerate() {
