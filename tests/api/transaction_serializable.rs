@@ -87,15 +87,35 @@ fn search_to_write(store: &Store, is_first: bool, session: &mut ClientSession) {
     set(&store.things, id, if is_first { 88 } else { 77 }, session);
 }
 
+/// Each asks by a write for a document by its `_id`, which does not match because of what the other one has not written yet.
+fn write_without_match(store: &Store, is_first: bool, session: &mut ClientSession) {
+    let (asked, id) = if is_first { (2, 1) } else { (1, 2) };
+    let large = || doc! { "_id": asked, "n": 100 };
+    let things = &store.things;
+    let mark = doc! { "$set": { "seen": true } };
+    assert_eq!(things.find_one_and_update(large(), mark).session(&mut *session).run().expect("asked"), None);
+    assert_eq!(things.delete_one(large()).session(&mut *session).run().expect("asked").deleted_count, 0);
+    set(things, id, 100, session);
+}
+
+/// Each sets a document by its `_id` to what it is, which the other one has not changed yet.
+fn write_without_change(store: &Store, is_first: bool, session: &mut ClientSession) {
+    let (asked, id) = if is_first { (2, 1) } else { (1, 2) };
+    set(&store.things, asked, 10 * asked, session);
+    set(&store.things, id, 100, session);
+}
+
 #[test]
 fn write_skew_occurs_under_snapshot_and_never_under_serializable() {
-    let halves: [(&str, Half); 6] = [
+    let halves: [(&str, Half); 8] = [
         ("item", item),
         ("predicate", predicate),
         ("absence", absence),
         ("name", name),
         ("join", join),
         ("search to write", search_to_write),
+        ("write without match", write_without_match),
+        ("write without change", write_without_change),
     ];
     for (what, half) in halves {
         for (concern, commits) in [(ReadConcern::snapshot(), true), (ReadConcern::serializable(), false)] {

@@ -17,6 +17,7 @@ use crate::execute::matches::{Advanced, Matches};
 use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
+use crate::transaction::Staging;
 use crate::write::Target;
 
 /// Which documents a write is about, and which of them comes first.
@@ -189,6 +190,10 @@ pub(super) fn on_first<R>(
     let long_keys = target.collection.record_keys.long_keys;
     if let Some(key) = search.selector.record_key(target.collection.id, long_keys) {
         search.operation().look()?;
+        if let Some(Staging { open, state }) = target.staging {
+            // Also if it changes nothing: that it does not is what the transaction has read.
+            open.note_read(state, Some(&key))?;
+        }
         return attempt(&key, &Check::of(search.selector));
     }
     loop {

@@ -2,6 +2,8 @@
 //!
 //! `CAIRNDB_MODEL_RUNS` says how many histories, `CAIRNDB_SEED` replays them.
 
+mod sessions;
+
 use std::io::{self, Write};
 use std::time::Instant;
 
