@@ -21,7 +21,9 @@ const SESSIONS_MIN: usize = 2;
 const SESSIONS_MAX: usize = 4;
 const CURSORS_MAX: usize = 3;
 /// One history in so many has transactions that outlive their time, which takes more than a second.
-const SLOW_HISTORIES: u64 = 100;
+const SLOW_HISTORIES: u64 = 80;
+/// Of so many operations there, one waits until the time of all is over.
+const EXPIRES_AT: u64 = 120;
 /// How long a transaction lives there.
 const LIFETIME: Duration = Duration::from_secs(2);
 /// After this time all that are open are let expire: none of them may do so by chance.
@@ -167,16 +169,17 @@ impl<'a> Run<'a> {
         self.tally.operations += 1;
         let is_used = |begun: &Option<Instant>| begun.is_some_and(|begun| begun.elapsed() > LIFETIME_USED);
         let mut begun = self.begun.iter().enumerate();
-        if self.is_slow && begun.any(|(session, begun)| is_used(begun) && self.model.is_open(session)) {
+        let is_due = self.tally.operations.is_multiple_of(EXPIRES_AT)
+            || begun.any(|(session, begun)| is_used(begun) && self.model.is_open(session));
+        if self.is_slow && is_due {
             return self.expire();
         }
         match self.choices.below(100) {
             0..20 => self.plain(),
-            20..24 => self.change_definition(),
-            24..28 => self.open_cursor(),
-            28..34 => self.advance_cursor(),
+            20..22 => self.change_definition(),
+            22..26 => self.open_cursor(),
+            26..34 => self.advance_cursor(),
             34 if self.choices.one_in(3) && !in_memory() => self.reopen(),
-            35 if self.is_slow && self.choices.one_in(3) => self.expire(),
             _ => self.act(),
         }
     }
@@ -345,7 +348,7 @@ impl<'a> Run<'a> {
         let until = open.iter().filter_map(|session| *self.begun.get(*session)?).max();
         let handle = self.handle(WILD);
         if let Some(until) = until {
-            thread::sleep((until + LIFETIME).saturating_duration_since(Instant::now()));
+            thread::park_timeout((until + LIFETIME).saturating_duration_since(Instant::now()));
         }
         for session in open {
             let asked = Instant::now();
@@ -454,10 +457,13 @@ impl<'a> Run<'a> {
         done: cairndb::Result<A>,
         expected: Result<A, i32>,
     ) -> Result<(), String> {
-        let done = done.map_err(|error| {
-            let code = code_of(&error);
-            (code, error)
-        });
+        let done = done.map_err(|error| (code_of(&error), error));
+        if let Some(step) = self.trail.last_mut() {
+            let _ = match &done {
+                Ok(answer) => write!(step, " -> {answer:?}"),
+                Err((code, _)) => write!(step, " -> {code}"),
+            };
+        }
         match (done, expected) {
             (Ok(done), Ok(expected)) if done == expected => Ok(()),
             (Err((code, _)), Err(expected)) if code == expected => {
