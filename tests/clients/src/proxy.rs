@@ -5,8 +5,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// The header of a message: length, number, number of the request, operation.
@@ -38,6 +38,8 @@ pub enum Cut {
 /// A running proxy.
 pub struct Proxy {
     address: SocketAddr,
+    /// Where connections are passed on to.
+    server: Arc<Mutex<SocketAddr>>,
     stopping: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -50,17 +52,25 @@ impl Proxy {
         let stopping = Arc::new(AtomicBool::new(false));
         let decide = Arc::new(decide);
         let is_stopping = Arc::clone(&stopping);
+        let server = Arc::new(Mutex::new(server));
+        let newest = Arc::clone(&server);
         let acceptor = thread::spawn(move || {
             for client in listener.incoming() {
                 if is_stopping.load(Ordering::Relaxed) {
                     break;
                 }
                 let decide = Arc::clone(&decide);
+                let server = *newest.lock().unwrap_or_else(PoisonError::into_inner);
                 // A connection that ends early is what this is for: no test needs to hear of it.
                 thread::spawn(move || client.and_then(|client| pass(client, server, &*decide)));
             }
         });
-        Self { address, stopping, acceptor: Some(acceptor) }
+        Self { address, server, stopping, acceptor: Some(acceptor) }
+    }
+
+    /// Passes new connections on to another server, in place of one that has ended.
+    pub fn turn_to(&self, server: SocketAddr) {
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
     /// Where clients connect to.

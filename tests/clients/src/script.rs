@@ -23,13 +23,15 @@ pub fn python(cairn: &Cairn, name: &str) -> String {
 /// Runs a script of `tests/clients/pymongo` in Python, with the server's URI and other words as its arguments.
 #[track_caller]
 pub fn python_with(cairn: &Cairn, name: &str, arguments: &[&str]) -> String {
+    python_at(&cairn.uri(), name, arguments)
+}
+
+/// Runs a script of `tests/clients/pymongo` in Python, with this URI and other words as its arguments.
+#[track_caller]
+pub fn python_at(uri: &str, name: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(installed("CAIRNDB_PYTHON"));
     // No folder of compiled modules is left in the checkout.
-    command
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .arg(path_of("pymongo", name))
-        .arg(cairn.uri())
-        .args(arguments);
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(path_of("pymongo", name)).arg(uri).args(arguments);
     run(command, name)
 }
 

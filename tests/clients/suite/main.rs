@@ -8,6 +8,7 @@ mod dump;
 mod gridfs;
 mod gridfs_specification;
 mod indexes;
+mod killed;
 mod places;
 mod quota;
 mod refusals;

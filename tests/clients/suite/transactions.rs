@@ -1,16 +1,17 @@
 //! The server as a replica set before MongoDB's clients, with their default options: what transactions see of each other, money
 //! that moves over a network that loses messages, and MongoDB's specification tests.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cairndb_clients::cairn::{Cairn, uri};
 use cairndb_clients::proxy::{Cut, Proxy};
 use cairndb_clients::script;
 use mongodb::bson::{Document, doc};
-use mongodb::sync::Client;
+use mongodb::sync::{Client, Database};
 
 /// What drivers send transactions to. Drivers of a `directConnection` do not ask for the address that it advertises.
-const REPLICA_SET: [&str; 2] = ["--replica-set", "rs"];
+pub(crate) const REPLICA_SET: [&str; 2] = ["--replica-set", "rs"];
 /// The fates of commands that are tried again. None follows another that a driver, which tries once more, could not get over.
 const FATES: [Cut; 10] = [
     Cut::Nothing,
@@ -26,7 +27,7 @@ const FATES: [Cut; 10] = [
 ];
 
 /// A proxy that loses statements and commits in all ways, one after the other.
-fn lossy(cairn: &Cairn) -> Proxy {
+pub(crate) fn lossy(cairn: &Cairn) -> Proxy {
     let (updates, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let next = |counter: &AtomicUsize| {
         let place = counter.fetch_add(1, Ordering::Relaxed) % FATES.len();
@@ -80,6 +81,51 @@ fn mongosh_and_the_tool_s_shell_have_transactions() {
     script::shell(store.to_str().expect("a path of text"), "transactions.js");
 }
 
+/// Moves money from one account to another by the Rust driver, in transactions, and counts the moves, each by its number.
+pub(crate) fn move_money(client: &Client, numbers: Range<i32>) {
+    let bank = client.database("bank");
+    for number in numbers {
+        let mut session = client.start_session().run().expect("a session");
+        let moving = session.start_transaction().and_run(|session| {
+            let moves = bank.collection::<Document>("moves");
+            moves.insert_one(doc! { "_id": number }).session(&mut *session).run()?;
+            for (id, amount) in [(1, -10), (2, 10)] {
+                let change = doc! { "$inc": { "has": amount } };
+                let accounts = bank.collection::<Document>("accounts");
+                accounts.update_one(doc! { "_id": id }, change).session(&mut *session).run()?;
+            }
+            Ok(())
+        });
+        moving.unwrap_or_else(|error| panic!("move {number}: {error}"));
+        // Not in a transaction: the driver sends it again.
+        let counters = bank.collection::<Document>("counters");
+        let count = counters.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } });
+        count.upsert(true).run().unwrap_or_else(|error| panic!("count {number}: {error}"));
+    }
+}
+
+/// Makes two accounts, of which one has money.
+pub(crate) fn open_accounts(bank: &Database) {
+    let accounts = [doc! { "_id": 1, "has": 1000 }, doc! { "_id": 2, "has": 0 }];
+    bank.collection("accounts").insert_many(accounts).run().expect("stored");
+    bank.collection("moves").insert_one(doc! { "_id": -1 }).run().expect("stored");
+}
+
+/// Each move was made once, and counted once.
+#[track_caller]
+pub(crate) fn assert_moved(bank: &Database, moves: i32) {
+    let collection = |name| bank.collection::<Document>(name);
+    let has = |id: i32| {
+        let account = collection("accounts").find_one(doc! { "_id": id }).run().expect("read");
+        account.and_then(|account| account.get_i32("has").ok())
+    };
+    assert_eq!((has(1), has(2)), (Some(1000 - 10 * moves), Some(10 * moves)));
+    let counted = collection("counters").find_one(doc! {}).run().expect("read");
+    assert_eq!(counted, Some(doc! { "_id": 1, "n": moves }));
+    let noted = collection("moves").count_documents(doc! {}).run().expect("counted");
+    assert_eq!(noted, u64::try_from(moves).expect("positive") + 1);
+}
+
 #[test]
 fn the_rust_driver_moves_money_once_whatever_is_lost() {
     const MOVES: i32 = 20;
@@ -87,40 +133,9 @@ fn the_rust_driver_moves_money_once_whatever_is_lost() {
     let proxy = lossy(&cairn);
     let direct = Client::with_uri_str(cairn.uri()).expect("the URI is one");
     let lossy = Client::with_uri_str(uri(proxy.address())).expect("the URI is one");
-    let collection = |client: &Client, name: &str| client.database("bank").collection::<Document>(name);
-    let accounts = collection(&direct, "accounts");
-    accounts
-        .insert_many([doc! { "_id": 1, "has": 1000 }, doc! { "_id": 2, "has": 0 }])
-        .run()
-        .expect("stored");
-    collection(&direct, "moves").insert_one(doc! { "_id": -1 }).run().expect("stored");
-    for number in 0..MOVES {
-        let mut session = lossy.start_session().run().expect("a session");
-        let moving = session.start_transaction().and_run(|session| {
-            collection(&lossy, "moves").insert_one(doc! { "_id": number }).session(&mut *session).run()?;
-            for (id, amount) in [(1, -10), (2, 10)] {
-                let change = doc! { "$inc": { "has": amount } };
-                collection(&lossy, "accounts")
-                    .update_one(doc! { "_id": id }, change)
-                    .session(&mut *session)
-                    .run()?;
-            }
-            Ok(())
-        });
-        moving.unwrap_or_else(|error| panic!("move {number}: {error}"));
-        // Not in a transaction: the driver sends it again.
-        let counters = collection(&lossy, "counters");
-        let count = counters.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } });
-        count.upsert(true).run().unwrap_or_else(|error| panic!("count {number}: {error}"));
-    }
-    let has = |id: i32| {
-        accounts.find_one(doc! { "_id": id }).run().expect("read").and_then(|of| of.get_i32("has").ok())
-    };
-    assert_eq!((has(1), has(2)), (Some(1000 - 10 * MOVES), Some(10 * MOVES)));
-    let counted = collection(&direct, "counters").find_one(doc! {}).run().expect("read");
-    assert_eq!(counted, Some(doc! { "_id": 1, "n": MOVES }));
-    let moves = collection(&direct, "moves").count_documents(doc! {}).run().expect("counted");
-    assert_eq!(moves, u64::try_from(MOVES).expect("positive") + 1);
+    open_accounts(&direct.database("bank"));
+    move_money(&lossy, 0..MOVES);
+    assert_moved(&direct.database("bank"), MOVES);
     lossy.shutdown().immediate(true).run();
     direct.shutdown().run();
     drop(proxy);
