@@ -1,5 +1,7 @@
 //! `cairndb-counters`: one program on a store of CairnDB and on a cluster, whose part a server of CairnDB plays that is reached
-//! by MongoDB's driver. The server has no transactions, so of gapless counters only the refusal is shown.
+//! by MongoDB's driver. Here the server is no replica set and has no transactions: of gapless counters the refusal is shown.
+
+mod gapless;
 
 use std::collections::BTreeSet;
 use std::thread;
