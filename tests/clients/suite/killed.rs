@@ -16,8 +16,8 @@ use mongodb::sync::Client;
 
 use crate::transactions::{REPLICA_SET, assert_moved, move_money, open_accounts};
 
-/// Of so many writes and commits, one is the last before the server is killed. A driver sends a write once more: so the next kill is
-/// far enough away.
+/// After so many writes and commits the server is killed. They are counted from its start on, because a driver sends a write once more,
+/// and no second time.
 const WRITES_PER_KILL: usize = 13;
 /// A kill follows its write after up to so many steps of time, one more each time: before, within and after the write.
 const STEPS: u32 = 8;
@@ -45,10 +45,11 @@ pub(crate) fn under_kills(work: impl FnOnce(&str)) {
     let scratch = Arc::new(Scratch::new());
     let cairn = Cairn::start_in(&scratch, &REPLICA_SET);
     let (notices, noticed) = channel();
-    let (writes, notice) = (AtomicUsize::new(0), notices.clone());
+    let writes = Arc::new(AtomicUsize::new(0));
+    let (counted, notice) = (Arc::clone(&writes), notices.clone());
     let proxy = Proxy::start(cairn.address(), move |command| {
         let is_write = matches!(command, "insert" | "update" | "findAndModify" | "commitTransaction");
-        if is_write && writes.fetch_add(1, Ordering::Relaxed) % WRITES_PER_KILL == WRITES_PER_KILL - 1 {
+        if is_write && counted.fetch_add(1, Ordering::Relaxed) + 1 == WRITES_PER_KILL {
             // Fails only when the test has ended.
             let _ = notice.send(Notice::Kill);
         }
@@ -64,6 +65,7 @@ pub(crate) fn under_kills(work: impl FnOnce(&str)) {
                 thread::park_timeout(STEP * (kills % STEPS));
                 cairn.kill();
                 cairn = Cairn::start_in(folder, &REPLICA_SET);
+                writes.store(0, Ordering::Relaxed);
                 proxied.turn_to(cairn.address());
                 kills += 1;
             }
