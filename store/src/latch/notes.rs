@@ -6,10 +6,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
 use std::num::NonZeroU64;
 
-/// How many keys a stripe remembers before it forgets those that no transaction can ask about.
-const KEYS_MAX: usize = 512;
+/// How many written keys a stripe remembers at most. One more would make its table grow to twice the size: all tables together take
+/// 13 MB as it is.
+const KEYS_MAX: usize = 448;
+/// How many of them are left when some are forgotten. All are looked through for that, so they should not be forgotten one by one.
+const KEPT_MAX: usize = KEYS_MAX / 2;
 
 /// The number of an open transaction. No two of one store have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +40,7 @@ pub(super) struct Notes {
     keys: HashMap<u64, Note, BuildHasherDefault<OfHash>>,
     /// Any key of the stripe may have been written at this sequence number.
     floor: u64,
-    /// How many keys were left when keys were forgotten last: claims are not, and must not be looked through at each write.
+    /// How many keys were left when keys were forgotten last. Claims are never forgotten.
     left: usize,
 }
 
@@ -83,7 +87,7 @@ impl Notes {
     pub(super) fn written(&mut self, hash: u64, stamp: u64, oldest: impl FnOnce() -> u64) {
         let note = self.keys.entry(hash).or_default();
         note.stamp = note.stamp.max(stamp);
-        if self.keys.len() > KEYS_MAX.max(2 * self.left) {
+        if self.keys.len() >= KEYS_MAX.max(self.left + KEPT_MAX) {
             self.shrink(oldest());
         }
     }
@@ -93,20 +97,26 @@ impl Notes {
         self.floor = self.floor.max(stamp);
     }
 
-    /// Forgets the writes that all open transactions see. If there are none, all writes become the floor.
+    /// Forgets the writes that all open transactions see. Of the others it forgets the older ones if they are many: then any key may have
+    /// been written until the last of these.
     fn shrink(&mut self, oldest: u64) {
-        let before = self.keys.len();
-        self.forget(oldest);
-        if self.keys.len() == before {
-            let stamps = self.keys.values().map(|note| note.stamp);
-            self.floor = stamps.fold(self.floor, u64::max);
-            self.forget(u64::MAX);
+        let unclaimed = self.keys.values().filter(|note| note.owner.is_none() && note.stamp > oldest);
+        let mut stamps: Vec<u64> = unclaimed.map(|note| note.stamp).collect();
+        let mut through = oldest;
+        if let Some(last) = stamps.len().checked_sub(KEPT_MAX + 1) {
+            let (_, last, _) = stamps.select_nth_unstable(last);
+            through = *last;
+            self.floor = self.floor.max(through);
         }
-        self.left = self.keys.len();
-    }
-
-    fn forget(&mut self, through: u64) {
-        self.keys.retain(|_, note| note.owner.is_some() || note.stamp > through);
+        let is_kept = |note: &Note| note.owner.is_some() || note.stamp > through;
+        self.left = self.keys.values().filter(|note| is_kept(note)).count();
+        // Into a new table: one from which keys were removed may grow although it is not full.
+        let size = KEYS_MAX.max(self.left + KEPT_MAX);
+        let before = mem::replace(
+            &mut self.keys,
+            HashMap::with_capacity_and_hasher(size, BuildHasherDefault::default()),
+        );
+        self.keys.extend(before.into_iter().filter(|(_, note)| is_kept(note)));
     }
 }
 
@@ -166,24 +176,63 @@ mod tests {
     fn a_full_table_forgets_what_every_transaction_sees() {
         let mut notes = Notes::default();
         assert!(notes.claim(0, owner(1), 1000));
-        for key in 1..=KEYS_MAX as u64 {
-            notes.written(key, 1000 + key, || 1010);
+        for key in 1..KEYS_MAX as u64 {
+            notes.written(key, 1000 + key, || 1300);
         }
-        // Those up to 1010 are gone, and nothing else.
-        assert!(!notes.is_written_since(5, 1000) && notes.is_written_since(11, 1010));
-        assert_eq!((notes.keys.len(), notes.floor), (KEYS_MAX + 1 - 10, 0));
+        // Those up to 1300 are gone, and nothing else.
+        assert!(!notes.is_written_since(5, 1000) && notes.is_written_since(301, 1300));
+        assert_eq!((notes.keys.len(), notes.floor), (KEYS_MAX - 300, 0));
         assert!(!notes.claim(0, owner(2), 1000));
     }
 
+    /// Each oldest transaction is there for longer than the one before, so each time that a table is full it has notes that are in no use,
+    /// and more that are.
     #[test]
-    fn a_table_full_of_new_writes_becomes_a_floor_and_keeps_claims() {
+    fn notes_have_a_bound_whatever_transactions_see() {
+        let mut notes = Notes::default();
+        let size = notes_of_a_full_table();
+        for key in 1..=100_000_u64 {
+            let oldest = key - key / 4;
+            notes.written(key, key, || oldest);
+            assert!(
+                notes.keys.len() <= KEYS_MAX && notes.keys.capacity() <= size,
+                "{key}: {}",
+                notes.keys.len()
+            );
+            // Nothing is missed that an open transaction has not seen.
+            let written = [oldest + 1, oldest.midpoint(key), key].into_iter().filter(|key| *key > oldest);
+            for key in written.filter(|written| *written <= key) {
+                assert!(notes.is_written_since(key, key - 1), "{key}");
+            }
+        }
+    }
+
+    /// How many keys a table takes that has never grown beyond [`KEYS_MAX`].
+    fn notes_of_a_full_table() -> usize {
+        HashMap::<u64, Note>::with_capacity(KEYS_MAX).capacity()
+    }
+
+    #[test]
+    fn the_older_half_of_a_table_full_of_new_writes_becomes_a_floor_and_claims_are_kept() {
         let mut notes = Notes::default();
         assert!(notes.claim(0, owner(1), 1000));
-        for key in 1..=KEYS_MAX as u64 {
+        for key in 1..KEYS_MAX as u64 {
             notes.written(key, 1000 + key, || 1000);
         }
-        assert_eq!((notes.keys.len(), notes.floor), (1, 1000 + KEYS_MAX as u64));
+        let (kept, last) = (KEPT_MAX as u64, 1000 + KEYS_MAX as u64 - 1);
+        assert_eq!((notes.keys.len(), notes.floor), (1 + KEPT_MAX, last - kept));
         assert!(notes.is_written_since(9999, 1000) && !notes.is_written_since(9999, notes.floor));
         assert!(!notes.claim(0, owner(2), notes.floor));
+        assert!(notes.is_written_since(KEYS_MAX as u64 - 1, last - 1) && notes.is_written_since(1, 1000));
+    }
+
+    #[test]
+    fn a_batch_that_fills_a_table_is_forgotten_as_a_whole() {
+        let mut notes = Notes::default();
+        for key in 1..=KEYS_MAX as u64 {
+            notes.written(key, 1001, || 1000);
+        }
+        assert_eq!((notes.keys.len(), notes.floor), (0, 1001));
+        assert!(notes.is_written_since(1, 1000) && !notes.is_written_since(1, 1001));
     }
 }
