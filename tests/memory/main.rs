@@ -11,6 +11,7 @@
 #[cfg(target_os = "linux")]
 mod bounded;
 mod planning;
+mod transactions;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
