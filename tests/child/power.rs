@@ -1,14 +1,15 @@
-//! A short workload for a disk whose power fails, or that refuses what is asked of it: a few threads write, take values,
+//! A short workload for a disk whose power fails, or that refuses what is asked of it: a few threads write, also in transactions, take values,
 //! flush, and make and drop an index; then the database is closed. What the storage refuses is no fault. Wrong answers are.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
     AutoIncrement, Client, Collection, Contract, Durability, DurabilityTicket, Error, ErrorKind,
-    InsertOneResult, PlantedFault, Sequence, SequenceOptions, WriteConcern,
+    InsertOneResult, PlantedFault, Sequence, SequenceOptions, TRANSIENT_TRANSACTION_ERROR, WriteConcern,
 };
 use cairndb_tests::choices::{Choices, mix};
 use cairndb_tests::journal::Record;
@@ -268,9 +269,10 @@ impl<'a> Writer<'a> {
         if self.thread == 0 && operation % 16 == 7 {
             return self.toggle_index();
         }
-        match self.choices.below(19) {
+        match self.choices.below(21) {
             0..=4 => self.insert_one(),
             5 | 6 => self.insert_many(),
+            19 | 20 => self.transact(),
             7..=9 => self.replace(),
             10 => self.delete(),
             11 | 12 => self.number(),
@@ -320,6 +322,48 @@ impl<'a> Writer<'a> {
             self.own.push(Own { tag, version: 1, id });
         }
         Ok(())
+    }
+
+    /// Inserts several documents in one transaction, and one that gets a number.
+    fn transact(&mut self) -> Outcome<()> {
+        let count = 2 + self.choices.below(5);
+        let first = self.take_tags(count);
+        let is_numbered = self.choices.one_in(2);
+        self.tell(Record::ManyBegun { first, count })?;
+        let staged = self.stage_and_commit(first..first + count, is_numbered);
+        match staged {
+            Ok((ids, value)) => {
+                self.tell(Record::ManyDone { first, count })?;
+                let own = (first..).zip(ids).map(|(tag, id)| Own { tag, version: 1, id });
+                self.own.extend(own);
+                let is_journaled = power::is_journaled(first, 1);
+                let course = if is_journaled { FIELD_JOURNALED } else { FIELD };
+                value.map_or(Ok(()), |value| self.tell(Record::Taken { course, value }))
+            }
+            // Another thread has made or dropped the index.
+            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) && !is_refusal(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stage_and_commit(
+        &self,
+        tags: Range<u64>,
+        is_numbered: bool,
+    ) -> Result<(Vec<Bson>, Option<i64>), Error> {
+        let mut session = self.client.start_session().run()?;
+        session.start_transaction().write_concern(self.concern(tags.start, 1)).run()?;
+        let (mut ids, mut value) = (Vec::new(), None);
+        for tag in tags {
+            let insert = self.tagged.insert_one(workload::document(tag, 1));
+            ids.push(insert.session(&mut session).run()?.inserted_id);
+        }
+        if is_numbered {
+            let insert = self.numbered.insert_one(doc! { "pad": "p".repeat(40) });
+            value = insert.session(&mut session).run()?.last_generate_id;
+        }
+        session.commit_transaction().run()?;
+        Ok((ids, value))
     }
 
     fn replace(&mut self) -> Outcome<()> {
