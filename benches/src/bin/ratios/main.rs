@@ -115,6 +115,7 @@ const FIGURES: [Figure; 78] = [
     ("gridfs_upload", files::gridfs_upload),
     ("open_after_crash", recovery::open_after_crash),
     ("insert_beside_transaction", transactions::insert_beside_transaction),
+    ("insert_beside_old_transaction", transactions::insert_beside_old_transaction),
     ("transaction_one", transactions::transaction_one),
     ("transaction_ten_inserts", transactions::transaction_ten_inserts),
     ("transaction_ten_updates", transactions::transaction_ten_updates),

@@ -19,6 +19,8 @@ const JOURNALED: u64 = 8000;
 /// Documents of the collection that is read with staged changes over it, and how many of them are changed.
 const SCANNED: u64 = 1_000_000;
 const STAGED: u64 = 1000;
+/// More keys than are noted of all writers.
+const NOTED: u64 = 600_000;
 /// Longer than writers go on taking notes after the last transaction.
 const QUIET: Duration = Duration::from_millis(1500);
 
@@ -66,6 +68,33 @@ pub(crate) fn insert_beside_transaction() -> f64 {
             insert_into(&ours, &documents)
         },
         || insert_into(&Ours::create(), &documents),
+    )
+}
+
+/// Plain inserts while a transaction is open that is old: so much was written since it began that the notes are full. Against none.
+pub(crate) fn insert_beside_old_transaction() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    let earlier = raw_orders(NOTED);
+    let filled = || {
+        let ours = Ours::create();
+        let mut session = session(&ours);
+        start(&mut session);
+        ours.orders().find_one(doc! {}).session(&mut session).run().expect("read");
+        insert_batches(&ours.client().database("bench").collection("earlier"), &earlier);
+        (ours, session)
+    };
+    speed_ratio(
+        || {
+            let (ours, _session) = filled();
+            insert_into(&ours, &documents)
+        },
+        || {
+            let (ours, session) = filled();
+            drop(session);
+            // Until no writer takes notes any more.
+            std::thread::sleep(QUIET);
+            insert_into(&ours, &documents)
+        },
     )
 }
 
