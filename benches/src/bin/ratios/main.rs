@@ -58,7 +58,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 78] = [
+const FIGURES: [Figure; 82] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -130,6 +130,9 @@ const FIGURES: [Figure; 78] = [
     ("server_insert_driver_alone", server::server_insert_driver_alone),
     ("server_insert_batch_raw", server::server_insert_batch_raw),
     ("server_insert_message", server::server_insert_message),
+    ("server_retryable", server::server_retryable),
+    ("server_retryable_batch", server::server_retryable_batch),
+    ("server_transaction", server::server_transaction),
     ("import_bson", tool::import_bson),
     ("import_ndjson", tool::import_ndjson),
     ("import_remote", tool::import_remote),
@@ -147,7 +150,7 @@ fn main() {
         println!("insert_growth {:.3}", insert_growth());
         return;
     }
-    if let [kind @ (server::SERVE | server::PRETEND)] =
+    if let [kind @ (server::SERVE | server::SERVE_SET | server::PRETEND)] =
         &*wanted.iter().map(String::as_str).collect::<Vec<_>>()
     {
         return server::be_server(kind);

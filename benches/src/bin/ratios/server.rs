@@ -5,12 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cairndb::Client;
 use cairndb::bson::{Document, RawDocumentBuf, rawdoc};
 use cairndb_benches::measure::{on_one_core, speed_ratio, time};
 use cairndb_benches::ours::Ours;
-use cairndb_server::Server;
 use cairndb_server::frame::message::{DocumentSequence, Message};
+use cairndb_server::{Server, ServerBuilder};
 use mongodb::Client as Driver;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,14 +21,18 @@ use tokio::task::JoinHandle;
 
 use crate::rounds::{BATCH, insert_batches, raw_orders};
 
+/// The driver's handle to the collection of the figures.
+type Orders = mongodb::Collection<RawDocumentBuf>;
+
 /// Round trips of one round.
 const PINGS: usize = 5000;
 /// Documents that a round of insertion inserts.
 const INSERTED: u64 = 30_000;
 /// How often it does: for as long as several of the syncs that are ten a second.
 const PASSES: usize = 5;
-/// The program's argument with which it is a server, and with which it pretends to be one.
+/// The program's argument with which it is a server, one that is a replica set, and with which it pretends to be one.
 pub(crate) const SERVE: &str = "serve";
+pub(crate) const SERVE_SET: &str = "serve-set";
 pub(crate) const PRETEND: &str = "pretend";
 
 /// Round trips a second of `ping` on one connection, against an echo of the same bytes.
@@ -38,7 +41,7 @@ pub(crate) fn server_ping() -> f64 {
     let runtime = runtime();
     let body = rawdoc! { "ping": 1, "$db": "admin" }.into_bytes();
     let ping = Message { flags: 0, body: body.into(), sequences: Vec::new() }.bytes(1, 0);
-    let serving = serve(&runtime, ours.client().clone());
+    let serving = serve(&runtime, Server::builder(ours.client().clone()));
     let mut server = connect(serving.address);
     let mut echo = connect(echo(&runtime, ping.len()));
     let answer_len = round_trip(&mut server, &ping, None);
@@ -88,24 +91,86 @@ pub(crate) fn server_insert_message() -> f64 {
 /// The driver's own interface is used, of which the blocking one is a shell, and in one thread: no thread is woken for
 /// another.
 fn driver_against_engine<T: Serialize + DeserializeOwned + Send + Sync>(kind: &str, documents: &[T]) -> f64 {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let by_driver = || {
-        let server = ServerProcess::start(kind);
-        let uri = format!("mongodb://{}/?directConnection=true", server.address);
-        runtime.block_on(async {
-            let driver = Driver::with_uri_str(uri).await.expect("a client");
-            let orders = driver.database("bench").collection::<T>("orders");
-            // Connections are made by the first command.
-            orders.estimated_document_count().await.expect("counted");
-            let start = Instant::now();
+        time_driver(kind, "", async |_, orders: mongodb::Collection<T>| {
             for batch in std::iter::repeat_n(documents.chunks(BATCH), PASSES).flatten() {
                 orders.insert_many(batch).await.expect("inserted");
             }
-            start.elapsed()
         })
     };
     // The driver waits for each answer, and the server for each batch.
     on_one_core(|| speed_ratio(by_driver, || time_engine(documents)))
+}
+
+/// How long work of MongoDB's driver takes on a new server, connected with options.
+fn time_driver<T: Send + Sync>(
+    kind: &str,
+    options: &str,
+    work: impl AsyncFnOnce(Driver, mongodb::Collection<T>),
+) -> Duration {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let server = ServerProcess::start(kind);
+    let uri = format!("mongodb://{}/?directConnection=true{options}", server.address);
+    runtime.block_on(async {
+        let driver = Driver::with_uri_str(uri).await.expect("a client");
+        let orders = driver.database("bench").collection("orders");
+        // Connections are made by the first command.
+        orders.estimated_document_count().await.expect("counted");
+        let start = Instant::now();
+        work(driver, orders).await;
+        start.elapsed()
+    })
+}
+
+/// Inserts by the driver that the server would know again, against such that it would not, so many documents at a time.
+fn retryable(each: usize) -> f64 {
+    let documents = raw_orders(INSERTED);
+    let insert = |options| {
+        time_driver(SERVE_SET, options, async |_, orders: Orders| {
+            for documents in documents.chunks(each) {
+                match documents {
+                    [document] => drop(orders.insert_one(document).await.expect("inserted")),
+                    several => drop(orders.insert_many(several).await.expect("inserted")),
+                }
+            }
+        })
+    };
+    on_one_core(|| speed_ratio(|| insert("&retryWrites=true"), || insert("&retryWrites=false")))
+}
+
+/// Documents that the driver inserts one by one with repeatable writes, against without.
+pub(crate) fn server_retryable() -> f64 {
+    retryable(1)
+}
+
+/// The same with many documents at a time.
+pub(crate) fn server_retryable_batch() -> f64 {
+    retryable(BATCH)
+}
+
+/// Transactions of ten inserts by the driver, against ten plain inserts.
+pub(crate) fn server_transaction() -> f64 {
+    let documents = raw_orders(INSERTED);
+    let within = || {
+        time_driver(SERVE_SET, "", async |driver: Driver, orders: Orders| {
+            let mut session = driver.start_session().await.expect("a session");
+            for documents in documents.chunks(10) {
+                session.start_transaction().await.expect("started");
+                for document in documents {
+                    orders.insert_one(document).session(&mut session).await.expect("staged");
+                }
+                session.commit_transaction().await.expect("committed");
+            }
+        })
+    };
+    let plain = || {
+        time_driver(SERVE_SET, "", async |_, orders: Orders| {
+            for document in &documents {
+                orders.insert_one(document).await.expect("inserted");
+            }
+        })
+    };
+    on_one_core(|| speed_ratio(within, plain))
 }
 
 fn time_engine<T: Serialize + DeserializeOwned>(documents: &[T]) -> Duration {
@@ -145,7 +210,9 @@ impl Drop for ServerProcess {
 pub(crate) fn be_server(kind: &str) {
     let runtime = runtime();
     let ours = Ours::create();
-    let serving = serve(&runtime, ours.client().clone());
+    let builder = Server::builder(ours.client().clone());
+    let builder = if kind == SERVE_SET { builder.replica_set("bench") } else { builder };
+    let serving = serve(&runtime, builder);
     let address = if kind == PRETEND { pretend(&runtime, serving.address) } else { serving.address };
     println!("{address}");
     let ended = std::io::stdin().read_to_end(&mut Vec::new());
@@ -224,8 +291,8 @@ impl Drop for Serving<'_> {
     }
 }
 
-fn serve(runtime: &Runtime, client: Client) -> Serving<'_> {
-    let builder = Server::builder(client).tcp("127.0.0.1:0".parse().expect("an address"));
+fn serve(runtime: &Runtime, builder: ServerBuilder) -> Serving<'_> {
+    let builder = builder.tcp("127.0.0.1:0".parse().expect("an address"));
     let server = runtime.block_on(builder.bind()).expect("bound");
     let address = server.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel();
