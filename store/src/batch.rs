@@ -179,14 +179,16 @@ mod tests {
             theirs.delete_cf(handle, &long);
             match family {
                 Family::Records => ours.delete_records(b"", b"end"),
-                Family::Meta | Family::Entries | Family::Outcomes => ours.delete_range(family, b"", b"end"),
+                Family::Meta | Family::Entries | Family::Outcomes | Family::Changes => {
+                    ours.delete_range(family, b"", b"end");
+                }
             }
             theirs.delete_range_cf(handle, b"".as_slice(), b"end");
         }
         let stamp = database.stamp(7);
         ours.stamp(stamp);
         theirs.put_log_data(stamp.bytes());
-        assert_eq!((ours.len(), ours.is_empty(), ours.bytes()), (12, false, theirs.size_in_bytes()));
+        assert_eq!((ours.len(), ours.is_empty(), ours.bytes()), (15, false, theirs.size_in_bytes()));
         let finished = ours.finish().expect("a small batch");
         assert_eq!(finished.for_rocksdb().data(), theirs.data());
     }

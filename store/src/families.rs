@@ -16,7 +16,8 @@ use crate::disk_room::{DiskCharge, DiskRoom};
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
 use crate::format::{
-    FAMILY_ENTRIES, FAMILY_META, FAMILY_OUTCOMES, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId,
+    FAMILY_CHANGES, FAMILY_ENTRIES, FAMILY_META, FAMILY_OUTCOMES, FAMILY_RECORDS, LogStamp, SPILL_FOLDER,
+    StoreId,
 };
 use crate::live_starts::LiveStarts;
 use crate::options::PlantedFault;
@@ -41,11 +42,14 @@ pub enum Family {
     Entries,
     /// What repeated writes are answered from.
     Outcomes,
+    /// What was changed.
+    Changes,
 }
 
 impl Family {
     /// All families, in the order in which they are created.
-    pub const ALL: [Self; 4] = [Self::Meta, Self::Records, Self::Entries, Self::Outcomes];
+    pub const ALL: [Self; 5] =
+        [Self::Meta, Self::Records, Self::Entries, Self::Outcomes, Self::Changes];
 
     /// The name on disk.
     #[inline]
@@ -55,6 +59,7 @@ impl Family {
             Self::Records => FAMILY_RECORDS,
             Self::Entries => FAMILY_ENTRIES,
             Self::Outcomes => FAMILY_OUTCOMES,
+            Self::Changes => FAMILY_CHANGES,
         }
     }
 }
@@ -126,12 +131,13 @@ impl Database {
 
     /// How many callers keep the compactions of a family paused.
     pub(super) fn pauses(&self, family: Family) -> &Mutex<u32> {
-        let [meta, records, entries, outcomes] = &self.pauses;
+        let [meta, records, entries, outcomes, changes] = &self.pauses;
         match family {
             Family::Meta => meta,
             Family::Records => records,
             Family::Entries => entries,
             Family::Outcomes => outcomes,
+            Family::Changes => changes,
         }
     }
 
@@ -310,12 +316,13 @@ impl Database {
     /// What RocksDB calls the family in its batches.
     #[inline]
     pub(super) fn number(&self, family: Family) -> u32 {
-        let [meta, records, entries, outcomes] = self.numbers;
+        let [meta, records, entries, outcomes, changes] = self.numbers;
         match family {
             Family::Meta => meta,
             Family::Records => records,
             Family::Entries => entries,
             Family::Outcomes => outcomes,
+            Family::Changes => changes,
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn note(
     first_key: impl FnOnce(&Arc<Snapshot>, (Vec<u8>, Vec<u8>)) -> Result<Option<Vec<u8>>>,
 ) -> Result<()> {
     // Entries and records are written under latches, what describes collections is not.
-    if matches!(family, Family::Meta | Family::Outcomes) {
+    if matches!(family, Family::Meta | Family::Outcomes | Family::Changes) {
         return Ok(());
     }
     let (start, found) = deleted;

@@ -5,9 +5,9 @@
 /// refused with both numbers.
 ///
 /// ```
-/// assert!(cairndb::FORMAT_VERSION >= 6);
+/// assert!(cairndb::FORMAT_VERSION >= 7);
 /// ```
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 /// The version of RocksDB that is linked. Its files are read by later versions, and not by all earlier ones.
 ///
 /// ```
@@ -25,6 +25,8 @@ pub const FAMILY_RECORDS: &str = "records";
 pub const FAMILY_ENTRIES: &str = "entries";
 /// The family of what repeated writes are answered from. Format 6 has added it.
 pub const FAMILY_OUTCOMES: &str = "outcomes";
+/// The family of what was changed, for those who watch. Format 7 has added it.
+pub const FAMILY_CHANGES: &str = "changes";
 
 /// The file that marks a folder as a complete database. It is created last.
 pub const MARKER_FILE: &str = "CAIRNDB";

@@ -45,7 +45,7 @@ impl Overlay {
         self.bytes += length(&value);
         let changes = match family {
             Family::Records => &mut self.records,
-            Family::Entries | Family::Meta | Family::Outcomes => &mut self.entries,
+            Family::Entries | Family::Meta | Family::Outcomes | Family::Changes => &mut self.entries,
         };
         if let Some(before) = changes.get_mut(key) {
             self.bytes -= length(before);
@@ -87,7 +87,7 @@ impl Overlay {
         match family {
             Family::Records => Some(&self.records),
             Family::Entries => Some(&self.entries),
-            Family::Meta | Family::Outcomes => None,
+            Family::Meta | Family::Outcomes | Family::Changes => None,
         }
     }
 

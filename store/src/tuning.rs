@@ -39,6 +39,8 @@ const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
 /// When the memtable of the family `outcomes` is written to a table: its rows are small, and are replaced.
 const OUTCOMES_BUFFER_BYTES: usize = 8 << 20;
+/// The same of the family `changes`: its rows come in the order of their keys, and go as a range.
+const CHANGES_BUFFER_BYTES: usize = 16 << 20;
 const WAL_FILE_COUNT: u64 = 4;
 /// How many files of the first level start a compaction. The check whether a random `_id` is absent reads the filter of
 /// each of them, so the number is low. RocksDB's default is 4.
@@ -158,8 +160,14 @@ impl Tuning {
     /// The options of a family.
     pub(super) fn options_of(&self, family: Family, cache: &Cache) -> Options {
         let mut options = self.family_options(cache);
-        if family == Family::Outcomes {
-            options.set_write_buffer_size(self.write_buffer_bytes().min(OUTCOMES_BUFFER_BYTES));
+        match family {
+            Family::Outcomes => {
+                options.set_write_buffer_size(self.write_buffer_bytes().min(OUTCOMES_BUFFER_BYTES));
+            }
+            Family::Changes => {
+                options.set_write_buffer_size(self.write_buffer_bytes().min(CHANGES_BUFFER_BYTES));
+            }
+            Family::Meta | Family::Records | Family::Entries => {}
         }
         options
     }

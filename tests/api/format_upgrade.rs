@@ -2,7 +2,9 @@
 //!
 //! `folders/format_3` was made by the last library of format 3: a collection of four books, whose `_id`s have four types,
 //! with three indexes. `folders/format_4_long` was made by one of format 4: a collection with long `_id`s and indexed values, which are
-//! whole in its keys. `folders/format_5` is the one of format 3, upgraded by a library of format 5. They are copied before they are opened.
+//! whole in its keys. `folders/format_5` and `folders/format_6` are
+//! the one of format 3, upgraded by libraries of those formats; that of format 6 has an answer of a retryable write. They are copied
+//! before they are opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,16 @@ fn copied() -> Scratch {
 }
 
 /// The folders with the books, and their markers.
-const OF_BOOKS: [(&str, &str); 2] = [("format_3", "CairnDB format 3\n"), ("format_5", "CairnDB format 5\n")];
+const OF_BOOKS: [(&str, &str); 3] = [
+    ("format_3", "CairnDB format 3\n"),
+    ("format_5", "CairnDB format 5\n"),
+    ("format_6", "CairnDB format 6\n"),
+];
+
+/// What a retryable write has left in the folder of format 6.
+fn has_answer(name: &str) -> bool {
+    name == "format_6"
+}
 
 fn copy_of(name: &str) -> Scratch {
     let scratch = Scratch::new();
@@ -81,7 +92,7 @@ fn a_reader_leaves_an_older_folder_as_it_is() {
         assert!(client.metrics().expect("measured").storage.cache_capacity_bytes > 0);
         // So do sessions, and questions for the last write of one.
         let write = RetryableWrite::new([1; 16], [0; 16], 1);
-        assert_eq!(client.newest_retryable_write(&write).expect("looked up"), None);
+        assert_eq!(client.newest_retryable_write(&write).expect("looked up").is_some(), has_answer(name));
         let mut session = client.start_session().snapshot(true).run().expect("started");
         let found = books(&client).count_documents(doc! {}).session(&mut session).run();
         assert_eq!(found.expect("counted"), 4);
@@ -100,7 +111,7 @@ fn a_writer_upgrades_an_older_folder() {
         let scratch = copy_of(name);
         for _ in 0..2 {
             let client = scratch.open();
-            assert_eq!(marker(&scratch), "CairnDB format 6\n");
+            assert_eq!(marker(&scratch), "CairnDB format 7\n");
             check_books(&client);
             client.close().expect("closed");
         }
@@ -111,15 +122,15 @@ fn a_writer_upgrades_an_older_folder() {
 #[test]
 fn an_upgrade_that_was_cut_short_goes_on() {
     let scratch = copied();
-    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 6\n").expect("written");
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 7\n").expect("written");
     let reader = small().read_only(true).open(scratch.path()).expect("opened");
     check_books(&reader);
     reader.close().expect("closed");
     let client = scratch.open();
     check_books(&client);
     client.close().expect("closed");
-    // The stamp says 6 now, and would be refused below a marker that is not one of its time.
-    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 7\n").expect("written");
+    // The stamp says 7 now, and would be refused below a marker that is not one of its time.
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 8\n").expect("written");
     assert!(small().open(scratch.path()).is_err());
 }
 
@@ -181,7 +192,7 @@ fn long_keys_of_format_4_stay_whole() {
     assert_eq!(marker(&scratch), "CairnDB format 4\n");
     for round in 0..2 {
         let client = scratch.open();
-        assert_eq!(marker(&scratch), "CairnDB format 6\n");
+        assert_eq!(marker(&scratch), "CairnDB format 7\n");
         let texts = client.database("library").collection::<Document>("texts");
         if round == 0 {
             let third = doc! { "_id": long("c"), "text": long("d"), "code": long("d") };

@@ -179,7 +179,7 @@ fn check_kept(
 
 #[test]
 fn a_folder_of_format_4_has_all_that_was_put_into_it() {
-    make_if_asked("format_6", fill);
+    make_if_asked("format_7", fill);
     let copy = copied("format_4");
     let expected = check_kept(&copy, fill, described);
     // Numbers go on, and a salvage knows the format too.
@@ -199,7 +199,7 @@ fn a_folder_of_format_4_has_all_that_was_put_into_it() {
 
 #[test]
 fn a_folder_of_format_4_keeps_to_what_its_collections_are_declared_to_be() {
-    make_if_asked("format_6_options", fill_options);
+    make_if_asked("format_7_options", fill_options);
     let copy = copied("format_4_options");
     let expected = check_kept(&copy, fill_options, described_options);
     let new = Scratch::new();
@@ -231,9 +231,9 @@ fn a_folder_of_format_4_keeps_to_what_its_collections_are_declared_to_be() {
 fn a_newer_format_is_refused_by_its_number() {
     let scratch = Scratch::new();
     scratch.open().close().expect("closed");
-    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 7\n").expect("written");
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 8\n").expect("written");
     for options in [small(), small().read_only(true)] {
         let refused = options.open(scratch.path()).expect_err("refused").to_string();
-        assert!(refused.contains('7') && refused.contains('6'), "{refused}");
+        assert!(refused.contains('8') && refused.contains('7'), "{refused}");
     }
 }

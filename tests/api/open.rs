@@ -222,7 +222,7 @@ fn a_creation_that_was_cut_short_is_done_again() {
 
 #[test]
 fn another_format_in_the_marker_is_refused() {
-    for (text, expected) in [("CairnDB format 2\n", "2"), ("CairnDB format 7\n", "7")] {
+    for (text, expected) in [("CairnDB format 2\n", "2"), ("CairnDB format 8\n", "8")] {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
@@ -230,9 +230,9 @@ fn another_format_in_the_marker_is_refused() {
         let ErrorKind::UnsupportedFormat { path, found, oldest, supported } = error.kind() else {
             panic!("{error:?}")
         };
-        assert_eq!((found.as_str(), *oldest, *supported), (expected, 3, 6));
+        assert_eq!((found.as_str(), *oldest, *supported), (expected, 3, 7));
         assert_eq!(path, &scratch.path());
-        assert!(error.to_string().ends_with("this version of CairnDB reads formats 3 to 6"), "{error}");
+        assert!(error.to_string().ends_with("this version of CairnDB reads formats 3 to 7"), "{error}");
     }
 }
 
@@ -243,7 +243,7 @@ fn a_marker_that_no_version_wrote_is_a_damaged_file() {
         (b"", 0),
         (b"hello", 0),
         (b"\xff\xfe", 0),
-        (b"CairnDB format 6", 16),
+        (b"CairnDB format 7", 16),
         (b"CairnDB format x\n", 15),
         (b"CairnDB format 04\n", 15),
     ];

@@ -64,7 +64,7 @@ fn check(version: u32, opens: bool) {
             let ErrorKind::UnsupportedFormat { path, found, oldest, supported } = error.kind() else {
                 panic!("{error:?}")
             };
-            assert_eq!((found, *oldest, *supported), (&version.to_string(), 3, 6));
+            assert_eq!((found, *oldest, *supported), (&version.to_string(), 3, 7));
             assert_eq!(path, &scratch.path());
         }
     }
@@ -76,12 +76,13 @@ fn checksums_are_those_of_the_log() {
 }
 
 #[test]
-fn only_formats_from_3_to_6_are_opened() {
-    // The marker says 6: what a crash in the middle of an upgrade leaves.
+fn only_formats_from_3_to_7_are_opened() {
+    // The marker says 7: what a crash in the middle of an upgrade leaves.
     check(3, true);
     check(4, true);
     check(5, true);
     check(6, true);
+    check(7, true);
     check(0, false);
     check(1, false);
     check(2, false);
@@ -89,7 +90,7 @@ fn only_formats_from_3_to_6_are_opened() {
 
 #[test]
 fn a_stamp_that_is_newer_than_its_marker_is_damage() {
-    for version in [7, u32::MAX] {
+    for version in [8, u32::MAX] {
         let scratch = Scratch::new();
         scratch.open().close().expect("closed");
         write_stamp(&scratch.path(), version);

@@ -116,7 +116,7 @@ fn a_folder_tells_its_files_and_how_it_was_left() {
     let told = |client: &Client| client.folder_stats().expect("told").expect("it is no store in memory");
     let client = Client::open(&path).expect("opened");
     let made = told(&client);
-    assert_eq!((made.path.as_path(), made.format, made.was_closed_in_order), (path.as_path(), 6, false));
+    assert_eq!((made.path.as_path(), made.format, made.was_closed_in_order), (path.as_path(), 7, false));
     client.close().expect("closed");
     let client = Client::open(&path).expect("opened");
     client.database("test").collection("things").insert_one(doc! { "_id": 1 }).run().expect("inserted");

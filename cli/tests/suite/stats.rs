@@ -230,7 +230,7 @@ fn a_folder_tells_its_files_and_how_it_was_left() {
     let closed = folder(&fixture);
     assert_eq!((&closed["wasClosedInOrder"], closed.get("openIn")), (&true.into(), None), "{closed}");
     let text = lines(&run(&fixture, &[]));
-    assert_eq!(text.last().map(String::as_str), Some("format 6, closed in order"), "{text:?}");
+    assert_eq!(text.last().map(String::as_str), Some("format 7, closed in order"), "{text:?}");
 }
 
 /// A server was killed: the folder was not closed, and its documents are all there.

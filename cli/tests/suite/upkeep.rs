@@ -124,7 +124,7 @@ fn a_damaged_marker_is_damage_and_another_format_is_not() {
         (&b""[..], "damaged at byte 0"),
         (b"CairnDB form", "damaged at byte 12"),
         (b"\xff\xfe\xfd", "damaged at byte 0"),
-        (b"CairnDB format 6x\n", "damaged at byte 16"),
+        (b"CairnDB format 7x\n", "damaged at byte 16"),
         (b"CairnDB format 04\n", "damaged at byte 15"),
     ] {
         std::fs::write(&marker, damaged).expect("it works");

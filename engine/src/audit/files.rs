@@ -96,8 +96,8 @@ fn owners(engine: &Engine, family: Family, keys: &KeySpan) -> Vec<Owner> {
                 // The insertion order of a capped collection has no name.
                 by_id.extend(state.order().map(|order| (order.id.0, Owner { namespace, index: None })));
             }
-            // The catalog is of all collections, and what repeated writes are answered from of none.
-            Family::Meta | Family::Outcomes => {}
+            // The catalog and the changes are of all collections, and what repeated writes are answered from of none.
+            Family::Meta | Family::Outcomes | Family::Changes => {}
         }
     }
     let Some((last, rest)) = split_id(&keys.up_to) else { return Vec::new() };

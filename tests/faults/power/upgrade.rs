@@ -15,12 +15,13 @@ use crate::power::mount::{Mounted, is_possible};
 use crate::power::say;
 
 /// Folders of older formats, and the marker that each has.
-const OLDER: [(&str, &str); 3] = [
+const OLDER: [(&str, &str); 4] = [
     ("format_3", "CairnDB format 3\n"),
     ("format_4_long", "CairnDB format 4\n"),
     ("format_5", "CairnDB format 5\n"),
+    ("format_6", "CairnDB format 6\n"),
 ];
-const NEW_MARKER: &str = "CairnDB format 6\n";
+const NEW_MARKER: &str = "CairnDB format 7\n";
 
 /// A kept folder as the folder `db` of a disk.
 fn kept(name: &str) -> Image {
