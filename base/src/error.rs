@@ -2,7 +2,7 @@
 //!
 //! `Error` is one word wide and opaque: callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
-//! `BulkWrite`, `GridFs`, `Transaction`, `Custom`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
+//! `BulkWrite`, `GridFs`, `Transaction`, `ExactlyOnce`, `Custom`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`, `DamagedFile`, `DataLoss`). Numbers and names of codes are MongoDB's.
 
 use std::any::Any;
@@ -17,6 +17,7 @@ use sequence::error::SequenceError;
 use crate::gridfs_error::GridFsErrorKind;
 use crate::insert_error::InsertManyError;
 use crate::namespace::Namespace;
+use crate::once_error::ExactlyOnceError;
 use crate::write_error::{BulkWriteError, Refusal, WriteError, WriteFailure};
 
 /// Codes of errors that end a whole command, whatever part of it they met.
@@ -94,6 +95,7 @@ impl Error {
             }
             ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
             ErrorKind::NoSpace { .. } => Some(Code::OUT_OF_DISK_SPACE.number()),
+            ErrorKind::ExactlyOnce(refusal) => Some(refusal.code().number()),
             ErrorKind::InvalidArgument { .. }
             | ErrorKind::Transaction { .. }
             | ErrorKind::Custom(_)
@@ -486,6 +488,9 @@ pub enum ErrorKind {
         /// Why, in the words of MongoDB's driver.
         message: String,
     },
+    /// The token of a call that is to happen exactly once was refused, or has happened. Nothing was changed.
+    #[error("{0}")]
+    ExactlyOnce(ExactlyOnceError),
     /// An error of the caller's own: see [`Error::custom`].
     #[error("an error of the caller's own")]
     Custom(Arc<dyn Any + Send + Sync>),

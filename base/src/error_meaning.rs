@@ -155,7 +155,7 @@ impl CodeMeaning {
         code(Code::CANNOT_CREATE_INDEX, "an index that is not possible", "read the message"),
         code(
             Code::INVALID_OPTIONS,
-            "options that do not go together, or that the thing cannot have",
+            "options that do not go together, or that the thing cannot have; a token or a number that another call had",
             "read the message",
         ),
         code(Code::INVALID_NAMESPACE, "a name that is not allowed", "choose another one"),
@@ -219,8 +219,8 @@ impl CodeMeaning {
         ),
         code(
             Code::EXCEEDED_MEMORY_LIMIT,
-            "a group or an expression needs more memory than it may have",
-            "make it smaller",
+            "a group or an expression needs more memory than it may have, or the tokens that are remembered as many bytes",
+            "make it smaller; of tokens, raise `token_bytes_max`, or wait until older ones are forgotten",
         ),
         code(
             Code::INCOMPATIBLE_COLLATION_VERSION,
@@ -277,8 +277,8 @@ impl CodeMeaning {
         ),
         code(
             Code::TRANSACTION_TOO_OLD,
-            "a write or a transaction with a lower number than the last one of its session",
-            "nothing: drivers count up by themselves",
+            "a write or a transaction with a lower number than the last one of its session, or a token that is older than those that are remembered",
+            "nothing: drivers count up by themselves; with a token, look whether its write was done",
         ),
         code(
             Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
@@ -307,7 +307,11 @@ impl CodeMeaning {
             "the transaction was aborted, by an error or by the end of its time, or never began",
             "try the whole transaction again",
         ),
-        code(Code::TRANSACTION_COMMITTED, "a call of a transaction that was committed", "start another one"),
+        code(
+            Code::TRANSACTION_COMMITTED,
+            "a call of a transaction that was committed",
+            "start another one, with another token",
+        ),
         code(
             Code::TRANSACTION_TOO_LARGE,
             "a transaction has written more than it may keep in memory",
@@ -470,6 +474,8 @@ meanings! {
         "nothing was changed", "read the message";
     Transaction: "a session has no transaction, or has one already",
         "nothing was changed", "start one, or end it first";
+    ExactlyOnce: "the token of `exactly_once` belongs to another call, is too old, has no room, or its transaction is committed already",
+        "nothing was changed by this call", "by the code, below: 72, 225, 146, 256";
     Custom: "an error of the caller's own, made by `Error::custom`",
         "as the caller says", "`get_custom` returns the value";
     Bson: "a value cannot be turned into BSON, or a document into the type of the collection",

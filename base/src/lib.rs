@@ -15,6 +15,7 @@ pub mod lock_order;
 pub mod metrics;
 pub mod names;
 pub mod namespace;
+pub mod once_error;
 pub mod results;
 pub mod sync;
 pub mod write_error;

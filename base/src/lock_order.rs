@@ -19,6 +19,8 @@ pub enum Place {
     Latches,
     /// The arrays of a collection's indexes, while its entry is written with new ones. Several by the collections' ids.
     Arrays,
+    /// The generations of tokens: shared by a commit with a token, alone by the beginning of another one.
+    Tokens,
     /// The counter of a collection's documents, while it is set.
     Count,
 }

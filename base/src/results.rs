@@ -33,13 +33,21 @@ pub struct InsertOneResult {
     pub generated: GeneratedValues,
     /// The generated value of the first field by name. `None` if no value was generated.
     pub last_generate_id: Option<i64>,
+    /// Whether the call had happened before, by its token: then this is the result of the first time.
+    pub was_replayed: bool,
 }
 
 #[doc(hidden)]
 impl InsertOneResult {
     #[inline]
     pub fn new(inserted_id: Bson, generated: GeneratedValues, last_generate_id: Option<i64>) -> Self {
-        Self { inserted_id, generated, last_generate_id }
+        Self { inserted_id, generated, last_generate_id, was_replayed: false }
+    }
+
+    /// The result as that of a call that had happened before.
+    #[must_use]
+    pub fn replayed(self) -> Self {
+        Self { was_replayed: true, ..self }
     }
 }
 
@@ -67,6 +75,8 @@ pub struct InsertManyResult {
     /// Of the first document with generated values, the value of the first field by name. `None` if there is no such
     /// document.
     pub last_generate_id: Option<i64>,
+    /// Whether the call had happened before, by its token: then this is the result of the first time.
+    pub was_replayed: bool,
 }
 
 #[doc(hidden)]
@@ -76,7 +86,13 @@ impl InsertManyResult {
         generated: HashMap<usize, GeneratedValues>,
         last_generate_id: Option<i64>,
     ) -> Self {
-        Self { inserted_ids, generated, last_generate_id }
+        Self { inserted_ids, generated, last_generate_id, was_replayed: false }
+    }
+
+    /// The result as that of a call that had happened before.
+    #[must_use]
+    pub fn replayed(self) -> Self {
+        Self { was_replayed: true, ..self }
     }
 }
 
@@ -98,13 +114,21 @@ impl InsertManyResult {
 pub struct DeleteResult {
     /// The number of removed documents.
     pub deleted_count: u64,
+    /// Whether the call had happened before, by its token: then this is the result of the first time.
+    pub was_replayed: bool,
 }
 
 #[doc(hidden)]
 impl DeleteResult {
     #[inline]
     pub fn new(deleted_count: u64) -> Self {
-        Self { deleted_count }
+        Self { deleted_count, was_replayed: false }
+    }
+
+    /// The result as that of a call that had happened before.
+    #[must_use]
+    pub fn replayed(self) -> Self {
+        Self { was_replayed: true, ..self }
     }
 }
 
@@ -132,13 +156,21 @@ pub struct UpdateResult {
     pub modified_count: u64,
     /// The `_id` of the document that an upsert inserted. `None` if none was inserted.
     pub upserted_id: Option<Bson>,
+    /// Whether the call had happened before, by its token: then this is the result of the first time.
+    pub was_replayed: bool,
 }
 
 #[doc(hidden)]
 impl UpdateResult {
     #[inline]
     pub fn new(matched_count: u64, modified_count: u64, upserted_id: Option<Bson>) -> Self {
-        Self { matched_count, modified_count, upserted_id }
+        Self { matched_count, modified_count, upserted_id, was_replayed: false }
+    }
+
+    /// The result as that of a call that had happened before.
+    #[must_use]
+    pub fn replayed(self) -> Self {
+        Self { was_replayed: true, ..self }
     }
 }
 
@@ -168,6 +200,8 @@ pub struct SummaryBulkWriteResult {
     pub modified_count: i64,
     /// The number of removed documents.
     pub deleted_count: i64,
+    /// Whether the call had happened before, by its token: then this is the result of the first time.
+    pub was_replayed: bool,
 }
 
 /// The result of [`bulk_write`](struct.Client.html#method.bulk_write) with

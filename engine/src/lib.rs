@@ -46,7 +46,7 @@
 //!
 //! **Where to go:** the [guide] goes through it page by page, from the [first half hour](guide::first_half_hour) over
 //! [opening](guide::opening), [documents](guide::documents), [queries](guide::queries), [indexes](guide::indexes),
-//! [transactions](guide::transactions), [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
+//! [transactions](guide::transactions), [exactly once](guide::exactly_once),  [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
 //! [threads](guide::threads) to [production](guide::production) and [data in and out](guide::data). The
 //! [recipes](guide::recipes) are programs to copy from; [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says
 //! what is called what, and the [comparison](guide::comparison) which store does what better. [Errors](guide::errors),
@@ -310,6 +310,7 @@ mod outcomes;
 mod periodic;
 mod plan;
 mod progress;
+mod repeated;
 mod results;
 mod salvage;
 mod scrub;
@@ -345,11 +346,12 @@ pub use base::insert_error::{IndexedWriteError, InsertManyError};
 #[doc(inline)]
 pub use base::metrics::report::{
     Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics,
-    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, WaitMetrics,
+    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, TokenMetrics, WaitMetrics,
 };
 #[doc(inline)]
 pub use base::namespace::{Namespace, SystemCollection};
 #[doc(inline)]
+pub use base::once_error::ExactlyOnceError;
 pub use base::results::{
     DeleteResult, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult,
     UpdateResult, VerboseBulkWriteResult,
@@ -402,6 +404,7 @@ pub use crate::options::{
 pub use crate::orphans::OrphanedChunks;
 #[doc(hidden)]
 pub use crate::outcomes::retryable::{NewestWrite, RetryableWrite};
+pub use crate::outcomes::token::Token;
 pub use crate::progress::{
     BackupPhase, BackupProgress, IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase,
     VerifyProgress,
@@ -455,7 +458,9 @@ pub mod action {
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,
         SetCurrentValue, SnapshotSequence, TraceValue,
     };
-    pub use crate::session::{AbortTransaction, CommitTransaction, StartSession, StartTransaction};
+    pub use crate::session::{
+        AbortTransaction, CommitTransaction, StartSession, StartTransaction, StartTransactionOnce,
+    };
 }
 
 // Runs the examples of the README as doc tests.
@@ -489,6 +494,9 @@ mod names;
 #[cfg(doctest)]
 #[path = "../../base/src/namespace.rs"]
 mod namespace;
+#[cfg(doctest)]
+#[path = "../../base/src/once_error.rs"]
+mod once_error;
 #[cfg(doctest)]
 #[path = "../../store/src/format.rs"]
 mod store_format;

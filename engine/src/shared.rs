@@ -27,6 +27,8 @@ use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
 use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::options::WriteConcern;
+use crate::outcomes::generations::Generations;
+use crate::outcomes::once::Once;
 use crate::outcomes::retryable::Retryable;
 use crate::outcomes::turns::Turns;
 use crate::outcomes::upkeep;
@@ -58,6 +60,8 @@ pub(crate) struct Caller {
     pub(crate) transaction: Option<Arc<Transaction>>,
     /// The command that may have run before, whose writes leave rows.
     pub(crate) retryable: Option<Arc<Retryable>>,
+    /// The call with a token that the operations are.
+    pub(crate) once: Option<Arc<Once>>,
     /// The operation that the handles are used in: that of a command, whose verbs are parts of it.
     pub(crate) operation: Option<OperationContext>,
 }
@@ -117,6 +121,8 @@ pub(crate) struct Engine {
     pub(crate) transactions: Arc<Transactions>,
     /// The sessions whose retryable commands run.
     pub(crate) turns: Turns,
+    /// Which tokens are remembered.
+    pub(crate) tokens: Arc<Generations>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
     /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and where they may have no bytes.
@@ -191,7 +197,7 @@ impl Engine {
         limits: Limits,
     ) -> Result<Self> {
         let store = Store::open(&options)?;
-        let (catalog, files) = {
+        let (catalog, files, tokens) = {
             let database = store.enter()?;
             let catalog = Catalog::load(&database)?;
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
@@ -202,7 +208,8 @@ impl Engine {
             // Nothing of a store in memory reaches a disk.
             let files = (!options.mode.is_in_memory() && options.spilling.space > 0)
                 .then(|| SpillFiles::of(&database));
-            (catalog, files.map(|files| Arc::new(files) as Arc<dyn TemporaryFiles>))
+            let tokens = Generations::load(&database, limits.tokens)?;
+            (catalog, files.map(|files| Arc::new(files) as Arc<dyn TemporaryFiles>), Arc::new(tokens))
         };
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
@@ -222,6 +229,7 @@ impl Engine {
             uploads,
             transactions: Arc::new(Transactions::new(limits)),
             turns: Turns::default(),
+            tokens,
             memory,
             files,
         })
@@ -239,10 +247,12 @@ impl Engine {
         if self.options.mode.is_read_only() || !round.is_multiple_of(ROUNDS_OF_OUTCOMES) {
             return;
         }
-        let removed =
-            self.store.enter().and_then(|database| upkeep::remove_old(&self.turns, self.storage(&database)));
+        let removed = self.store.enter().and_then(|database| {
+            upkeep::remove_old(&self.turns, self.storage(&database))?;
+            self.tokens.turn_if_due(self.storage(&database))
+        });
         if let Err(error) = removed {
-            tracing::warn!(%error, "old rows of retryable writes could not be removed");
+            tracing::warn!(%error, "old rows of repeated writes could not be removed");
         }
     }
 

@@ -174,6 +174,8 @@ fn environment(kind: &ErrorKind) -> Code {
         Code::ILLEGAL_OPERATION
     } else if matches!(kind, ErrorKind::NoSpace { .. }) {
         Code::OUT_OF_DISK_SPACE
+    } else if let ErrorKind::ExactlyOnce(refusal) = kind {
+        refusal.code()
     } else if matches!(kind, ErrorKind::Transaction { .. }) {
         // The only one that a client can meet: as many are open as there may be.
         Code::TOO_MANY_LOGICAL_SESSIONS

@@ -206,7 +206,11 @@ impl Numbers {
 
         let sequences = &metrics.sequences;
         page.counter("sequence_reserves", "changes of sequences that were written", sequences.reserves)?;
-        page.counter("sequence_gaps", "gaps that were noted in ledgers", sequences.gaps)
+        page.counter("sequence_gaps", "gaps that were noted in ledgers", sequences.gaps)?;
+
+        let tokens = &metrics.tokens;
+        page.counter("token_replays", "calls that had happened before, by their token", tokens.replays)?;
+        page.gauge("token_bytes", "bytes of the tokens that are remembered", tokens.bytes)
     }
 
     fn storage(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -48,8 +48,7 @@ pub enum Family {
 
 impl Family {
     /// All families, in the order in which they are created.
-    pub const ALL: [Self; 5] =
-        [Self::Meta, Self::Records, Self::Entries, Self::Outcomes, Self::Changes];
+    pub const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Entries, Self::Outcomes, Self::Changes];
 
     /// The name on disk.
     #[inline]

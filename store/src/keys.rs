@@ -46,6 +46,9 @@ pub const META_MARK: u8 = b'h';
 /// First byte of the key of a gap in a sequence.
 pub const META_GAP: u8 = b'g';
 
+/// First byte of the key of a generation of tokens.
+pub const META_TOKENS: u8 = b't';
+
 /// After the id of an order: where the collection stands.
 const ORDER_STATE: u8 = 0;
 /// After the id of an order: the document at a position.

@@ -270,6 +270,12 @@ pub enum PlantedFault {
     UniqueNotClaimed,
     /// The commit of a serializable transaction does not look at what it has read.
     SearchesNotChecked,
+    /// The row of a token is written after the write that it is of, in a batch of its own.
+    TokensApart,
+    /// A commit with a token does not look again whether the token has a row by now.
+    TokensNotLookedUp,
+    /// With a new generation of tokens the last one is forgotten, and not the one before it.
+    GenerationsDroppedEarly,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
     /// Where RocksDB has passed many deleted keys, a scan takes that for its end.

@@ -26,6 +26,8 @@ mod distinct;
 mod dumps;
 mod durability;
 mod entry_plans;
+mod exactly_once;
+mod exactly_once_commands;
 mod examples;
 mod expiry;
 mod explain;

@@ -9,6 +9,7 @@ const GAUGES: &str = include_str!("../../store/src/gauges.rs");
 const HEALTH: &str = include_str!("../../store/src/health.rs");
 const STALL: &str = include_str!("../../store/src/stall.rs");
 const TIMING: &str = include_str!("../../base/src/metrics/timing.rs");
+const EXACTLY_ONCE: &str = include_str!("exactly_once.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
 const METRICS: &str = include_str!("metrics.rs");
 const QUOTA: &str = include_str!("quota.rs");
@@ -42,6 +43,8 @@ const READ_BY: &[(&str, &str, &str)] = &[
     ("cursors.oldestSnapshotSeconds", METRICS, "a_cursor_is_open_until_its_end_and_counted_then"),
     ("sequences.reserves", METRICS, "sequences_are_counted"),
     ("sequences.gaps", METRICS, "sequences_are_counted"),
+    ("tokens.replays", EXACTLY_ONCE, "replays_are_counted_and_so_are_the_bytes_of_tokens"),
+    ("tokens.bytes", EXACTLY_ONCE, "replays_are_counted_and_so_are_the_bytes_of_tokens"),
     ("waits.latches", METRICS, "threads_count_by_themselves_and_add_up"),
     ("waits.stalls", STALL, "writes_outlast_a_stop"),
     ("waits.syncs", METRICS, "syncs_are_counted"),

@@ -14,6 +14,8 @@ use crate::Outcome;
 pub(crate) enum Flaw {
     None,
     AcknowledgeFirst,
+    /// The rows of tokens come after their writes.
+    TokensApart,
 }
 
 impl Flaw {
@@ -21,6 +23,7 @@ impl Flaw {
         match name {
             "none" => Ok(Self::None),
             "acknowledge-first" => Ok(Self::AcknowledgeFirst),
+            "tokens-apart" => Ok(Self::TokensApart),
             other => Err(format!("unknown flaw {other:?}").into()),
         }
     }

@@ -5,7 +5,7 @@
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
-//! runs pipelines that write. `child transact FOLDER SEED LIFE FLAW` commits transactions. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
+//! runs pipelines that write. `child transact FOLDER SEED LIFE FLAW` commits transactions, and `child spend FOLDER SEED LIFE FLAW` makes calls with tokens. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had; so does `child long FOLDER FIELD` with values of megabytes. `child spill FOLDER STAGE_MEMORY` sorts, groups and joins
 //! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
@@ -24,6 +24,7 @@ mod long;
 mod number;
 mod power;
 mod replace;
+mod spend;
 mod spill;
 mod starve;
 mod transact;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["upload", folder, seed, life, flaw] => upload(folder, (seed, life), flaw),
         ["replace", folder, seed, life, flaw] => replace(folder, (seed, life), flaw),
         ["transact", folder, seed, life, flaw] => transact(folder, (seed, life), flaw),
+        ["spend", folder, seed, life, flaw] => spend(folder, (seed, life), flaw),
         ["cap", folder, seed, life, flaw] => cap(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
@@ -100,6 +102,10 @@ fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> 
 
 fn transact(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
     transact::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
+}
+
+fn spend(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
+    spend::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn cap(folder: &str, (seed, _): (&str, &str), flaw: &str) -> Outcome<()> {

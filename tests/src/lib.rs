@@ -19,6 +19,7 @@ pub mod power;
 pub mod race;
 pub mod replacing;
 pub mod scratch;
+pub mod spending;
 pub mod transacting;
 pub mod uploading;
 pub mod workload;

@@ -45,6 +45,8 @@ pub struct Metrics {
     pub cursors: CursorMetrics,
     /// The numbers of sequences and auto-increment fields.
     pub sequences: SequenceMetrics,
+    /// Calls that are to happen exactly once.
+    pub tokens: TokenMetrics,
     /// What writers waited for.
     pub waits: WaitMetrics,
     /// The files, and the memory of RocksDB.
@@ -170,6 +172,17 @@ pub struct SequenceMetrics {
     pub reserves: u64,
     /// How many gaps were noted in the ledgers: values that no one will ever get.
     pub gaps: u64,
+}
+
+/// Calls that are to happen exactly once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct TokenMetrics {
+    /// How many calls had happened before, and were answered as the first time.
+    pub replays: u64,
+    /// How many bytes the tokens that are remembered have, with the results of their calls. 0 until the first call with a token.
+    pub bytes: u64,
 }
 
 /// What writers waited for.

@@ -528,6 +528,46 @@ impl ClientBuilder {
         self
     }
 
+    /// How long tokens of [`exactly_once`](crate::Collection::insert_one) are remembered, at least. They are forgotten together, so one is remembered
+    /// up to twice as long. The default is 24 hours.
+    ///
+    /// [`open`](Self::open) fails if it is less than a minute or more than 366 days.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let week = Duration::from_secs(7 * 86_400);
+    /// let client = Client::builder().token_retention(week).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token_retention(mut self, retention: Duration) -> Self {
+        self.transactions.tokens.retention = retention;
+        self
+    }
+
+    /// How many bytes the tokens that are remembered may have, with the results of their calls. Beyond that a call with a new token fails with
+    /// code 146 (`ExceededMemoryLimit`): none is forgotten early. The default is 1 GiB.
+    ///
+    /// [`open`](Self::open) fails if it is less than 64 KiB.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().token_bytes_max(64 << 20).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token_bytes_max(mut self, bytes: u64) -> Self {
+        self.transactions.tokens.bytes_max = bytes;
+        self
+    }
+
     /// How many bytes a second a thread of the client reads from the database's files to find damage, or `None`, the default: no
     /// thread does. Give it a small part of what the disk can read.
     ///

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use base::error::ErrorKind;
 use base::error::Result;
 use base::namespace::SystemCollection;
+use bson::oid::ObjectId;
 use query::operation::CancellationToken;
 
 use crate::collection::{BulkWrite, Collection};
 use crate::database::Database;
-use crate::options::WriteModel;
+use crate::options::{WriteConcern, WriteModel};
 use crate::outcomes::retryable::{self, NewestWrite, RetryableWrite};
 use crate::outcomes::row::Kind;
+use crate::outcomes::token::Token;
 use crate::results::SummaryBulkWriteResult;
 use crate::session::StartSession;
 use crate::shared::{Caller, Shared};
@@ -111,6 +113,46 @@ impl Client {
     /// ```
     pub fn start_session(&self) -> StartSession<'_> {
         StartSession::of(&self.shared, &self.caller)
+    }
+
+    /// Makes a token for a call that is to happen [exactly once](crate::guide::exactly_once): an `ObjectId` that no other call of any program has.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let counters = client.database("app").collection::<Document>("counters");
+    /// counters.insert_one(doc! { "_id": 1, "visits": 0 }).run()?;
+    /// let token = client.token();
+    /// for _ in 0..2 {
+    ///     counters.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } }).exactly_once(&token).run()?;
+    /// }
+    /// assert_eq!(counters.find_one(doc! {}).run()?, Some(doc! { "_id": 1, "visits": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self) -> Token {
+        ObjectId::from_bytes(self.shared.generator.generate().bytes()).into()
+    }
+
+    /// Whether a transaction of a token is committed.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Token, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let token = Token::from("cart 17");
+    /// assert!(!client.is_committed(&token, None)?);
+    /// client.start_session().run()?.start_transaction().exactly_once(&token).and_run(|_| Ok(()))?;
+    /// assert!(client.is_committed(&token, None)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn is_committed(&self, token: &Token, concern: Option<&WriteConcern>) -> Result<bool> {
+        self.start_session().run()?.is_committed(token, concern)
     }
 
     /// The last write or transaction of a session that a client may ask for again, if it is not forgotten.

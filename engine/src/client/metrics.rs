@@ -40,6 +40,9 @@ impl Client {
         // First what was done, then how things are: a call that ends in between is missed, never half counted.
         let mut metrics = shared.recorder.report();
         shared.store.measure(&database, &mut metrics);
+        let (replays, bytes) = shared.tokens.measured();
+        metrics.tokens.replays = replays;
+        metrics.tokens.bytes = bytes;
         // The status is kept without a scrub too, and all of it is zero then.
         if shared.scrub.lock().is_some() {
             let ScrubStatus { passes, bytes, files, finished_at, findings, findings_omitted } =

@@ -20,6 +20,10 @@ use crate::scrub;
 use crate::shared::{Caller, Shared};
 
 /// How long a transaction may be allowed to last.
+/// How long tokens can be remembered.
+const RETENTIONS: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(366 * 86_400);
+/// The fewest bytes that they may have.
+const TOKEN_BYTES_MIN: u64 = 64 << 10;
 const LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 /// The most bytes in which an index build sorts its keys by default.
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
@@ -116,6 +120,18 @@ impl ClientBuilder {
             return Err(Error::invalid_argument(format!(
                 "transaction_lifetime of {:?} is not within 1 s and 24 h",
                 self.transactions.lifetime
+            )));
+        }
+        if !RETENTIONS.contains(&self.transactions.tokens.retention) {
+            return Err(Error::invalid_argument(format!(
+                "token_retention of {:?} is not within 1 minute and 366 days",
+                self.transactions.tokens.retention
+            )));
+        }
+        if self.transactions.tokens.bytes_max < TOKEN_BYTES_MIN {
+            return Err(Error::invalid_argument(format!(
+                "token_bytes_max of {} bytes is below the least that works, {TOKEN_BYTES_MIN} bytes",
+                self.transactions.tokens.bytes_max
             )));
         }
         if self.scrub == Some(0) {

@@ -10,19 +10,23 @@ use base::error::{Error, ErrorKind, Result};
 use base::insert_error::DetailsRoom;
 use base::namespace::Namespace;
 use base::write_error::{BulkWriteError, WriteError};
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 use query::code::Code;
 use serde::Serialize;
 
+use crate::collection::answers::{Answer, damaged};
+use crate::collection::exactly_once::{Asked, Whole};
 use crate::collection::handle::Collection;
 use crate::collection::one_sync::OneSync;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
+use crate::options::argument::argument;
 use crate::options::{
     BulkWriteOptions, Collation, DeleteManyModel, DeleteOneModel, DeleteOptions, Hint, InsertOneModel,
     InsertOneOptions, ReplaceOneModel, ReplaceOptions, UpdateManyModel, UpdateOneModel, UpdateOptions,
     WriteConcern, WriteModel,
 };
+use crate::outcomes::token::Token;
 use crate::results::{
     DeleteResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult, UpdateResult,
     VerboseBulkWriteResult,
@@ -131,6 +135,8 @@ pub struct BulkWrite<'a, R> {
     options: BulkWriteOptions,
     /// Why it cannot be a part of the session that it was given.
     refused: Option<Error>,
+    /// What the call is known by, if it is to happen exactly once.
+    token: Option<Token>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -159,6 +165,33 @@ impl<'a, R> BulkWrite<'a, R> {
             Ok(None) => self.caller.transaction = None,
             Err(refused) => self.refused = Some(refused),
         }
+        self
+    }
+}
+
+impl<R> BulkWrite<'_, R> {
+    /// Gives the call a token: its writes happen once, however often it is made with this token, also after a crash. A call that has
+    /// happened before changes nothing, and returns what it returned the first time.
+    ///
+    /// The writes are one transaction then. If one of them is refused none is done, and the token is not spent.
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let write = || -> cairndb::Result<_> {
+    ///     let writes = [people.insert_one_model(doc! { "name": "Ada" })?, people.insert_one_model(doc! { "name": "Grace" })?];
+    ///     people.bulk_write(writes).exactly_once("import 3").run()
+    /// };
+    /// assert_eq!((write()?.was_replayed, write()?.was_replayed), (false, true));
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exactly_once(mut self, token: impl Into<Token>) -> Self {
+        self.token = Some(token.into());
         self
     }
 }
@@ -213,7 +246,7 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     ) -> Self {
         let models = models.into_iter().map(Into::into).collect();
         let options = BulkWriteOptions::default();
-        Self { shared, caller, models, only, options, refused: None, result: PhantomData }
+        Self { shared, caller, models, only, options, refused: None, token: None, result: PhantomData }
     }
 
     /// Makes [`run`](BulkWrite::run) return the result of each write.
@@ -232,8 +265,8 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     /// ```
     pub fn verbose_results(self) -> BulkWrite<'a, VerboseBulkWriteResult> {
         // Only the type changes: the results of all writes are collected in any case.
-        let Self { shared, caller, models, only, options, refused, .. } = self;
-        BulkWrite { shared, caller, models, only, options, refused, result: PhantomData }
+        let Self { shared, caller, models, only, options, refused, token, .. } = self;
+        BulkWrite { shared, caller, models, only, options, refused, token, result: PhantomData }
     }
 
     /// Executes the writes and returns how many documents were inserted, changed and removed.
@@ -305,49 +338,31 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         if self.models.is_empty() {
             return Err(Error::invalid_argument("bulk_write was called without writes"));
         }
+        let only = self.only;
         if let Some((only, other)) = self.foreign() {
             let message = format!("bulk_write on {only} was given a write to {other}");
             return Err(Error::invalid_argument(message));
         }
-        let is_ordered = self.options.ordered.unwrap_or(true);
-        let Self { shared, caller, models, mut options, refused, .. } = self;
+        let Self { shared, caller, models, options, refused, token, .. } = self;
         refused.map_or(Ok(()), Err)?;
-        // In a transaction there is one sync, that of its commit.
-        let sync = match &caller.transaction {
-            None => Some(OneSync::of(shared, &mut options.write_concern, models.len())?),
-            Some(_) => None,
-        };
-        // `$$NOW` is the same in all writes.
-        let now = DateTime::now();
-        // All writes are one operation: the time limit is for all of them together.
-        let operation = shared.operation(&caller, options.max_time);
-        let caller = caller.within(&operation);
-        let mut outcome = Outcome::default();
-        for (index, model) in models.into_iter().enumerate() {
-            // Between two writes the call can be cancelled; what was written stays. Statements of a transaction look by themselves.
-            if caller.transaction.is_none() {
-                operation.look()?;
-            }
-            let Namespace { db, coll } = model.namespace();
-            // This caller carries the operation. Another one would begin an operation for each write.
-            let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
-            match write_one(&collection, model, &options, now) {
-                Ok(single) => outcome.add(index, single),
-                Err(error) => {
-                    // What ends a whole transaction is no refusal of one write.
-                    if !error.labels().is_empty() {
-                        return Err(error);
-                    }
-                    // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
-                    outcome.refuse(index, error.into_refusal()?);
-                    // It has aborted the transaction of which it is a part.
-                    if is_ordered || caller.transaction.is_some() {
-                        break;
-                    }
-                }
-            }
+        let Some(token) = token else { return run_all(shared, &caller, models, options) };
+        let place = only.map_or_else(String::new, Namespace::to_string);
+        let mut asked = Asked::of(Verb::BulkWrite.name(), &place, &token, options.write_concern.as_ref());
+        for model in &models {
+            asked = asked.options([("write", argument(Some(model)))])?;
         }
-        sync.map_or(Ok(()), |sync| sync.end(shared))?;
+        let asked = asked.options([
+            ("ordered", argument(options.ordered.as_ref())),
+            ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+        ])?;
+        let whole = Whole { shared, caller: &caller, max_time: options.max_time, row: None };
+        let mut outcome =
+            whole.run(asked, |caller| run_all(shared, &caller, models.clone(), options.clone()))?;
+        if outcome.is_refusal() {
+            // What was done before it was taken back.
+            outcome.done = VerboseBulkWriteResult::default();
+        }
         Ok(outcome)
     }
 
@@ -356,6 +371,94 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         let only = self.only?;
         let other = self.models.iter().map(WriteModel::namespace).find(|namespace| *namespace != only)?;
         Some((only, other))
+    }
+}
+
+/// Executes the writes, one after the other.
+fn run_all(
+    shared: &Arc<Shared>,
+    caller: &Caller,
+    models: Vec<WriteModel>,
+    mut options: BulkWriteOptions,
+) -> Result<Outcome> {
+    let is_ordered = options.ordered.unwrap_or(true);
+    // In a transaction there is one sync, that of its commit.
+    let sync = match &caller.transaction {
+        None => Some(OneSync::of(shared, &mut options.write_concern, models.len())?),
+        Some(_) => None,
+    };
+    // `$$NOW` is the same in all writes.
+    let now = DateTime::now();
+    // All writes are one operation: the time limit is for all of them together.
+    let operation = shared.operation(caller, options.max_time);
+    let caller = caller.within(&operation);
+    let mut outcome = Outcome::default();
+    for (index, model) in models.into_iter().enumerate() {
+        // Between two writes the call can be cancelled; what was written stays. Statements of a transaction look by themselves.
+        if caller.transaction.is_none() {
+            operation.look()?;
+        }
+        let Namespace { db, coll } = model.namespace();
+        // This caller carries the operation. Another one would begin an operation for each write.
+        let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
+        match write_one(&collection, model, &options, now) {
+            Ok(single) => outcome.add(index, single),
+            Err(error) => {
+                // What ends a whole transaction is no refusal of one write.
+                if !error.labels().is_empty() {
+                    return Err(error);
+                }
+                // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
+                outcome.refuse(index, error.into_refusal()?);
+                // It has aborted the transaction of which it is a part.
+                if is_ordered || caller.transaction.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+    sync.map_or(Ok(()), |sync| sync.end(shared))?;
+    Ok(outcome)
+}
+
+impl Answer for Outcome {
+    fn to_answer(&self) -> Result<Document> {
+        let VerboseBulkWriteResult { insert_results, update_results, delete_results, .. } = &self.done;
+        let count = insert_results.len() + update_results.len() + delete_results.len();
+        let result = |index| -> Result<Document> {
+            if let Some(result) = insert_results.get(&index) {
+                return Ok(doc! { "insert": result.to_answer()? });
+            }
+            if let Some(result) = update_results.get(&index) {
+                return Ok(doc! { "update": result.to_answer()? });
+            }
+            let deleted = delete_results.get(&index).copied().unwrap_or_default();
+            Ok(doc! { "delete": deleted.to_answer()? })
+        };
+        // None was refused, so each of them has a result.
+        Ok(doc! { "r": (0..count).map(result).collect::<Result<Vec<_>>>()? })
+    }
+
+    fn of_answer(answer: Document) -> Result<Self> {
+        let mut outcome = Self::default();
+        outcome.done.summary.was_replayed = true;
+        let results = answer.get_array("r").map_err(|_| damaged("it has no results"))?;
+        for (index, result) in results.iter().enumerate() {
+            let result = result.as_document().and_then(|result| result.iter().next());
+            let (kind, result) = result.ok_or_else(|| damaged("a result is no document"))?;
+            let result = result.as_document().cloned().ok_or_else(|| damaged("a result is no document"))?;
+            let single = match kind.as_str() {
+                "insert" => Single::Insert(InsertOneResult::of_answer(result)?),
+                "update" => Single::Update(UpdateResult::of_answer(result)?),
+                _ => Single::Delete(DeleteResult::of_answer(result)?),
+            };
+            outcome.add(index, single);
+        }
+        Ok(outcome)
+    }
+
+    fn is_refusal(&self) -> bool {
+        !self.refused.write_errors.is_empty()
     }
 }
 

@@ -8,12 +8,14 @@ use base::error::{Error, Result};
 
 use crate::collection::change::ChangeOptions;
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::{Collection, Missing, Terms};
+use crate::collection::handle::{Collection, Handle, Missing, Terms};
 use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::{Moment, Selector};
 use crate::results::{DeleteResult, number};
@@ -102,6 +104,8 @@ enum Extent {
     Many,
 }
 
+exactly_once!(Delete<'a> = r#"people.delete_one(doc! { "_id": 1 })"#);
+
 in_session!(Delete<'a> = r#"people.delete_one(doc! { "_id": 1 })"#);
 
 setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
@@ -149,18 +153,18 @@ impl Delete<'_> {
 
     /// Removes the documents.
     pub fn run(self) -> Result<DeleteResult> {
-        let verb = match self.extent {
-            Extent::One => Verb::DeleteOne,
-            Extent::Many => Verb::DeleteMany,
+        let watch = self.collection.watch(self.verb());
+        let deleted = match self.collection.token() {
+            None => self.delete(&self.collection),
+            Some(token) => self.delete_once(token),
         };
-        let watch = self.collection.watch(verb);
         // A driver reports a refused delete as a write error. Parsing refuses it as a command would.
-        watch.end(self.delete().map_err(Error::into_write), || Requested::search(&self.filter, None))
+        watch.end(deleted.map_err(Error::into_write), || Requested::search(&self.filter, None))
     }
 
     /// Plans the delete for `explain`, and at [`Depth::Execution`] reads what it would remove. Nothing is removed.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let (selector, order) = self.parse()?;
+        let (selector, order) = self.parse(&self.collection)?;
         let options = &self.options;
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let write = ExplainedWrite {
@@ -175,14 +179,38 @@ impl Delete<'_> {
         Ok(explained.under("DELETE", 0, done))
     }
 
-    fn delete(&self) -> Result<DeleteResult> {
-        let (selector, order) = self.parse()?;
+    fn verb(&self) -> Verb {
+        match self.extent {
+            Extent::One => Verb::DeleteOne,
+            Extent::Many => Verb::DeleteMany,
+        }
+    }
+
+    #[cold]
+    fn delete_once(&self, token: &Token) -> Result<DeleteResult> {
+        let (verb, options) = (self.verb().name(), &self.options);
+        let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
+        let asked = asked.document(&self.filter)?.options([
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+        ])?;
+        match self.extent {
+            Extent::One => self.collection.once(asked, |collection| self.delete(collection)),
+            Extent::Many => {
+                self.collection.whole_once(asked, options.max_time, |collection| self.delete(collection))
+            }
+        }
+    }
+
+    fn delete(&self, collection: &Handle) -> Result<DeleteResult> {
+        let (selector, order) = self.parse(collection)?;
         let options = &self.options;
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         // A delete does not create the collection: it would find nothing in a new one.
         let mut deleted = 0;
-        self.collection.write_found(Missing::Skip, terms, |target, walk| {
+        collection.write_found(Missing::Skip, terms, |target, walk| {
             // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
@@ -199,11 +227,11 @@ impl Delete<'_> {
         Ok(DeleteResult::new(deleted))
     }
 
-    fn parse(&self) -> Result<(Selector, Order)> {
-        let collation = self.collection.rules(self.options.collation.as_ref())?;
+    fn parse(&self, collection: &Handle) -> Result<(Selector, Order)> {
+        let collation = collection.rules(self.options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(self.options.max_time), collation };
+        let moment = Moment { now, operation: collection.begin(self.options.max_time), collation };
         let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), moment)?;
         // MongoDB's deletes have no sort. A hint is an order too: `$natural` has a direction.
         Ok((selector, Order::of(None, self.options.hint.as_ref())?))

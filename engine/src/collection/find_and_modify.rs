@@ -12,19 +12,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::collection::change::ChangeOptions;
+use crate::collection::exactly_once::Asked;
 use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
-use crate::collection::handle::{Collection, Missing, Terms};
+use crate::collection::handle::{Collection, Handle, Missing, Terms};
 use crate::collection::modify::{Modified, ModifyOptions, ModifyRequest, projected, under_projection};
 use crate::collection::scope::Scope;
 use crate::document::decode::decode_owned;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
 };
+use crate::outcomes::token::Token;
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
@@ -199,6 +202,12 @@ pub struct FindOneAndDelete<'a, T> {
     options: FindOneAndDeleteOptions,
     row: PhantomData<fn() -> T>,
 }
+
+exactly_once!(
+    FindOneAndUpdate<'a, T> = r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#,
+    FindOneAndReplace<'a, T> = r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#,
+    FindOneAndDelete<'a, T> = r#"people.find_one_and_delete(doc! { "_id": 1 })"#,
+);
 
 in_session!(
     FindOneAndUpdate<'a, T> = r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#,
@@ -422,29 +431,55 @@ impl FindOneAndUpdate<'_, RawDocumentBuf> {
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndUpdate);
         // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = self.find_and_modify().map_err(Error::into_command);
+        let found = match self.collection.token() {
+            None => self.find_and_modify(&self.collection),
+            Some(token) => {
+                let asked = self.asked(token)?;
+                self.collection.once(asked, |collection| self.find_and_modify(collection))
+            }
+        };
+        let found = found.map_err(Error::into_command);
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
-    fn find_and_modify(&self) -> Result<Modified> {
-        let (selector, change) = self.parse()?;
+    fn find_and_modify(&self, collection: &Handle) -> Result<Modified> {
+        let (selector, change) = self.parse(collection)?;
         let options = ModifyOptions::of_update(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
-        self.collection.find_and_change(&request)
+        collection.find_and_change(&request)
+    }
+
+    #[cold]
+    fn asked<'t>(&'t self, token: &'t Token) -> Result<Asked<'t>> {
+        let options = &self.options;
+        let verb = Verb::FindOneAndUpdate.name();
+        let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
+        let asked = asked.options([("u", argument(Some(&self.update)))])?;
+        asked.document(&self.filter)?.options([
+            ("arrayFilters", argument(options.array_filters.as_ref())),
+            ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+            ("fields", argument(options.projection.as_ref())),
+            ("new", options.return_document.map(|shown| Bson::Boolean(shown == ReturnDocument::After))),
+            ("sort", argument(options.sort.as_ref())),
+            ("upsert", argument(options.upsert.as_ref())),
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+        ])
     }
 
     /// Plans the change for `explain`, and at [`Depth::Execution`] reads what it would change. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let (selector, change) = self.parse()?;
+        let (selector, change) = self.parse(&self.collection)?;
         let options = ModifyOptions::of_update(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
         self.collection.explain_find_and_change(&request, depth)
     }
 
-    fn parse(&self) -> Result<(Selector, Change<'static>)> {
+    fn parse(&self, collection: &Handle) -> Result<(Selector, Change<'static>)> {
         let FindOneAndUpdateOptions { array_filters, let_vars, collation, .. } = &self.options;
-        let collation = self.collection.rules(collation.as_ref())?;
-        let operation = self.collection.begin(self.options.max_time);
+        let collation = collection.rules(collation.as_ref())?;
+        let operation = collection.begin(self.options.max_time);
         let selector = Selector::parse(&self.filter, let_vars.as_ref(), operation, collation)?;
         // After the selector, because the stages of a pipeline use its variables and its clock.
         let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
@@ -472,31 +507,56 @@ impl FindOneAndReplace<'_, RawDocumentBuf> {
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndReplace);
         // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = self.find_and_modify().map_err(Error::into_command);
+        let found = match self.collection.token() {
+            None => self.find_and_modify(&self.collection),
+            Some(token) => {
+                let asked = self.asked(token)?;
+                self.collection.once(asked, |collection| self.find_and_modify(collection))
+            }
+        };
+        let found = found.map_err(Error::into_command);
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
-    fn find_and_modify(&self) -> Result<Modified> {
+    fn find_and_modify(&self, collection: &Handle) -> Result<Modified> {
         let change = Change::of_replacement(self.replacement.as_ref().map_err(Clone::clone)?)?;
-        let selector = self.parse_filter()?;
+        let selector = self.parse_filter(collection)?;
         let options = ModifyOptions::of_replacement(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
-        self.collection.find_and_change(&request)
+        collection.find_and_change(&request)
+    }
+
+    #[cold]
+    fn asked<'t>(&'t self, token: &'t Token) -> Result<Asked<'t>> {
+        let options = &self.options;
+        let replacement = self.replacement.as_ref().map_err(Clone::clone)?;
+        let verb = Verb::FindOneAndReplace.name();
+        let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
+        asked.bytes(replacement).document(&self.filter)?.options([
+            ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+            ("fields", argument(options.projection.as_ref())),
+            ("new", options.return_document.map(|shown| Bson::Boolean(shown == ReturnDocument::After))),
+            ("sort", argument(options.sort.as_ref())),
+            ("upsert", argument(options.upsert.as_ref())),
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+        ])
     }
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         // The replacement is checked here as well: an explanation refuses what the write would refuse.
         let change = Change::of_replacement(self.replacement.as_ref().map_err(Clone::clone)?)?;
-        let selector = self.parse_filter()?;
+        let selector = self.parse_filter(&self.collection)?;
         let options = ModifyOptions::of_replacement(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
         self.collection.explain_find_and_change(&request, depth)
     }
 
-    fn parse_filter(&self) -> Result<Selector> {
-        let operation = self.collection.begin(self.options.max_time);
-        let collation = self.collection.rules(self.options.collation.as_ref())?;
+    fn parse_filter(&self, collection: &Handle) -> Result<Selector> {
+        let operation = collection.begin(self.options.max_time);
+        let collation = collection.rules(self.options.collation.as_ref())?;
         Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation, collation)
     }
 }
@@ -521,33 +581,54 @@ impl FindOneAndDelete<'_, RawDocumentBuf> {
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndDelete);
         // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = self.find_and_modify().map_err(Error::into_command);
+        let found = match self.collection.token() {
+            None => self.find_and_modify(&self.collection),
+            Some(token) => {
+                let asked = self.asked(token)?;
+                self.collection.once(asked, |collection| self.find_and_modify(collection))
+            }
+        };
+        let found = found.map_err(Error::into_command);
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
-    fn find_and_modify(&self) -> Result<Modified> {
+    fn find_and_modify(&self, collection: &Handle) -> Result<Modified> {
         let options = &self.options;
-        let ParsedDelete { selector, order, projection } = self.parse()?;
+        let ParsedDelete { selector, order, projection } = self.parse(collection)?;
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         // A delete does not create the collection: it would find nothing in a new one.
-        let deleted = self.collection.write_found(Missing::Skip, terms, |target, walk| {
+        let deleted = collection.write_found(Missing::Skip, terms, |target, walk| {
             // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             // The projection runs before the commit. If it fails, the document stays.
             delete::delete_one(target, search, walk, |bytes| {
-                Ok(self.collection.shown(projected(bytes, projection.as_ref(), &selector)?))
+                Ok(collection.shown(projected(bytes, projection.as_ref(), &selector)?))
             })
         })?;
         // Without a collection and without a match the caller gets the same answer: no document.
         let document = deleted.flatten();
-        Ok(Modified { is_found: document.is_some(), document, upserted_id: None })
+        Ok(Modified { is_found: document.is_some(), document, upserted_id: None, was_replayed: false })
+    }
+
+    #[cold]
+    fn asked<'t>(&'t self, token: &'t Token) -> Result<Asked<'t>> {
+        let options = &self.options;
+        let verb = Verb::FindOneAndDelete.name();
+        let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
+        asked.document(&self.filter)?.options([
+            ("fields", argument(options.projection.as_ref())),
+            ("sort", argument(options.sort.as_ref())),
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+        ])
     }
 
     /// Plans the delete for `explain`, and at [`Depth::Execution`] reads what it would remove. Nothing is removed.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let options = &self.options;
-        let ParsedDelete { selector, order, projection } = self.parse()?;
+        let ParsedDelete { selector, order, projection } = self.parse(&self.collection)?;
         let search = DocumentSearch { selector: &selector, order: &order };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let options = ChangeOptions { upsert: None, hint, concern, bypass: None, preview: None };
@@ -559,10 +640,10 @@ impl FindOneAndDelete<'_, RawDocumentBuf> {
         Ok(under_projection(explained, projection.as_ref()))
     }
 
-    fn parse(&self) -> Result<ParsedDelete> {
+    fn parse(&self, collection: &Handle) -> Result<ParsedDelete> {
         let options = &self.options;
-        let collation = self.collection.rules(options.collation.as_ref())?;
-        let operation = self.collection.begin(options.max_time);
+        let collation = collection.rules(options.collation.as_ref())?;
+        let operation = collection.begin(options.max_time);
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation, collation)?;
         // After the selector: a positional `$` is what the filter matched, and both share one `$$NOW`.
         let projection = parse_projection(options.projection.as_ref(), &selector)?;

@@ -210,12 +210,13 @@ impl<T> Collection<T> {
     pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
         let caller = self.handle.caller.with_cancellation(token);
         // What is resolved already is handed on, so that the new handle needs no look-up.
-        Self::of(Handle { caller, ..self.handle.again() })
+        Self::of(self.handle.called_by(caller))
     }
 
     /// The same handle, whose operations compare texts by their bytes unless they say otherwise, whatever the collection does.
     pub(crate) fn by_bytes(&self) -> Self {
-        Self::of(Handle { is_by_bytes: true, ..self.handle.again() })
+        let handle = self.handle.called_by(self.handle.caller.clone());
+        Self::of(Handle { is_by_bytes: true, ..handle })
     }
 }
 
@@ -244,12 +245,12 @@ impl Handle {
         }
     }
 
-    /// The same handle anew. What is resolved already is handed on, so that it needs no look-up.
-    fn again(&self) -> Self {
-        let Self { shared, caller, given, refusal, resolved, is_by_bytes } = self;
+    /// The same collection for another caller. What is resolved already is handed on, so that it needs no look-up.
+    pub(super) fn called_by(&self, caller: Caller) -> Self {
+        let Self { shared, caller: _, given, refusal, resolved, is_by_bytes } = self;
         Self {
             shared: Arc::clone(shared),
-            caller: caller.clone(),
+            caller,
             given: Arc::clone(given),
             refusal: refusal.clone(),
             resolved: resolved.clone(),
@@ -259,7 +260,7 @@ impl Handle {
 
     /// The same collection for the statements of a session.
     pub(super) fn in_session(&self, session: &ClientSession) -> Self {
-        let mut handle = self.again();
+        let mut handle = self.called_by(self.caller.clone());
         match session.statement_of(&self.shared) {
             Ok(Some(transaction)) => handle.caller = handle.caller.in_transaction(&transaction),
             Ok(None) => handle.caller.transaction = None,
@@ -539,8 +540,14 @@ impl Handle {
             let storage = shared.storage(database);
             let target =
                 Target::within(storage, &state, &definition, &shared.generator, (level, terms.operation));
-            let (acquirer, retryable) = (self.caller.acquirer.as_deref(), self.caller.retryable.as_deref());
-            let target = Target { acquirer, retryable, checks: checks.as_ref(), ..target };
+            let Caller { acquirer, retryable, once, .. } = &self.caller;
+            let target = Target {
+                acquirer: acquirer.as_deref(),
+                retryable: retryable.as_deref(),
+                once: once.as_deref(),
+                checks: checks.as_ref(),
+                ..target
+            };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }
     }

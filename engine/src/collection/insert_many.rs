@@ -15,7 +15,9 @@ use crate::collection::handle::{Collection, Handle, Terms};
 use crate::collection::scope::Scope;
 use crate::document::draft::Drafts;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{InsertManyOptions, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::results::InsertManyResult;
 use crate::write::insert::{self, InsertingMany};
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
@@ -89,6 +91,8 @@ pub struct InsertMany<'a> {
 
 in_session!(InsertMany<'a> = r#"people.insert_many([doc! { "_id": 2 }, doc! { "_id": 3 }])"#);
 
+exactly_once!(InsertMany<'a> = r#"people.insert_many([doc! { "name": "Grace" }, doc! { "name": "Edith" }])"#);
+
 setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
     /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
@@ -149,9 +153,10 @@ impl InsertMany<'_> {
     /// ```
     pub fn run(self) -> Result<InsertManyResult> {
         let given = Arc::clone(&self.collection.given);
-        let InsertOutcome { inserted, refused, generated, last_generate_id } = self.store()?;
+        let InsertOutcome { inserted, refused, generated, last_generate_id, was_replayed } = self.store()?;
         if refused.is_empty() {
-            return Ok(InsertManyResult::new(inserted, generated, last_generate_id));
+            let result = InsertManyResult::new(inserted, generated, last_generate_id);
+            return Ok(if was_replayed { result.replayed() } else { result });
         }
         // The error has the ids as well, because the documents that were not refused stay.
         let refused = InsertManyError::new(refused, inserted, generated);
@@ -164,17 +169,51 @@ impl InsertMany<'_> {
         let Self { collection, documents, options } = self;
         let watch = collection.watch(Verb::InsertMany);
         // Documents that were refused are a failure of the call, though others were stored.
-        let stored = insert(&collection, documents, &options);
+        let stored = match collection.token() {
+            None => documents.and_then(|documents| insert(&collection, documents, &options)),
+            Some(token) => {
+                documents.and_then(|documents| insert_once(&collection, token, &documents, &options))
+            }
+        };
         watch.end_with_refusals(stored, |outcome: &InsertOutcome<S>| !outcome.refused.is_empty())
+    }
+}
+
+/// Stores the documents of a call with a token: one commits by itself, several are a transaction.
+#[cold]
+fn insert_once<S: InsertedSet>(
+    collection: &Handle,
+    token: &Token,
+    documents: &Drafts,
+    options: &InsertManyOptions,
+) -> Result<InsertOutcome<S>> {
+    let mut asked = collection.asked("insert_many", token, options.write_concern.as_ref());
+    for document in documents.documents() {
+        asked = asked.bytes(document);
+    }
+    let asked = asked.options([
+        ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+        ("ordered", argument(options.ordered.as_ref())),
+    ])?;
+    // Numbering and preparing change a draft, and a transaction may have to be tried again.
+    let copy = || {
+        let mut copy = Drafts::default();
+        for document in documents.documents() {
+            copy.push_bytes(document);
+        }
+        copy
+    };
+    match documents.len() {
+        1 => collection.once(asked, |collection| insert(collection, copy(), options)),
+        _ => collection.whole_once(asked, options.max_time, |collection| insert(collection, copy(), options)),
     }
 }
 
 fn insert<S: InsertedSet>(
     collection: &Handle,
-    documents: Result<Drafts>,
+    mut documents: Drafts,
     options: &InsertManyOptions,
 ) -> Result<InsertOutcome<S>> {
-    let mut documents = documents?;
     if documents.len() == 0 {
         return Err(Error::invalid_argument("insert_many was called without documents"));
     }
@@ -198,8 +237,10 @@ fn insert<S: InsertedSet>(
     let outcome = collection.write_in_parts(terms, |target| {
         inserting.go_on(target.bypassing(options.bypass_document_validation))
     })?;
-    // A refused document is an error of the statement, which ends its transaction.
-    if let (Some(transaction), false) = (collection.transaction(), outcome.refused.is_empty()) {
+    // A refused document is an error of the statement, which ends its transaction, unless the call is one by itself.
+    if let (Some(transaction), false, None) =
+        (collection.transaction(), outcome.refused.is_empty(), &collection.caller().once)
+    {
         transaction.abort();
     }
     Ok(outcome)

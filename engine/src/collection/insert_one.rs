@@ -12,7 +12,9 @@ use crate::collection::scope::Scope;
 use crate::document::draft::Drafts;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{InsertOneOptions, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::results::InsertOneResult;
 use crate::write::insert;
 
@@ -67,6 +69,8 @@ pub struct InsertOne<'a> {
 
 in_session!(InsertOne<'a> = r#"people.insert_one(doc! { "_id": 2 })"#);
 
+exactly_once!(InsertOne<'a> = r#"people.insert_one(doc! { "name": "Grace" })"#);
+
 setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
     /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
@@ -113,11 +117,31 @@ impl InsertOne<'_> {
     pub fn run(self) -> Result<InsertOneResult> {
         let Self { collection, draft, options } = self;
         let watch = collection.watch(Verb::InsertOne);
-        let inserted = insert(&collection, draft, &options);
+        let inserted = match collection.token() {
+            None => insert(&collection, draft, &options),
+            Some(token) => insert_once(&collection, token, draft, &options),
+        };
         // By reference: to hand the result through would copy it.
         watch.count(&inserted, Requested::default);
         inserted
     }
+}
+
+#[cold]
+fn insert_once(
+    collection: &Handle,
+    token: &Token,
+    draft: Result<Drafts>,
+    options: &InsertOneOptions,
+) -> Result<InsertOneResult> {
+    let draft = draft?;
+    let mut asked = collection.asked("insert_one", token, options.write_concern.as_ref());
+    for document in draft.documents() {
+        asked = asked.bytes(document);
+    }
+    let bypass = argument(options.bypass_document_validation.as_ref());
+    let asked = asked.options([("bypassDocumentValidation", bypass)])?;
+    collection.once(asked, |collection| insert(collection, Ok(draft), options))
 }
 
 #[inline]

@@ -7,6 +7,7 @@
 mod setters;
 
 mod aggregate;
+pub(crate) mod answers;
 mod auto_increment;
 mod bulk_write;
 pub(crate) mod by_database;
@@ -18,6 +19,7 @@ pub(crate) mod definition;
 mod delete;
 mod distinct;
 mod drop;
+pub(crate) mod exactly_once;
 mod explain;
 mod find;
 mod find_and_modify;

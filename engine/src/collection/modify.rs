@@ -32,6 +32,8 @@ pub(crate) struct Modified {
     pub(crate) document: Option<RawDocumentBuf>,
     /// The `_id` of the document that was inserted.
     pub(crate) upserted_id: Option<Bson>,
+    /// Whether it was done before, by its token: then this is what it did then.
+    pub(crate) was_replayed: bool,
 }
 
 /// A find-and-modify whose filter and change are parsed.
@@ -132,13 +134,16 @@ impl Handle {
             // With `Before` the cell is empty, which is right: there was no document.
             Some(Upserted::Inserted(inserted)) => (upserted.take(), Some(inserted.id)),
         };
-        Ok(Modified { is_found, document, upserted_id })
+        Ok(Modified { is_found, document, upserted_id, was_replayed: false })
     }
 
     /// What a find-and-modify shows, which is kept if the command may be repeated.
     pub(super) fn shown(&self, document: RawDocumentBuf) -> RawDocumentBuf {
         if let Some(retryable) = &self.caller().retryable {
             retryable.show(&document);
+        }
+        if let Some(once) = &self.caller().once {
+            once.show(&document);
         }
         document
     }

@@ -10,12 +10,14 @@ use base::error::{Error, Result};
 
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
@@ -76,6 +78,8 @@ pub struct ReplaceOne<'a> {
     /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
+
+exactly_once!(ReplaceOne<'a> = r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#);
 
 in_session!(ReplaceOne<'a> = r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#);
 
@@ -157,14 +161,18 @@ impl ReplaceOne<'_> {
     pub fn run(self) -> Result<UpdateResult> {
         let watch = self.collection.watch(Verb::ReplaceOne);
         // A driver reports a refused replacement as a write error. Parsing refuses it as a command would.
-        let replaced = self.replace().map_err(Error::into_write);
+        let replaced = match self.collection.token() {
+            None => self.replace(&self.collection),
+            Some(token) => self.replace_once(token),
+        };
+        let replaced = replaced.map_err(Error::into_write);
         watch.end(replaced, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         // The replacement is checked here as well: an explanation refuses what the write would refuse.
-        let parsed = self.parse()?;
+        let parsed = self.parse(&self.collection)?;
         let write = ExplainedWrite {
             filter: &self.filter,
             search: parsed.search(),
@@ -176,11 +184,27 @@ impl ReplaceOne<'_> {
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
-    fn replace(&self) -> Result<UpdateResult> {
-        let parsed = self.parse()?;
+    #[cold]
+    fn replace_once(&self, token: &Token) -> Result<UpdateResult> {
+        let options = &self.options;
+        let replacement = self.replacement.as_ref().map_err(Clone::clone)?;
+        let asked = self.collection.asked("replace_one", token, options.write_concern.as_ref());
+        let asked = asked.bytes(replacement).document(&self.filter)?.options([
+            ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+            ("upsert", argument(options.upsert.as_ref())),
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+            ("sort", argument(options.sort.as_ref())),
+        ])?;
+        self.collection.once(asked, |collection| self.replace(collection))
+    }
+
+    fn replace(&self, collection: &Handle) -> Result<UpdateResult> {
+        let parsed = self.parse(collection)?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
-        let done = self.collection.write_change(request, |target, walk| {
+        let done = collection.write_change(request, |target, walk| {
             // Only the counts are returned, so the document is not copied to be shown.
             let matched = update::update_one(target, search, walk, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
@@ -188,13 +212,13 @@ impl ReplaceOne<'_> {
         Ok(update_result(done))
     }
 
-    fn parse(&self) -> Result<ParsedChange<'_>> {
+    fn parse(&self, collection: &Handle) -> Result<ParsedChange<'_>> {
         let replacement = self.replacement.as_ref().map_err(Clone::clone)?;
         let options = &self.options;
-        let collation = self.collection.rules(options.collation.as_ref())?;
+        let collation = collection.rules(options.collation.as_ref())?;
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(options.max_time), collation };
+        let moment = Moment { now, operation: collection.begin(options.max_time), collation };
         let order = Order::collated(options.sort.as_ref(), options.hint.as_ref(), &moment.collation)?;
         Ok(ParsedChange {
             // Unlike an update, a replacement has no expressions that need the selector's variables.

@@ -1,16 +1,24 @@
-//! The collection of an action: as its handle is, or within a session.
+//! The collection of an action: as its handle is, or within a session, or with a token.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crate::collection::handle::Handle;
+use crate::outcomes::token::Token;
 use crate::session::ClientSession;
 
 /// The collection of an action.
 pub(super) enum Scope<'a> {
     Plain(&'a Handle),
     /// The session is the action's until it has run.
-    InSession(Box<Handle>, PhantomData<&'a mut ClientSession>),
+    Own(Box<Own>, PhantomData<&'a mut ClientSession>),
+}
+
+/// A handle of the action's own.
+pub(super) struct Own {
+    handle: Handle,
+    /// What the action is known by, if it is to happen exactly once.
+    token: Option<Token>,
 }
 
 impl<'a> Scope<'a> {
@@ -20,7 +28,23 @@ impl<'a> Scope<'a> {
 
     /// The same collection within a session.
     pub(super) fn within(self, session: &'a mut ClientSession) -> Self {
-        Self::InSession(Box::new(self.in_session(session)), PhantomData)
+        let own = Own { handle: self.in_session(session), token: self.token().cloned() };
+        Self::Own(Box::new(own), PhantomData)
+    }
+
+    /// The same collection for an action that is to happen exactly once.
+    pub(super) fn with_token(self, token: Token) -> Self {
+        let handle = self.called_by(self.caller().clone());
+        Self::Own(Box::new(Own { handle, token: Some(token) }), PhantomData)
+    }
+
+    /// What the action is known by, if it is to happen exactly once.
+    #[inline]
+    pub(super) fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Own(own, _) => own.token.as_ref(),
+        }
     }
 }
 
@@ -31,7 +55,7 @@ impl Deref for Scope<'_> {
     fn deref(&self) -> &Handle {
         match self {
             Self::Plain(collection) => collection,
-            Self::InSession(collection, _) => collection,
+            Self::Own(own, _) => &own.handle,
         }
     }
 }

@@ -11,12 +11,14 @@ use query::expression::Variables;
 
 use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
 use crate::collection::explain::ExplainedWrite;
-use crate::collection::handle::Collection;
+use crate::collection::handle::{Collection, Handle};
 use crate::collection::scope::Scope;
 use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::argument::argument;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::plan::order::Order;
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
@@ -120,6 +122,8 @@ enum Extent {
     Many,
 }
 
+exactly_once!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#);
+
 in_session!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#);
 
 setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
@@ -217,19 +221,26 @@ impl Update<'_> {
     /// # }
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
-        let verb = match self.extent {
+        let watch = self.collection.watch(self.verb());
+        // A driver reports a refused update as a write error. Parsing refuses it as a command would.
+        let changed = match self.collection.token() {
+            None => self.change(&self.collection),
+            Some(token) => self.change_once(token),
+        };
+        let changed = changed.map_err(Error::into_write);
+        watch.end(changed, || Requested::search(&self.filter, self.options.sort.as_ref()))
+    }
+
+    fn verb(&self) -> Verb {
+        match self.extent {
             Extent::One => Verb::UpdateOne,
             Extent::Many => Verb::UpdateMany,
-        };
-        let watch = self.collection.watch(verb);
-        // A driver reports a refused update as a write error. Parsing refuses it as a command would.
-        let changed = self.change().map_err(Error::into_write);
-        watch.end(changed, || Requested::search(&self.filter, self.options.sort.as_ref()))
+        }
     }
 
     /// Plans the update for `explain`, and at [`Depth::Execution`] reads what it would change. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let parsed = self.parse()?;
+        let parsed = self.parse(&self.collection)?;
         let write = ExplainedWrite {
             filter: &self.filter,
             search: parsed.search(),
@@ -241,13 +252,36 @@ impl Update<'_> {
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
-    fn change(&self) -> Result<UpdateResult> {
+    #[cold]
+    fn change_once(&self, token: &Token) -> Result<UpdateResult> {
+        let (verb, options) = (self.verb().name(), &self.options);
+        let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
+        let asked = asked.options([("u", argument(Some(&self.modifications)))])?;
+        let asked = asked.document(&self.filter)?.options([
+            ("arrayFilters", argument(options.array_filters.as_ref())),
+            ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),
+            ("upsert", argument(options.upsert.as_ref())),
+            ("collation", argument(options.collation.as_ref())),
+            ("hint", argument(options.hint.as_ref())),
+            ("let", argument(options.let_vars.as_ref())),
+            ("sort", argument(options.sort.as_ref())),
+            ("c", argument(self.constants.as_ref())),
+        ])?;
+        match self.extent {
+            Extent::One => self.collection.once(asked, |collection| self.change(collection)),
+            Extent::Many => {
+                self.collection.whole_once(asked, options.max_time, |collection| self.change(collection))
+            }
+        }
+    }
+
+    fn change(&self, collection: &Handle) -> Result<UpdateResult> {
         // Parsed before the store is entered: a malformed update is refused whatever is stored.
-        let parsed = self.parse()?;
+        let parsed = self.parse(collection)?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
         let mut counts = Counts::default();
-        let done = self.collection.write_change(request, |target, walk| match self.extent {
+        let done = collection.write_change(request, |target, walk| match self.extent {
             Extent::One => {
                 // Only the counts are returned, so the document is not copied to be shown.
                 let matched = update::update_one(target, search, walk, change, Shown::NOTHING)?;
@@ -263,16 +297,16 @@ impl Update<'_> {
         Ok(update_result(done))
     }
 
-    fn parse(&self) -> Result<ParsedChange<'static>> {
+    fn parse(&self, collection: &Handle) -> Result<ParsedChange<'static>> {
         let options = &self.options;
-        let collation = self.collection.rules(options.collation.as_ref())?;
+        let collation = collection.rules(options.collation.as_ref())?;
         // As in MongoDB: the order in which many documents are changed is not the caller's choice.
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));
         }
         // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
-        let moment = Moment { now, operation: self.collection.begin(options.max_time), collation };
+        let moment = Moment { now, operation: collection.begin(options.max_time), collation };
         let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
         let array_filters = options.array_filters.as_deref();
         // The selector comes first, because the update's expressions use its variables.

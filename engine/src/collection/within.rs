@@ -135,7 +135,8 @@ impl Handle {
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
         transaction.admit_write("a write")?;
-        if terms.concern.is_some() {
+        // The commit of a call that is a transaction by itself has its concern.
+        if terms.concern.is_some() && self.caller().once.is_none() {
             let message = "a write concern is given when a transaction is started, and not to its statements";
             return Err(Error::invalid_argument(message));
         }
@@ -167,6 +168,7 @@ impl Handle {
                 acquirer: self.caller().acquirer.as_deref(),
                 checks: checks.as_ref(),
                 staging: Some(Staging { open, state: &state }),
+                once: self.caller().once.as_deref(),
                 ..target
             };
             operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace))

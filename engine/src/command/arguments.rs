@@ -14,6 +14,7 @@ use crate::command::batch::{Batch, check_batch_size};
 use crate::command::nesting::check_nesting;
 use crate::command::unsupported;
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
+use crate::outcomes::token::Token;
 
 /// Fields that every command may have: MongoDB's generic arguments, ascending.
 ///
@@ -39,6 +40,9 @@ pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
     "readConcern",
     "writeConcern",
 ];
+
+/// The field of a write that is to happen exactly once: its token.
+pub(super) const TOKEN_FIELD: &str = "exactlyOnce";
 
 /// The most nodes that a write concern of MongoDB can ask for.
 const NODES_MAX: u32 = 50;
@@ -254,6 +258,16 @@ impl<'a> Arguments<'a> {
             return Ok(None);
         };
         Collation::from_document(collation).map(Some)
+    }
+
+    /// What the command is known by, if it is to happen exactly once.
+    pub(super) fn token(&self) -> Result<Option<Token>> {
+        let Some(value) = self.given(TOKEN_FIELD) else { return Ok(None) };
+        let token = Token::of_bson(value).ok_or_else(|| {
+            self.wrong_type(TOKEN_FIELD, Some(value), "an ObjectId, a string or binary data")
+        })?;
+        token.check()?;
+        Ok(Some(token))
     }
 
     /// The limit of time of the whole command.

@@ -12,6 +12,7 @@ use store::write::CommitLevel;
 
 use crate::collection::Collection;
 use crate::collection::one_sync::OneSync;
+use crate::command::arguments::Arguments;
 use crate::options::WriteConcern;
 use crate::outcomes::retryable::Retryable;
 use crate::outcomes::row::Kind;
@@ -49,7 +50,12 @@ impl CommandContext<'_> {
     }
 
     /// Runs a command, which a client may have sent before, while no other one of its session runs.
-    pub(super) fn once(&self, name: &str, run: impl FnOnce() -> Result<Document>) -> Result<Document> {
+    pub(super) fn once(
+        &self,
+        name: &str,
+        arguments: &Arguments<'_>,
+        run: impl FnOnce() -> Result<Document>,
+    ) -> Result<Document> {
         let Some(retryable) = &self.caller.retryable else { return run() };
         let kind = match name {
             "insert" => Kind::Insert,
@@ -64,7 +70,12 @@ impl CommandContext<'_> {
         self.shared.start_upkeep()?;
         self.shared.turns.alone(retryable.session(), &self.operation(), || {
             let database = self.shared.store.enter()?;
-            retryable.begin(&database, kind)?;
+            let token = arguments.token()?;
+            // A token that is known decides, whatever the number says.
+            let found = token.map(|token| self.shared.tokens.look_up(&database, &token)).transpose()?;
+            if found.is_none_or(|(row, _)| row.is_none()) {
+                retryable.begin(&database, kind)?;
+            }
             drop(database);
             run()
         })

@@ -6,16 +6,17 @@ use bson::{DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
 use crate::collection::{Collection, Delete};
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
+use crate::command::repeated::report_replay;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::DeleteOptions;
 use crate::results::number;
 
-const KNOWN: [&str; 3] = ["deletes", "let", "ordered"];
+const KNOWN: [&str; 4] = ["deletes", TOKEN_FIELD, "let", "ordered"];
 
 /// Runs `delete`. If the time is over, the whole command fails, and what was removed until then stays removed.
 pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -25,7 +26,8 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     // One `$$NOW` for all statements of the command.
     let now = DateTime::now();
     let collection = context.collection(arguments.target()?);
-    let mut deleted = 0;
+    let (mut deleted, mut was_replayed) = (0, false);
+    let token = arguments.token()?;
     let mut errors = WriteErrors::of(context);
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
@@ -48,8 +50,15 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         // A statement that cannot be read is listed like one that fails, and with `ordered: false` those
         // after it still run.
         let delete = read(&collection, &Arguments::of("deletes", &statement), &shared);
-        match delete.and_then(|delete| delete.at(now).run()) {
-            Ok(result) => deleted += result.deleted_count,
+        let delete = delete.map(|delete| match &token {
+            None => delete.at(now),
+            Some(token) => delete.at(now).exactly_once(token),
+        });
+        match delete.and_then(Delete::run) {
+            Ok(result) => {
+                deleted += result.deleted_count;
+                was_replayed |= result.was_replayed;
+            }
             Err(error) => {
                 errors.push(index, error)?;
                 // As in MongoDB: an ordered command stops at the first refusal.
@@ -65,6 +74,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     }
     let mut reply = doc! { "n": number(deleted) };
     repeated.report(&mut reply);
+    report_replay(&mut reply, was_replayed);
     errors.report(&mut reply);
     Ok(reply)
 }

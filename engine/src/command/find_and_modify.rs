@@ -7,9 +7,10 @@ use query::code::Code;
 use query::update::is_replacement;
 
 use crate::collection::{Collection, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, Modified};
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
+use crate::command::repeated::report_replay;
 use crate::command::update::{array_filters, modifications, refuse_array_filters};
 use crate::execute::explain::Depth;
 use crate::options::{
@@ -18,10 +19,11 @@ use crate::options::{
 };
 use crate::outcomes::retryable::Done;
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "arrayFilters",
     "bypassDocumentValidation",
     "collation",
+    TOKEN_FIELD,
     "fields",
     "hint",
     "let",
@@ -41,13 +43,17 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
         context.sync_repeated(arguments.write_concern()?.as_ref())?;
         return Ok(repeated(done, is_removal));
     }
-    let modified = match Asked::read(&collection, arguments)? {
-        Asked::Remove(remove) => remove.modify(),
-        Asked::Replace(replace) => replace.modify(),
-        Asked::Update(update) => update.modify(),
+    let token = arguments.token()?;
+    let modified = match (Asked::read(&collection, arguments)?, token) {
+        (Asked::Remove(remove), None) => remove.modify(),
+        (Asked::Remove(remove), Some(token)) => remove.exactly_once(token).modify(),
+        (Asked::Replace(replace), None) => replace.modify(),
+        (Asked::Replace(replace), Some(token)) => replace.exactly_once(token).modify(),
+        (Asked::Update(update), None) => update.modify(),
+        (Asked::Update(update), Some(token)) => update.exactly_once(token).modify(),
     };
     // There is one write, so MongoDB gives its refusal as the error of the command, not in `writeErrors`.
-    let Modified { is_found, document, upserted_id } = modified.map_err(Error::into_command)?;
+    let Modified { is_found, document, upserted_id, was_replayed } = modified.map_err(Error::into_command)?;
     // `n` counts the document that was found, or else inserted: never more than one.
     let count = i32::from(is_found || upserted_id.is_some());
     let mut last = doc! { "n": count };
@@ -58,7 +64,9 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
     }
     // Null stands for no document. Drivers read the field in any case.
     let value = document.map(Document::try_from).transpose()?.map_or(Bson::Null, Bson::Document);
-    Ok(doc! { "lastErrorObject": last, "value": value })
+    let mut reply = doc! { "lastErrorObject": last, "value": value };
+    report_replay(&mut reply, was_replayed);
+    Ok(reply)
 }
 
 /// The reply to a command that was done before.

@@ -5,8 +5,9 @@ use base::error::{Error, ErrorKind, Result};
 use base::generated::GeneratedValues;
 use bson::{Bson, Document, doc};
 
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
+use crate::command::repeated::report_replay;
 use crate::command::write_errors::{Repeated, WriteErrors};
 use crate::document::draft::Drafts;
 use crate::options::InsertManyOptions;
@@ -15,7 +16,7 @@ use crate::write::outcome::InsertOutcome;
 
 /// Runs `insert`. If the time is over, the whole command fails, and what was inserted until then stays.
 pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["bypassDocumentValidation", "documents", "ordered"])?;
+    arguments.allow(&["bypassDocumentValidation", "documents", TOKEN_FIELD, "ordered"])?;
     let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,
@@ -33,8 +34,16 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             drafts.push_bytes(document.as_bytes());
         }
         // One call for all documents, so that they share a commit where their fields allow it.
-        done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
-        return Ok(done.into_reply());
+        let insert = collection.handle.insert_drafts(drafts).with_options(options);
+        let stored = match arguments.token()? {
+            None => insert.store(),
+            Some(token) => insert.exactly_once(token).store(),
+        };
+        let was_replayed = stored.as_ref().is_ok_and(|outcome| outcome.was_replayed);
+        done.add(stored)?;
+        let mut reply = done.into_reply();
+        report_replay(&mut reply, was_replayed);
+        return Ok(reply);
     };
     let repeated = Repeated::without(&rest, documents.len());
     for document in rest.iter().filter_map(|place| documents.get(*place)) {

@@ -23,6 +23,7 @@ mod insert;
 mod modify;
 mod nesting;
 mod plan;
+mod repeated;
 mod request;
 mod sequences;
 mod unsupported;
@@ -75,7 +76,11 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
     let context = &context.begin(arguments.max_time()?);
     context.keep(held);
     let mut reply = if let Some(run) = COMMANDS.get(name) {
-        context.once(name, || run(context, &arguments))?
+        context.once(name, &arguments, || {
+            repeated::run(context, (name, &body), &arguments, |context, body| {
+                run(context, &Arguments::of(name, body).with(&batch))
+            })
+        })?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
         // Before the table of cursors: an `aggregate` with `explain: true` opens none.
         explain::of_aggregate(context, &arguments, &body)?

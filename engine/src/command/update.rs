@@ -9,16 +9,18 @@ use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
 use crate::collection::{Collection, ReplaceOne, Update};
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
+use crate::command::repeated::report_replay;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
+use crate::outcomes::token::Token;
 use crate::results::{UpdateResult, number};
 
-const KNOWN: [&str; 4] = ["bypassDocumentValidation", "let", "ordered", "updates"];
+const KNOWN: [&str; 5] = ["bypassDocumentValidation", TOKEN_FIELD, "let", "ordered", "updates"];
 const STATEMENT: [&str; 9] = ["arrayFilters", "c", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
 /// What all statements of the command share.
@@ -28,6 +30,8 @@ struct Shared<'a> {
     bypass: Option<bool>,
     /// `$$NOW`, one for all statements.
     now: DateTime,
+    /// What the only statement is known by, if it is to happen exactly once.
+    token: Option<Token>,
 }
 
 impl<'a> Shared<'a> {
@@ -37,6 +41,7 @@ impl<'a> Shared<'a> {
             write_concern: arguments.write_concern()?,
             bypass: arguments.boolean("bypassDocumentValidation")?,
             now: DateTime::now(),
+            token: arguments.token()?,
         })
     }
 }
@@ -47,7 +52,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let mut shared = Shared::of(arguments)?;
     let target = arguments.target()?;
-    let (mut matched, mut modified) = (0, 0);
+    let (mut matched, mut modified, mut was_replayed) = (0, 0, false);
     let mut upserted = Vec::new();
     let mut errors = WriteErrors::of(context);
     let statements = arguments.raw_statements("updates")?;
@@ -76,6 +81,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
                 // As in MongoDB, `n` counts an upserted document as well.
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
                 modified += result.modified_count;
+                was_replayed |= result.was_replayed;
                 let index = i32::try_from(index).unwrap_or(i32::MAX);
                 upserted.extend(result.upserted_id.map(|id| Bson::from(doc! { "index": index, "_id": id })));
             }
@@ -98,6 +104,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         reply.insert("upserted", upserted);
     }
     repeated.report(&mut reply);
+    report_replay(&mut reply, was_replayed);
     errors.report(&mut reply);
     Ok(reply)
 }
@@ -136,9 +143,11 @@ fn apply(
     statement: &Arguments<'_>,
     shared: &Shared<'_>,
 ) -> Result<UpdateResult> {
-    match Statement::read(&context.collection(target), statement, shared)? {
-        Statement::Replace(replace) => replace.run(),
-        Statement::Update(update) => update.run(),
+    match (Statement::read(&context.collection(target), statement, shared)?, &shared.token) {
+        (Statement::Replace(replace), None) => replace.run(),
+        (Statement::Replace(replace), Some(token)) => replace.exactly_once(token).run(),
+        (Statement::Update(update), None) => update.run(),
+        (Statement::Update(update), Some(token)) => update.exactly_once(token).run(),
     }
 }
 

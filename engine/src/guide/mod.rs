@@ -7,6 +7,7 @@
 //! | store structs and documents | [`documents`] |
 //! | ask, change, aggregate | [`queries`] |
 //! | change several documents as one | [`transactions`] |
+//! | repeat a write whose answer was lost | [`exactly_once`] |
 //! | make a search fast | [`indexes`] |
 //! | keep the newest documents, and follow them | [`capped`] |
 //! | number documents | [`numbering`] |
@@ -36,6 +37,8 @@ pub mod documents {}
 pub mod durability {}
 #[doc = include_str!("../../../docs/guide/errors.md")]
 pub mod errors {}
+#[doc = include_str!("../../../docs/guide/exactly_once.md")]
+pub mod exactly_once {}
 #[doc = include_str!("../../../docs/guide/first_half_hour.md")]
 pub mod first_half_hour {}
 #[doc = include_str!("../../../docs/guide/indexes.md")]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use base::namespace::Namespace;
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use store::options::WriteConcern;
 
+use crate::options::argument::Argument;
 use crate::options::collation::Collation;
 use crate::options::indexes::Hint;
 use crate::options::writes::UpdateModifications;
@@ -196,6 +197,18 @@ macro_rules! model {
             }
         }
 
+        impl Argument for $model {
+            fn to_argument(&self) -> Bson {
+                let mut argument = doc! { "": stringify!($variant), "namespace": self.namespace.to_string() };
+                $(argument.insert(stringify!($required), self.$required.to_argument());)*
+                $(
+                    let given = self.$optional.as_ref();
+                    argument.extend(given.map(|given| (stringify!($optional).to_owned(), given.to_argument())));
+                )*
+                Bson::Document(argument)
+            }
+        }
+
         impl From<$model> for WriteModel {
             fn from(model: $model) -> Self {
                 Self::$variant(model)
@@ -335,6 +348,19 @@ impl WriteModel {
             Self::ReplaceOne(model) => &model.namespace,
             Self::DeleteOne(model) => &model.namespace,
             Self::DeleteMany(model) => &model.namespace,
+        }
+    }
+}
+
+impl Argument for WriteModel {
+    fn to_argument(&self) -> Bson {
+        match self {
+            Self::InsertOne(model) => model.to_argument(),
+            Self::UpdateOne(model) => model.to_argument(),
+            Self::UpdateMany(model) => model.to_argument(),
+            Self::ReplaceOne(model) => model.to_argument(),
+            Self::DeleteOne(model) => model.to_argument(),
+            Self::DeleteMany(model) => model.to_argument(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The names are those of MongoDB's Rust driver. Options of the driver that only concern a network or a cluster are missing.
 //! A value that is not supported is refused when the call runs.
 
+pub(crate) mod argument;
 mod bulk;
 mod collation;
 mod gridfs;

@@ -139,6 +139,16 @@ impl Retryable {
         self.write.session
     }
 
+    /// The row of a command whose `count` statements are one commit: its key and its value.
+    pub(crate) fn row_of_all(&self, count: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+        let kind = self.state.lock().kind?;
+        let last = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
+        let results = RawDocumentBuf::new();
+        let row =
+            Row { number: self.write.number, millis: now_millis(), statements: (0, last), kind, results };
+        Some((self.write.session.row(0), row.encode()))
+    }
+
     /// Looks up what was done before. No other command of the session runs.
     ///
     /// Fails with code 225 if a newer one of the session has run, and with 72 if another command had the number.
@@ -201,6 +211,11 @@ impl Retryable {
         if state.kind == Some(Kind::FindAndModify) {
             state.shown = Some(document.clone());
         }
+    }
+
+    /// Forgets what an attempt has shown that changed nothing.
+    pub(crate) fn forget_shown(&self) {
+        self.state.lock().shown = None;
     }
 
     /// Tells what the next commit does.

@@ -35,6 +35,11 @@ impl SessionKey {
         Some(Self(session))
     }
 
+    /// Before the rows of all sessions, and after those of tokens.
+    pub(crate) fn first_row() -> Vec<u8> {
+        vec![TAG_SESSION]
+    }
+
     /// The key of a row of the session.
     pub(crate) fn row(&self, slot: u32) -> Vec<u8> {
         [&self.0[..], &slot.to_be_bytes()].concat()

@@ -30,7 +30,7 @@ fn remove_older_than(turns: &Turns, storage: Storage<'_>, kept: Duration) -> Res
         // A damaged row stays, for `verify` to name it.
         Row::decode(key, value).is_ok_and(|row| u128::from(row.age_millis()) >= kept.as_millis())
     };
-    let mut from = Vec::new();
+    let mut from = SessionKey::first_row();
     loop {
         // In short walks: a snapshot that lasts keeps what was deleted.
         let mut old: Vec<(SessionKey, Vec<u8>)> = Vec::new();

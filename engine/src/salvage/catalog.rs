@@ -14,7 +14,7 @@ use store::Family;
 use store::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, is_readable};
 use store::keys::{
     CollectionId, META_COLLECTION, META_FORMAT, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE,
-    META_SEQUENCE, SequenceId, split_sequence, tagged_id,
+    META_SEQUENCE, META_TOKENS, SequenceId, split_sequence, tagged_id,
 };
 use store::salvage::Newest;
 use store::write::Batch;
@@ -75,6 +75,8 @@ pub(super) struct FoundCatalog {
     sequences: BTreeMap<SequenceId, FoundSequence>,
     marks: BTreeMap<SequenceId, Mark>,
     gaps: Vec<(Vec<u8>, Vec<u8>)>,
+    /// When each generation of tokens began.
+    pub(super) generations: BTreeMap<u32, u64>,
     /// The highest ids that were met.
     highest_id: u32,
     highest_sequence: u64,
@@ -116,6 +118,10 @@ impl FoundCatalog {
                 Err(error) => self.notes.push(error.to_string()),
             },
             (META_GAP, Some(_)) => self.gaps.push((found.key.to_vec(), value.to_vec())),
+            (META_TOKENS, _) => {
+                let began = <[u8; 8]>::try_from(value).ok().map(u64::from_be_bytes);
+                self.generations.extend(tagged_id(found.key).zip(began));
+            }
             // Counters are counted anew, and builds of indexes begun anew.
             _ => {}
         }

@@ -213,6 +213,7 @@ impl<'a> Salvage<'a> {
                 look()?;
                 copier.take_outcome(&found)
             })?;
+            copier.keep_generations(&catalog.generations);
             copier.finish(|batch| catalog.stage(batch))?
         };
         store.close(|_| Ok(()))?;

@@ -1,6 +1,6 @@
 //! Copying documents: each that is valid and stored under the key of its `_id`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use base::error::Result;
@@ -12,7 +12,9 @@ use store::salvage::Newest;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family, Store};
 
+use crate::outcomes::generations;
 use crate::outcomes::row::Row;
+use crate::outcomes::token_row::{self, TokenRow};
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
 use crate::write::prepare::{encoded_id, record_key_of};
@@ -28,11 +30,20 @@ pub(super) struct Copier<'a> {
     /// Documents of collections that were dropped.
     pub(super) dropped: u64,
     pub(super) documents: u64,
+    /// When the first row of each generation of tokens was made.
+    generations: BTreeMap<u32, u64>,
 }
 
 impl<'a> Copier<'a> {
     pub(super) fn new(store: &'a Store, database: &'a Database) -> Self {
-        Self { store, database, batch: Batch::new(database), dropped: 0, documents: 0 }
+        Self {
+            store,
+            database,
+            batch: Batch::new(database),
+            dropped: 0,
+            documents: 0,
+            generations: BTreeMap::new(),
+        }
     }
 
     /// Copies a document, or notes why it is not copied.
@@ -84,10 +95,32 @@ impl<'a> Copier<'a> {
 
     /// Copies what a repeated write is answered from.
     pub(super) fn take_outcome(&mut self, found: &Newest<'_>) -> Result<()> {
-        if let Some(value) = found.value.filter(|value| Row::decode(found.key, value).is_ok()) {
+        let Some(value) = found.value else { return Ok(()) };
+        if let Ok(row) = TokenRow::decode(found.key, value) {
+            let generation = token_row::generation_of(found.key).unwrap_or_default();
+            let first = self.generations.entry(generation).or_insert(row.millis);
+            *first = row.millis.min(*first);
+            self.batch.put(Family::Outcomes, found.key, value);
+        } else if Row::decode(found.key, value).is_ok() {
             self.batch.put(Family::Outcomes, found.key, value);
         }
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    /// Stages the two newest generations of tokens, which alone are remembered. `listed` has the times when they began; of others it is
+    /// known when their first row was made.
+    pub(super) fn keep_generations(&mut self, listed: &BTreeMap<u32, u64>) {
+        let mut known = std::mem::take(&mut self.generations);
+        known.extend(listed);
+        let newest: Vec<(u32, u64)> = known.into_iter().rev().take(2).collect();
+        for (number, began) in &newest {
+            self.batch.put(Family::Meta, &generations::meta_key(*number), &began.to_be_bytes());
+        }
+        if let Some((oldest, _)) = newest.last() {
+            let (first, _) = token_row::keys_of(None);
+            let (end, _) = token_row::keys_of(Some(*oldest));
+            self.batch.delete_range(Family::Outcomes, &first, &end);
+        }
     }
 
     /// Commits the documents that are left, and what `stage` adds.

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::error::{Error, ErrorKind, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use base::error::{Error, ErrorKind, Result};
 use bson::{Document, Timestamp, Uuid, doc};
 use store::fork;
 use store::write::CommitLevel;
 
-use crate::expiry;
-use crate::one_line::OneLine;
 use crate::options::WriteConcern;
+use crate::outcomes::once::Once;
 use crate::outcomes::retryable::RetryableWrite;
+use crate::outcomes::token::Token;
+use crate::session::commit::Commit;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
 use crate::transaction::registry::StateTime;
 use crate::transaction::{Isolation, Transaction};
-use crate::write::staged::commit::{self, Terms};
 
 /// Calls that belong together, and their transaction.
 ///
@@ -51,6 +51,10 @@ pub struct ClientSession {
     /// What it reads, if it is a snapshot session.
     snapshot: Option<Arc<Transaction>>,
     state: State,
+    /// The token of the transaction that is in progress.
+    pub(super) once: Option<Arc<Once>>,
+    /// Whether what runs the transaction commits it, and nothing else may.
+    pub(super) is_kept: bool,
 }
 
 enum State {
@@ -70,7 +74,7 @@ enum State {
 impl ClientSession {
     pub(super) fn new(shared: Arc<Shared>, caller: Caller, defaults: TransactionOptions) -> Self {
         let id = doc! { "id": Uuid::new() };
-        Self { shared, caller, id, defaults, snapshot: None, state: State::None }
+        Self { shared, caller, id, defaults, snapshot: None, state: State::None, once: None, is_kept: false }
     }
 
     /// The session as one that reads one state: a new one, or that of a time.
@@ -122,7 +126,7 @@ impl ClientSession {
     /// Fails with code 112 (`WriteConflict`) and the label [`TRANSIENT_TRANSACTION_ERROR`](crate::TRANSIENT_TRANSACTION_ERROR) if a
     /// document of it was written by another since it began. Again after a success it returns `Ok`.
     pub fn commit_transaction(&mut self) -> CommitTransaction<'_> {
-        CommitTransaction { session: self, concern: None, time: None, write: None }
+        CommitTransaction { session: self, concern: None, time: None, write: None, token: None }
     }
 
     /// Gives up what the transaction has written.
@@ -155,20 +159,34 @@ impl ClientSession {
         }
     }
 
-    pub(super) fn begin(&mut self, options: TransactionOptions) -> Result<()> {
-        if self.snapshot.is_some() {
-            return Err(refused("Transactions are not supported in snapshot sessions"));
-        }
-        if self.in_transaction() {
-            return Err(refused("transaction already in progress"));
-        }
+    /// Starts a transaction, with a token if it has one.
+    pub(super) fn begin(&mut self, options: TransactionOptions, once: Option<Arc<Once>>) -> Result<()> {
+        self.check_begin()?;
         let options = options.or(&self.defaults);
         options.check()?;
         self.shared.commit_level(options.write_concern.as_ref())?;
         let (store, transactions) = (&self.shared.store, &self.shared.transactions);
         let transaction = Transaction::new(&store.latches, transactions, options.isolation());
         self.state = State::InProgress { transaction, options };
+        self.once = once;
+        self.is_kept = false;
         Ok(())
+    }
+
+    /// Refuses to start a transaction in a session that cannot have one now.
+    pub(super) fn check_begin(&self) -> Result<()> {
+        if self.snapshot.is_some() {
+            return Err(refused("Transactions are not supported in snapshot sessions"));
+        }
+        if self.in_transaction() {
+            return Err(refused("transaction already in progress"));
+        }
+        Ok(())
+    }
+
+    /// What calls of the session share, whose calls they are, and what transactions are started with.
+    pub(super) fn terms(&self) -> (&Arc<Shared>, &Caller, &TransactionOptions) {
+        (&self.shared, &self.caller, &self.defaults)
     }
 
     /// Whether the transaction has begun to read and was not ended since, by its time for example.
@@ -179,6 +197,11 @@ impl ClientSession {
 
     pub(super) fn commit(&mut self, asked: TransactionOptions, write: Option<RetryableWrite>) -> Result<()> {
         fork::refuse_child()?;
+        if self.is_kept {
+            return Err(refused(
+                "the function of a transaction with a token cannot commit it: that is done after it",
+            ));
+        }
         let (transaction, options) = match &self.state {
             State::None => return Err(refused("no transaction started")),
             State::Aborted => {
@@ -188,54 +211,41 @@ impl ClientSession {
                 (Arc::clone(transaction), asked.or(options))
             }
         };
-        let done = self.commit_as(&transaction, &options, write);
+        let was_committed = matches!(self.state, State::Committed { .. });
+        let once = self.once.take();
+        let done = self.commit_as(&transaction, &options, (write, once.as_deref()));
         if done.is_err() {
             // A store that is closed was not even asked. Nothing is to be held for a transaction that is over for its session.
             transaction.abort();
         }
-        self.state = State::Committed { transaction, options };
-        done
+        self.state = State::Committed { transaction, options: options.clone() };
+        done?;
+        // It was stored before, and maybe by a commit that did not wait for stable storage.
+        let concern = options.write_concern.as_ref();
+        if was_committed && self.shared.commit_level(concern)? == CommitLevel::Journaled {
+            let database = self.shared.store.enter()?;
+            self.shared.store.sync_written(&database)?;
+        }
+        Ok(())
     }
 
     fn commit_as(
         &self,
-        transaction: &Transaction,
+        transaction: &Arc<Transaction>,
         options: &TransactionOptions,
-        write: Option<RetryableWrite>,
+        kept: (Option<RetryableWrite>, Option<&Once>),
     ) -> Result<()> {
-        let shared = &self.shared;
-        let level = shared.commit_level(options.write_concern.as_ref())?;
-        let operation = shared.operation(&self.caller, options.max_commit_time);
-        let database = shared.store.enter()?;
-        let terms = Terms {
-            storage: shared.storage(&database),
-            catalog: &shared.catalog,
-            generator: &shared.generator,
-            level,
-            operation: &operation,
-            retryable: write.as_ref(),
+        let (write, once) = kept;
+        let row = write.map(|write| write.commit_row());
+        let commit = Commit {
+            shared: &self.shared,
+            caller: &self.caller,
+            concern: options.write_concern.as_ref(),
+            max_time: options.max_commit_time,
+            row: row.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())),
+            once,
         };
-        let done = transaction.commit(&operation, |open| commit::commit(open, terms));
-        // What was stored is counted now, and no verb does it.
-        shared.recorder.count_notes();
-        if done.is_ok()
-            && !transaction.made().all().is_empty()
-            && let Err(error) = expiry::start_if_needed(shared)
-        {
-            // No reason to deny the commit; the next open starts the thread.
-            tracing::warn!(error = %OneLine(error), "the thread that deletes expired documents could not be started");
-        }
-        // It was stored before, and maybe by a commit that did not wait for stable storage.
-        if done.is_ok() && level == CommitLevel::Journaled && matches!(self.state, State::Committed { .. }) {
-            shared.store.sync_written(&database)?;
-        }
-        done.map_err(|error| {
-            if error.is_commit_unknown() {
-                error.with_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
-            } else {
-                error
-            }
-        })
+        commit.run(transaction)
     }
 
     pub(super) fn abort(&mut self) -> Result<()> {
@@ -277,6 +287,7 @@ pub struct CommitTransaction<'a> {
     concern: Option<WriteConcern>,
     time: Option<Duration>,
     write: Option<RetryableWrite>,
+    token: Option<Token>,
 }
 
 impl CommitTransaction<'_> {
@@ -351,15 +362,50 @@ impl CommitTransaction<'_> {
         self
     }
 
+    /// Gives the commit a token, as [`StartTransaction::exactly_once`](crate::action::StartTransaction::exactly_once) does: how a server
+    /// does it, which learns the token with the commit.
+    ///
+    /// Fails with code 256 (`TransactionCommitted`) if a transaction of that token is committed already. Then this one is aborted.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut session = client.start_session().run()?;
+    /// let mut commit = |id| {
+    ///     session.start_transaction().run()?;
+    ///     orders.insert_one(doc! { "_id": id }).session(&mut session).run()?;
+    ///     session.commit_transaction().exactly_once("cart 17").run()
+    /// };
+    /// commit(1)?;
+    /// assert_eq!(commit(2).expect_err("it was done").code(), Some(256));
+    /// assert_eq!(orders.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn exactly_once(mut self, token: impl Into<Token>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
     /// Commits.
     pub fn run(self) -> Result<()> {
-        let Self { session, concern, time, write } = self;
+        let Self { session, concern, time, write, token } = self;
+        if let Some(token) = token {
+            session.take_token(&token, concern.as_ref())?;
+        }
         let asked = TransactionOptions {
-            write_concern: concern,
+            write_concern: concern.clone(),
             max_commit_time: time,
             ..TransactionOptions::default()
         };
-        session.commit(asked, write)
+        let once = session.once.clone();
+        session
+            .commit(asked, write)
+            .map_err(|error| session.overtaken(once.as_deref(), error, concern.as_ref()))
     }
 }
 

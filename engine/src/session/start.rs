@@ -1,22 +1,19 @@
 //! Starting sessions and transactions.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
+use base::error::{Error, Result};
 use bson::Timestamp;
 
 use crate::options::WriteConcern;
+use crate::outcomes::token::Token;
+use crate::session::again::Patience;
 use crate::session::handle::ClientSession;
+use crate::session::once::StartTransactionOnce;
 use crate::session::options::{ReadConcern, TransactionOptions};
 use crate::shared::{Caller, Shared};
 use crate::transaction::registry::StateTime;
-
-/// How long `and_run` tries a transaction again, as in MongoDB's drivers.
-const RETRY_TIME: Duration = Duration::from_secs(120);
-/// How long it waits before it tries again: not at first, then by half as much longer each time, up to a maximum.
-const RETRY_PAUSE: Duration = Duration::from_micros(100);
-const RETRY_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// The action that [`Client::start_session`](crate::Client::start_session) returns. [`run`](Self::run) executes it.
 #[must_use = "the session is started by run()"]
@@ -116,7 +113,7 @@ pub struct StartTransaction<'a> {
     options: TransactionOptions,
 }
 
-impl StartTransaction<'_> {
+impl<'a> StartTransaction<'a> {
     /// What the transaction reads: the state of its first statement, at each level that it can have. With
     /// [`ReadConcern::serializable`] the commit looks whether that is still so.
     ///
@@ -160,9 +157,36 @@ impl StartTransaction<'_> {
         self
     }
 
+    /// Gives the transaction a token: it is committed once, however often it is run with this token, also after a crash.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut session = client.start_session().run()?;
+    /// for _ in 0..2 {
+    ///     // The second time the function is not called: the number is that of the first time.
+    ///     let number = session.start_transaction().exactly_once("cart 17").and_run(|session| {
+    ///         let number = orders.count_documents(doc! {}).session(&mut *session).run()? + 1;
+    ///         orders.insert_one(doc! { "number": i64::try_from(number).unwrap_or(0) }).session(&mut *session).run()?;
+    ///         Ok(number)
+    ///     })?;
+    ///     assert_eq!(number, 1);
+    /// }
+    /// assert_eq!(orders.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exactly_once(self, token: impl Into<Token>) -> StartTransactionOnce<'a> {
+        let Self { session, options } = self;
+        StartTransactionOnce::new(session, options, token.into())
+    }
+
     /// Starts the transaction.
     pub fn run(self) -> Result<()> {
-        self.session.begin(self.options)
+        self.session.begin(self.options, None)
     }
 
     /// Starts a transaction, runs a function in it and commits it. If another writer came first, all of that is tried again, for
@@ -194,10 +218,9 @@ impl StartTransaction<'_> {
     /// ```
     pub fn and_run<R>(self, mut run: impl FnMut(&mut ClientSession) -> Result<R>) -> Result<R> {
         let Self { session, options } = self;
-        let began = Instant::now();
-        let mut pause = Duration::ZERO;
+        let mut patience = Patience::begin();
         loop {
-            session.begin(options.clone())?;
+            session.begin(options.clone(), None)?;
             let done = run(session).and_then(|result| {
                 // The function may have ended the transaction itself.
                 if session.in_transaction() {
@@ -212,15 +235,7 @@ impl StartTransaction<'_> {
             if session.in_transaction() {
                 session.abort()?;
             }
-            if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
-                return Err(error);
-            }
-            if began.elapsed() >= RETRY_TIME {
-                let message = format!("convenient transaction exceeded maximum time (120 seconds): {error}");
-                return Err(Error::new(ErrorKind::Transaction { message }));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 3 / 2).clamp(RETRY_PAUSE, RETRY_PAUSE_MAX);
+            patience.wait(error)?;
         }
     }
 }

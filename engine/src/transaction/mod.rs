@@ -231,6 +231,16 @@ impl Transaction {
         if self.reads_one_state() { Err(self.refused(what)) } else { Ok(()) }
     }
 
+    /// Begins to read, if there was no statement: a commit with a token is one of something.
+    pub(crate) fn open_if_new(
+        self: &Arc<Self>,
+        database: &Arc<Database>,
+        operation: &OperationContext,
+    ) -> Result<()> {
+        let is_new = matches!(*self.phase.lock(), Phase::New);
+        if is_new { self.statement(database, operation, |_| Ok(())) } else { Ok(()) }
+    }
+
     /// Ends the transaction by `commit`. Returns `Ok` without calling it if there was no statement, or if it is committed.
     pub(crate) fn commit(
         &self,

@@ -11,12 +11,14 @@ use query::code::Code;
 use store::latch::Owner;
 use store::snapshot::Snapshot;
 
+use crate::outcomes::generations::TokenLimits;
+
 /// How many transactions may be open.
 const OPEN_MAX: usize = 10_000;
 /// How many bytes all of them together may stage.
 const STAGED_BYTES_MAX: usize = 256 << 20;
 
-/// What transactions of a store may use.
+/// What transactions and tokens of a store may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How long one may last, from its first statement on.
@@ -25,11 +27,18 @@ pub(crate) struct Limits {
     pub(crate) turn_lifetime: Duration,
     /// How many bytes one may stage.
     pub(crate) bytes: usize,
+    /// How tokens are remembered, of transactions and of single calls.
+    pub(crate) tokens: TokenLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { lifetime: Duration::from_secs(60), turn_lifetime: Duration::from_secs(10), bytes: 64 << 20 }
+        Self {
+            lifetime: Duration::from_secs(60),
+            turn_lifetime: Duration::from_secs(10),
+            bytes: 64 << 20,
+            tokens: TokenLimits::default(),
+        }
     }
 }
 

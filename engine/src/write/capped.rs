@@ -160,6 +160,7 @@ pub(super) fn resize(state: &mut OrderState, old: &[u8], new: &[u8]) {
 
 fn latches_of(target: Target<'_>, candidates: &[Candidate<'_>]) -> LatchSet {
     let mut latches = target.store.latches.set();
+    target.latch_token(&mut latches);
     for candidate in candidates {
         latches.add(&candidate.prepared.record_key);
         add_unique_latches(&mut latches, target, &candidate.drawn.entries);

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use base::error::{Error, Result};
 use base::write_error::Refusal;
+use bson::Bson;
 use store::Family;
 use store::write::{Batch, RecordBytes};
 
@@ -31,9 +32,20 @@ impl Target<'_> {
     /// Tells that the next commit stores new documents, if the command may be repeated.
     #[inline]
     pub(super) fn expect_new<'c, 'd: 'c>(&self, candidates: impl IntoIterator<Item = &'c Candidate<'d>>) {
-        if let Some(retryable) = self.retryable {
-            let of = |candidate: &Candidate<'_>| (candidate.position, candidate.prepared.id());
-            retryable.expect_new(candidates.into_iter().map(of));
+        let of = |candidate: &Candidate<'_>| (candidate.position, candidate.prepared.id());
+        match (self.retryable, self.once) {
+            (None, None) => {}
+            (Some(retryable), None) => retryable.expect_new(candidates.into_iter().map(of)),
+            (retryable, Some(once)) => {
+                // A call with a token that commits by itself stores one document.
+                let mut new: Vec<(usize, Bson)> = candidates.into_iter().map(of).collect();
+                if let Some(retryable) = retryable {
+                    retryable.expect_new(new.iter().cloned());
+                }
+                if let Some((_, id)) = new.pop() {
+                    once.expect_new(id);
+                }
+            }
         }
     }
 }
@@ -53,9 +65,10 @@ pub(super) fn commit_one(
         let mut latches = target.store.latches.set();
         latches.add(record_key);
         add_unique_latches(&mut latches, target, &drawn.entries);
+        target.latch_token(&mut latches);
         target.store.latches.lock(&latches, target.operation)?
     } else {
-        target.store.latches.lock_one(record_key, target.operation)?
+        target.latch(record_key)?
     };
     // Under the latches from here on. The `_id` first: a document that collides on several indexes is refused by that
     // of `_id`.

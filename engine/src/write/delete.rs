@@ -130,7 +130,7 @@ fn delete_found<R>(
     let mut ahead = None;
     loop {
         let mut turn = capped::turn(target)?;
-        let mut latched = target.store.latches.lock_one(key, target.operation)?;
+        let mut latched = target.latch(key)?;
         // Read again under the latch: since the walk another writer may have removed or changed it.
         let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
         let known = ahead.take().filter(|(read, _): &(Vec<u8>, _)| **read == *current);

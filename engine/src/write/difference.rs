@@ -186,6 +186,7 @@ impl Difference {
         }
         if !latches.is_empty() {
             latches.add(key);
+            target.latch_token(&mut latches);
         }
         latches
     }

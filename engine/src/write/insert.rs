@@ -140,6 +140,14 @@ fn insert_only<S: InsertedSet>(target: Target<'_>, drafts: &mut Drafts) -> Resul
 /// Prepares and commits one numbered document. Returns its `_id`.
 #[inline]
 fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson> {
+    // What was shown is a document that did not match any more.
+    if let Some(retryable) = target.retryable {
+        retryable.forget_shown();
+    }
+    if let Some(once) = target.once {
+        once.forget_shown();
+        once.note_generated(&document.generated());
+    }
     let (complete, holds) = document.complete(target.generator)?;
     // Long enough for the key of any common `_id`, so that it is allocated once.
     let mut scratch = Vec::with_capacity(KEY_BYTES);
@@ -259,7 +267,7 @@ fn commit_all<S: InsertedSet>(
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
     if let Some(staging) = target.staging {
-        let staged = staged::insert_all(target, staging, call.candidates, outcome)?;
+        let staged = staged::insert_all(target, staging, (call.candidates, call.order), outcome)?;
         // The documents after those were refused, so their numbers are free again.
         call.holds.back_to(staged);
         return Ok(staged);

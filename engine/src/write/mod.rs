@@ -40,7 +40,7 @@ use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use store::handles::Storage;
-use store::latch::Latched;
+use store::latch::{LatchSet, Latched};
 use store::write::{Batch, CommitLevel, RecordBytes};
 use store::{Database, Family, Store};
 
@@ -53,6 +53,7 @@ use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
+use crate::outcomes::once::Once;
 use crate::outcomes::retryable::{Effect, Retryable, Staged};
 use crate::plan::selector::Selector;
 use crate::transaction::Staging;
@@ -84,6 +85,8 @@ pub(crate) struct Target<'a> {
     pub(crate) staging: Option<Staging<'a>>,
     /// The command that the write is a part of, if it may be repeated.
     pub(crate) retryable: Option<&'a Retryable>,
+    /// The call with a token that the write is.
+    pub(crate) once: Option<&'a Once>,
     /// What checks the documents that are written. Absent where none are checked.
     pub(crate) checks: Option<&'a Checks<'a>>,
     /// What the write may use of time and memory.
@@ -122,6 +125,7 @@ impl<'a> Target<'a> {
             preview: None,
             staging: None,
             retryable: None,
+            once: None,
             checks: None,
             operation,
         }
@@ -243,7 +247,7 @@ impl<'a> Target<'a> {
     #[inline]
     fn commit_new_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
-        if self.collection.builds.is_idle() && self.retryable.is_none() {
+        if self.collection.builds.is_idle() && !self.is_repeatable() {
             let committed = self.store.commit_new_record(self.database, record, self.level, latched);
             self.note_write(latched);
             return committed;
@@ -256,7 +260,7 @@ impl<'a> Target<'a> {
     /// Commits the new bytes of a record without entries. Its latch is held.
     #[inline]
     fn commit_changed_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
-        if self.collection.builds.is_idle() && self.retryable.is_none() {
+        if self.collection.builds.is_idle() && !self.is_repeatable() {
             let committed = self.store.commit_changed_record(self.database, record, self.level, latched);
             self.note_write(latched);
             return committed;
@@ -269,32 +273,72 @@ impl<'a> Target<'a> {
     /// Commits a batch of documents, with what the command is answered from if it is sent again.
     #[inline]
     pub(super) fn commit_batch(&self, batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
-        let committed = match self.retryable {
-            None => self.store.commit_latched(batch, self.level, latched),
-            Some(retryable) => self.commit_retryable(retryable, batch, latched),
+        let committed = if self.is_repeatable() {
+            self.commit_repeatable(batch, latched)
+        } else {
+            self.store.commit_latched(batch, self.level, latched)
         };
         self.note_write(latched);
         committed
     }
 
+    /// Whether the write leaves rows that it is answered from if it comes again.
+    #[inline]
+    fn is_repeatable(&self) -> bool {
+        self.retryable.is_some() || self.once.is_some()
+    }
+
     #[cold]
-    fn commit_retryable(
-        &self,
-        retryable: &Retryable,
-        mut batch: Batch<'_>,
-        latched: &mut Latched<'_>,
-    ) -> Result<()> {
-        let staged = retryable.stage(&mut batch);
-        self.store.commit_latched(batch, self.level, latched)?;
-        if staged == Staged::Row {
+    fn commit_repeatable(&self, mut batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
+        let staged = self.retryable.map(|retryable| retryable.stage(&mut batch));
+        let mut write = |batch| self.store.commit_latched(batch, self.level, latched);
+        // A batch that makes room is no effect of the call.
+        match self.once.filter(|once| once.is_expecting()) {
+            None => write(batch)?,
+            Some(once) => once.commit(batch, write, &|apart| self.store.commit(apart, self.level))?,
+        }
+        if let (Some(retryable), Some(Staged::Row)) = (self.retryable, staged) {
             retryable.committed();
         }
         Ok(())
     }
 
+    /// Latches a key, and the token of the call if it has one.
+    #[inline]
+    pub(super) fn latch(&self, key: &[u8]) -> Result<Latched<'a>> {
+        match self.latches_with(key) {
+            None => Ok(self.store.latches.lock_one(key, self.operation)?),
+            Some(latches) => Ok(self.store.latches.lock(&latches, self.operation)?),
+        }
+    }
+
+    /// The latches of a key and of the token of the call. `None` if it has no token.
+    #[inline]
+    pub(super) fn latches_with(&self, key: &[u8]) -> Option<LatchSet> {
+        let once = self.once?;
+        let mut latches = self.store.latches.set();
+        latches.add(key);
+        latches.add_hash(once.hash());
+        Some(latches)
+    }
+
+    /// Adds the latch of the token of the call.
+    #[inline]
+    pub(super) fn latch_token(&self, latches: &mut LatchSet) {
+        if let Some(once) = self.once {
+            latches.add_hash(once.hash());
+        }
+    }
+
     /// Tells what the next commit does, if the command may be repeated.
     #[inline]
     pub(super) fn expect(&self, effect: Effect) {
+        if let Some(once) = self.once {
+            match effect {
+                Effect::Deleted => once.expect_removal(),
+                Effect::Inserted(_) | Effect::Updated | Effect::Upserted(_) => once.expect_change(),
+            }
+        }
         if let Some(retryable) = self.retryable {
             retryable.expect(effect);
         }

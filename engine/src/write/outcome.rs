@@ -34,6 +34,8 @@ pub(crate) struct InsertOutcome<S> {
     pub(crate) generated: HashMap<usize, GeneratedValues>,
     /// The first value that was generated.
     pub(crate) last_generate_id: Option<i64>,
+    /// Whether the call had happened before, by its token.
+    pub(crate) was_replayed: bool,
 }
 
 impl<S: InsertedSet> InsertOutcome<S> {
@@ -43,12 +45,12 @@ impl<S: InsertedSet> InsertOutcome<S> {
     }
 
     /// The outcome of a call whose only document was stored.
-    pub(super) fn of_one(inserted: Inserted) -> Self {
+    pub(crate) fn of_one(inserted: Inserted) -> Self {
         let Inserted { id, generated } = inserted;
         let last_generate_id = generated.first();
         // A map without entries allocates nothing, and most documents have no generated value.
         let generated = if generated.is_empty() { HashMap::new() } else { HashMap::from([(0, generated)]) };
-        Self { inserted: S::of_one(id), refused: Vec::new(), generated, last_generate_id }
+        Self { inserted: S::of_one(id), generated, last_generate_id, ..Self::default() }
     }
 }
 
@@ -62,6 +64,12 @@ pub(crate) trait InsertedSet: Default {
     fn add(&mut self, position: usize, document: &Prepared<'_>);
     /// Whether the document at `position` was stored.
     fn contains(&self, position: usize) -> bool;
+    /// Adds a document that was stored before, as its answer has it.
+    fn put(&mut self, position: usize, id: Bson);
+    /// The positions of the stored documents, in any order.
+    fn positions(&self) -> Vec<usize>;
+    /// The `_id` of a stored document. `None` if the set has none.
+    fn id(&self, position: usize) -> Option<Bson>;
 }
 
 /// The `_id` of each document.
@@ -80,6 +88,18 @@ impl InsertedSet for HashMap<usize, Bson> {
 
     fn contains(&self, position: usize) -> bool {
         self.contains_key(&position)
+    }
+
+    fn put(&mut self, position: usize, id: Bson) {
+        self.insert(position, id);
+    }
+
+    fn positions(&self) -> Vec<usize> {
+        self.keys().copied().collect()
+    }
+
+    fn id(&self, position: usize) -> Option<Bson> {
+        self.get(&position).cloned()
     }
 }
 
@@ -100,5 +120,17 @@ impl InsertedSet for Vec<usize> {
     fn contains(&self, position: usize) -> bool {
         // Positions come in ascending order, so the list is sorted.
         self.binary_search(&position).is_ok()
+    }
+
+    fn put(&mut self, position: usize, _id: Bson) {
+        self.push(position);
+    }
+
+    fn positions(&self) -> Vec<usize> {
+        self.clone()
+    }
+
+    fn id(&self, _position: usize) -> Option<Bson> {
+        None
     }
 }

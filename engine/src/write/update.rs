@@ -70,7 +70,7 @@ fn update_found(
         return staged::update(target, staging, key, &wish);
     }
     let compute = |current: &[u8]| compute(target, key, &wish, current);
-    let mut held: Option<LatchSet> = None;
+    let mut held: Option<LatchSet> = target.latches_with(key);
     // What was computed of a document as it was then.
     let mut ahead: Option<(Vec<u8>, Computed)> = None;
     loop {

@@ -4,8 +4,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use cairndb::bson::{Document, RawBsonRef, RawDocument, Timestamp, doc};
-use cairndb::{Acknowledgment, ClientSession, ReadConcern, TRANSIENT_TRANSACTION_ERROR, WriteConcern};
+use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
+use cairndb::{
+    Acknowledgment, ClientSession, Error, ErrorKind, ExactlyOnceError, ReadConcern,
+    TRANSIENT_TRANSACTION_ERROR, Token, WriteConcern,
+};
 use query::code::Code;
 use tokio::time::timeout;
 
@@ -360,22 +363,34 @@ impl<'a> ReadConcernFields<'a> {
 
 /// `commitTransaction`. It runs to its end, whether its client is there or not.
 pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
-    let number = number_of_end(call)?;
+    let number = number_of_end(call, &["exactlyOnce", "recoveryToken"])?;
     let concern = CommitConcern::read(call)?;
+    let token = token(call)?;
+    if let Some(token) = &token
+        && call.peer.client().is_committed(token, concern.engine.as_ref())?
+    {
+        // Whatever became of this transaction: what the token stands for is done.
+        let cursors = call.with_turn(|turn| turn.last.abort());
+        call.shared.cursors.close(cursors.unwrap_or_default());
+        return Ok(concern.reply(true));
+    }
     let time = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
     let write = retryable::numbered_write(call, number)?;
     let done = call.with_turn(|turn| {
         let Some(session) = turn.last.session_to_commit(number)? else {
             // Committed before the server was started. What the engine has read of it may not be synced yet.
             call.shared.client.sync()?;
-            return Ok(());
+            return Ok(false);
         };
         let mut commit = session.commit_transaction().retryable(write);
-        if let Some(concern) = concern.engine {
+        if let Some(concern) = concern.engine.clone() {
             commit = commit.write_concern(concern);
         }
         if let Some(time) = time {
             commit = commit.max_time(time);
+        }
+        if let Some(token) = token {
+            commit = commit.exactly_once(token);
         }
         let done = commit.run();
         let end = match &done {
@@ -384,23 +399,37 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
             Err(_) => CommitEnd::Aborted,
         };
         call.shared.cursors.close(turn.last.end_commit(end));
-        done.map_err(|error| {
+        if done.as_ref().is_err_and(is_done) {
+            return Ok(true);
+        }
+        done.map(|()| false).map_err(|error| {
             let is_unknown = error.is_commit_unknown();
             let failure = Failure::from(error);
             // Here the server knows better than a driver: after any other error nothing is stored.
             if is_unknown { failure.with_label(cairndb::UNKNOWN_TRANSACTION_COMMIT_RESULT) } else { failure }
         })
     });
-    done.ok_or_else(|| Failure::internal("a commit has its turn"))??;
-    Ok(match concern.unmet {
-        None => doc! {}.into(),
-        Some(unmet) => Reply::from(doc! { "writeConcernError": unmet }),
-    })
+    let was_replayed = done.ok_or_else(|| Failure::internal("a commit has its turn"))??;
+    Ok(concern.reply(was_replayed))
+}
+
+/// The token of a commit that is to happen exactly once.
+fn token(call: &Call) -> Result<Option<Token>, Failure> {
+    let fields = call.fields();
+    let Some(value) = fields.value("exactlyOnce")? else { return Ok(None) };
+    let token = Bson::try_from(value).ok().and_then(|value| Token::of_bson(&value));
+    let wrong = || fields.wrong_type("exactlyOnce", value, "objectId, string or binData");
+    token.map(Some).ok_or_else(wrong)
+}
+
+/// Whether a commit was refused because another one with its token was faster.
+fn is_done(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ExactlyOnce(ExactlyOnceError::Done))
 }
 
 /// `abortTransaction`.
 pub(super) fn abort(call: &Call) -> Result<Reply, Failure> {
-    let number = number_of_end(call)?;
+    let number = number_of_end(call, &["recoveryToken"])?;
     let aborted = call.with_turn(|turn| {
         turn.last.check_in_progress(number)?;
         Ok::<_, Failure>(turn.last.abort())
@@ -410,9 +439,9 @@ pub(super) fn abort(call: &Call) -> Result<Reply, Failure> {
 }
 
 /// The number of the transaction that a command ends.
-fn number_of_end(call: &Call) -> Result<i64, Failure> {
+fn number_of_end(call: &Call, fields: &[&str]) -> Result<i64, Failure> {
     let name = call.command.name();
-    call.fields().allow(&["recoveryToken"])?;
+    call.fields().allow(fields)?;
     let numbered = call.numbered.filter(|numbered| numbered.is_of_transaction());
     let Some(numbered) = numbered else {
         let message = format!("'{name}' was not sent in a transaction");
@@ -433,6 +462,16 @@ struct CommitConcern {
 }
 
 impl CommitConcern {
+    /// The reply to a commit that was made, now or before.
+    fn reply(self, was_replayed: bool) -> Reply {
+        let mut reply = doc! {};
+        reply.extend(self.unmet.map(|unmet| ("writeConcernError".to_owned(), unmet.into())));
+        if was_replayed {
+            reply.insert("replayed", true);
+        }
+        reply.into()
+    }
+
     fn read(call: &Call) -> Result<Self, Failure> {
         let Some(concern) = call.fields().document("writeConcern")? else {
             return Ok(Self { engine: None, unmet: None });

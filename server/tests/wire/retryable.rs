@@ -188,3 +188,49 @@ fn reads_of_a_snapshot_are_of_one_state() {
         &[],
     );
 }
+
+#[test]
+fn a_write_with_a_token_takes_effect_once_and_so_does_a_commit() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let insert = doc! { "insert": "a", "documents": [{ "n": 1 }], "exactlyOnce": "order 7", "$db": "shop" };
+    let first = peer.run(insert.clone());
+    let again = fixture.peer().run(insert);
+    assert_eq!(
+        (first.get_bool("replayed").ok(), again.get_bool("replayed").ok()),
+        (None, Some(true)),
+        "{again}"
+    );
+    assert_eq!(count(&mut peer, doc! {}), 1);
+    let other = doc! { "insert": "a", "documents": [{ "n": 2 }], "exactlyOnce": "order 7", "$db": "shop" };
+    refused(&peer.run(other), 72, &[]);
+    // A transaction with a token. Each attempt is a new one: the client does not know what became of the one before.
+    for number in 1..4 {
+        let mut statement = doc! { "update": "a", "updates": [{ "q": {}, "u": { "$inc": { "n": 1 } } }] };
+        statement.extend(doc! { "autocommit": false, "startTransaction": true });
+        let done = write(&mut peer, number, statement);
+        assert_eq!(done.get_i32("n").ok(), Some(1), "{done}");
+        let commit =
+            doc! { "commitTransaction": 1, "lsid": session(1), "txnNumber": number, "autocommit": false };
+        let mut commit_once = commit.clone();
+        commit_once.extend(doc! { "exactlyOnce": "payment 3", "$db": "admin" });
+        for attempt in 0..2 {
+            let reply = peer.run(commit_once.clone());
+            let is_first = number == 1 && attempt == 0;
+            assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+            assert_eq!(
+                reply.get_bool("replayed").ok(),
+                (!is_first).then_some(true),
+                "{number} {attempt}: {reply}"
+            );
+        }
+        assert_eq!(count(&mut peer, doc! { "n": 2 }), 1);
+    }
+    // One that the server does not know any more.
+    let commit = doc! { "commitTransaction": 1, "lsid": session(2), "txnNumber": 9_i64, "autocommit": false,
+    "exactlyOnce": "payment 3", "$db": "admin" };
+    assert_eq!(peer.run(commit.clone()).get_bool("replayed").ok(), Some(true));
+    let mut unknown = commit;
+    unknown.insert("exactlyOnce", "payment 4");
+    refused(&peer.run(unknown), 251, &["TransientTransactionError"]);
+}

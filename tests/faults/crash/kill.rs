@@ -43,9 +43,12 @@ pub(crate) fn kill_in_folders<O: Audited + Send>(seed: u64, turn: u32, kills: u6
 
 /// What is found of processes that acknowledge what they have not done, in one of a few folders.
 pub(crate) fn fault_of_early_answers<O: Audited>(seed: u64) -> Option<String> {
-    (0..8).find_map(|folder| {
-        kill_repeatedly::<O>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
-    })
+    fault_of_flaw::<O>(seed, "acknowledge-first")
+}
+
+/// What is found of processes that have a flaw, in one of a few folders.
+pub(crate) fn fault_of_flaw<O: Audited>(seed: u64, flaw: &str) -> Option<String> {
+    (0..8).find_map(|folder| kill_repeatedly::<O>(part(seed, folder), KILLS_PER_FOLDER, flaw).err())
 }
 
 /// Kills children that work in one folder, and audits it after each.

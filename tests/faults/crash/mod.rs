@@ -11,6 +11,7 @@ mod kill;
 mod numbered;
 mod oracle;
 mod replacing;
+mod spending;
 mod torn;
 mod transacting;
 mod uploading;

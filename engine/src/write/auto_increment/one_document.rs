@@ -111,6 +111,15 @@ impl<'a> OneDocument<'a> {
         Ok((complete, &mut self.holds))
     }
 
+    /// What is generated for the document, so far.
+    pub(in crate::write) fn generated(&self) -> GeneratedValues {
+        match &self.form {
+            Form::Unnumbered => GeneratedValues::default(),
+            Form::InPlace(InPlace { field, value, .. }) => GeneratedValues::of_one(&field.name, *value),
+            Form::Copied(Copied { generated, .. }) => generated.clone(),
+        }
+    }
+
     /// To be called with the error of what stores the document.
     pub(in crate::write) fn failed(&self, error: &Error) {
         self.holds.failed(error);

@@ -23,7 +23,7 @@ use crate::catalog::gate::Shared;
 use crate::catalog::given_keys::steps::KeySpace;
 use crate::catalog::names::Catalog;
 use crate::options::PlantedFault;
-use crate::outcomes::retryable::RetryableWrite;
+use crate::outcomes::once::Once;
 use crate::transaction::numbers::Numbers;
 use crate::transaction::reads::Reads;
 use crate::transaction::stage::{Stage, Touched};
@@ -38,8 +38,10 @@ pub(crate) struct Terms<'a> {
     pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
     pub(crate) operation: &'a OperationContext,
-    /// The number of the commit, if a client may ask for it again after a crash.
-    pub(crate) retryable: Option<&'a RetryableWrite>,
+    /// The row of its session, if a client may ask for the commit again after a crash: key and value.
+    pub(crate) row: Option<(&'a [u8], &'a [u8])>,
+    /// The token of the transaction, whose row is stored with it.
+    pub(crate) once: Option<&'a Once>,
 }
 
 /// A collection whose gate is held.
@@ -70,10 +72,10 @@ pub(crate) fn commit(open: &Open, terms: Terms<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns `false` if nothing is staged.
+/// Returns `false` if nothing is staged, and the transaction has no token.
 fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) -> Result<bool> {
     let mut stage = open.stage();
-    if stage.overlay().is_empty() && made.is_empty() {
+    if stage.overlay().is_empty() && made.is_empty() && terms.once.is_none() {
         return Ok(false);
     }
     let Terms { storage, catalog, operation, .. } = terms;
@@ -89,6 +91,9 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
         if made.is_empty() { None } else { Some(catalog.try_publish(made).ok_or_else(conflict)?) };
     let mut latches = storage.store.latches.set();
     stage.claims().for_each(|hash| latches.add_hash(hash));
+    if let Some(once) = terms.once {
+        latches.add_hash(once.hash());
+    }
     let reads = stage.reads().filter(|_| storage.database.fault() != PlantedFault::SearchesNotChecked);
     let read_keys: ReadKeys = reads.into_iter().flat_map(Reads::keys).collect();
     latches.add_read(&read_keys);
@@ -97,6 +102,8 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     } else {
         storage.store.latches.lock(&latches, operation)?
     };
+    // First of all: the call that came first has left a note of the token too.
+    terms.once.map_or(Ok(()), |once| once.refuse_second(storage.database))?;
     // No look-up: what has no note was not written since the transaction began.
     let is_asked = storage.database.fault() != PlantedFault::NotesNotAsked;
     if is_asked && held.is_written_since(open.sequence()) {
@@ -109,9 +116,8 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
         return Err(conflict());
     }
     let mut batch = batch_of(&stage, &entered, terms)?;
-    if let Some(write) = terms.retryable {
-        let (key, row) = write.commit_row();
-        batch.put(Family::Outcomes, &key, &row);
+    if let Some((key, row)) = terms.row {
+        batch.put(Family::Outcomes, key, row);
     }
     publishing.as_ref().map_or(Ok(()), |publishing| publishing.stage(&mut batch))?;
     operation.look()?;
@@ -201,8 +207,19 @@ fn write(
         batch.put(Family::Meta, &touched.state.id.catalog_key(), &entry);
     }
     numbers.stage_marks(&mut batch);
-    numbers.begin_write();
-    let written = storage.store.write_latched(batch, level, latched);
+    let mut has_begun = false;
+    let mut commit = |batch| {
+        has_begun = true;
+        numbers.begin_write();
+        storage.store.write_latched(batch, level, latched)
+    };
+    let written = match terms.once {
+        None => commit(batch),
+        Some(once) => once.commit(batch, commit, &|apart| storage.store.commit(apart, level)),
+    };
+    if !has_begun {
+        return written;
+    }
     let newest = storage.database.latest_sequence();
     for Entered { touched, .. } in entered {
         touched.state.note_write(newest);

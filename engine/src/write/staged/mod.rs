@@ -17,7 +17,7 @@ use crate::write::commit::Candidate;
 use crate::write::difference::{Computed, Wish, compute};
 use crate::write::entries::{Entry, NewArrays, split, stored_entries_of};
 use crate::write::modified::Matched;
-use crate::write::outcome::{InsertOutcome, InsertedSet};
+use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::prepare::{Taker, encoded_id};
 use crate::write::unique::{taken_entry, taken_id, unique_entries};
 
@@ -29,23 +29,31 @@ pub(super) fn insert(target: Target<'_>, staging: Staging<'_>, candidate: &Candi
     }
 }
 
-/// Stages new documents, up to the first that is refused: it ends the transaction. Returns how many.
+/// Stages new documents, up to the first that is refused: it ends the transaction. A call with a token is a transaction by itself, and
+/// an unordered one goes on with the next document. Returns how many were staged.
 pub(super) fn insert_all<S: InsertedSet>(
     target: Target<'_>,
     staging: Staging<'_>,
-    candidates: &[Candidate<'_>],
+    call: (&[Candidate<'_>], InsertOrder),
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
-    for (staged, candidate) in candidates.iter().enumerate() {
+    let (candidates, order) = call;
+    let goes_on = target.once.is_some() && order == InsertOrder::Unordered;
+    let mut staged = 0;
+    for candidate in candidates {
         target.operation.step()?;
         if let Some(refusal) = refuse_taken(target, staging, candidate)? {
             outcome.refused.push(refusal.at(candidate.position));
-            return Ok(staged);
+            if goes_on {
+                continue;
+            }
+            break;
         }
         stage_new(target, staging, candidate)?;
         outcome.inserted.add(candidate.position, &candidate.prepared);
+        staged += 1;
     }
-    Ok(candidates.len())
+    Ok(staged)
 }
 
 fn stage_new(target: Target<'_>, staging: Staging<'_>, candidate: &Candidate<'_>) -> Result<()> {

@@ -1,0 +1,102 @@
+//! Commands with tokens: they happen once, however often they are sent.
+//!
+//! A command of one statement is a call of its verb, which has the token. One of several statements is a transaction: all of them are
+//! done or none, and the reply is stored with it. The documents of an `insert` are always one statement.
+
+use base::error::{Error, Result};
+use bson::{Bson, Document};
+use store::Family;
+
+use crate::collection::answers::Answer;
+use crate::collection::exactly_once::{Asked, Whole};
+use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
+use crate::command::context::CommandContext;
+
+/// The field of a reply that tells that the command had happened before.
+const REPLAYED: &str = "replayed";
+/// The field of a reply that lists refused statements.
+const REFUSALS: &str = "writeErrors";
+/// The field that says when a write is acknowledged, and not what it does.
+const CONCERN: &str = "writeConcern";
+
+/// Tells in a reply that the command had happened before.
+pub(super) fn report_replay(reply: &mut Document, was_replayed: bool) {
+    if was_replayed {
+        reply.insert(REPLAYED, true);
+    }
+}
+
+/// Runs a command. One of several statements with one token is a transaction.
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    command: (&str, &Document),
+    arguments: &Arguments<'_>,
+    run: impl Fn(&CommandContext<'_>, &Document) -> Result<Document>,
+) -> Result<Document> {
+    let (name, body) = command;
+    let array = match name {
+        "update" => "updates",
+        "delete" => "deletes",
+        _ => return run(context, body),
+    };
+    let Some(token) = arguments.token()? else { return run(context, body) };
+    let statements = arguments.raw_statements(array)?;
+    if statements.len() < 2 {
+        return run(context, body);
+    }
+    let mut inner = body.clone();
+    inner.remove(TOKEN_FIELD);
+    inner.remove(CONCERN);
+    let concern = arguments.write_concern()?;
+    let mut asked = Asked::of(name, context.db, &token, concern.as_ref());
+    for (field, value) in &inner {
+        if field != array && !GENERIC_COMMAND_FIELDS.contains(&field.as_str()) {
+            asked = asked.options([(field, Some(value.clone()))])?;
+        }
+    }
+    for statement in &statements {
+        asked = asked.bytes(statement.as_bytes());
+    }
+    let row = context.retryable().and_then(|retryable| retryable.row_of_all(statements.len()));
+    let whole = Whole { shared: context.shared, caller: &context.caller, max_time: None, row };
+    let Reply(reply) = whole.run(asked, |caller| {
+        let context = CommandContext { caller, ..*context };
+        let mut reply = run(&context, &inner)?;
+        take_back(&mut reply);
+        Ok(Reply(reply))
+    })?;
+    Ok(reply)
+}
+
+/// The reply to a command of several statements.
+struct Reply(Document);
+
+impl Answer for Reply {
+    fn to_answer(&self) -> Result<Document> {
+        Ok(Document::from_iter([("r".to_owned(), Bson::Document(self.0.clone()))]))
+    }
+
+    fn of_answer(mut answer: Document) -> Result<Self> {
+        let Some(Bson::Document(mut reply)) = answer.remove("r") else {
+            return Err(Error::corruption(Family::Outcomes.name(), b"", "the result of a token is no reply"));
+        };
+        report_replay(&mut reply, true);
+        Ok(Self(reply))
+    }
+
+    fn is_refusal(&self) -> bool {
+        self.0.contains_key(REFUSALS)
+    }
+}
+
+/// Takes the effects out of a reply that tells of a refused statement: it ended the transaction, so nothing was done.
+fn take_back(reply: &mut Document) {
+    if reply.contains_key(REFUSALS) {
+        for (field, value) in reply.iter_mut() {
+            if matches!(field.as_str(), "n" | "nModified") {
+                *value = Bson::Int32(0);
+            }
+        }
+        reply.remove("upserted");
+    }
+}

@@ -1,0 +1,531 @@
+//! Generations of tokens: how long tokens are remembered, and how they are forgotten together.
+//!
+//! A row is in the generation that was the newest when it was written. When that has lasted as long as tokens are to be remembered, a new
+//! one begins, and the one before the last goes as a range. So a token is remembered once to twice as long. Commits with a token
+//! hold the generations shared, and a new one begins alone: no row comes into one that is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::error::{Error, ErrorKind, Result};
+use base::lock_order::{self, Place};
+use base::once_error::ExactlyOnceError;
+use base::sync::{AtomicU64, RwLock};
+use query::operation::OperationContext;
+use std::sync::atomic::Ordering::Relaxed;
+use store::handles::Storage;
+use store::keys::{META_TOKENS, tagged_id};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
+use store::{Database, Family};
+
+use crate::options::PlantedFault;
+use crate::outcomes::row::now_millis;
+use crate::outcomes::token::Token;
+use crate::outcomes::token_row::{self, TokenRow};
+
+/// By how much the clock of who makes tokens may be ahead of the store's, at most. It is less where tokens are remembered shortly.
+const AHEAD: Duration = Duration::from_secs(300);
+const FIRST: u32 = 1;
+
+/// How long tokens are remembered, and how many bytes they may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenLimits {
+    pub(crate) retention: Duration,
+    pub(crate) bytes_max: u64,
+}
+
+impl Default for TokenLimits {
+    fn default() -> Self {
+        Self { retention: Duration::from_secs(86_400), bytes_max: 1 << 30 }
+    }
+}
+
+/// The generations of a store.
+pub(crate) struct Generations {
+    limits: TokenLimits,
+    known: RwLock<Known>,
+    /// How many calls were answered from rows.
+    replays: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    /// `None` until the first token is used.
+    newest: Option<Generation>,
+    before: Option<Generation>,
+    /// Whether the bytes of the rows were counted.
+    is_counted: bool,
+}
+
+struct Generation {
+    number: u32,
+    /// When it began, in milliseconds since 1970.
+    began: u64,
+    /// How many bytes its rows have, with their keys.
+    bytes: AtomicU64,
+}
+
+impl Generations {
+    /// The generations that are stored. Fails if what is stored of them is damaged.
+    pub(crate) fn load(database: &Arc<Database>, limits: TokenLimits) -> Result<Self> {
+        let snapshot = Snapshot::take(database);
+        let mut found = stored(&snapshot, &OperationContext::unlimited())?;
+        let mut last = || found.pop().map(|(number, began)| Generation::of(number, began));
+        let (newest, before) = (last(), last());
+        let known = RwLock::new(Known { newest, before, is_counted: false });
+        Ok(Self { limits, known, replays: AtomicU64::new(0) })
+    }
+
+    /// Gets ready for a call with a token: there is a generation, it is not too old, and the bytes of the rows are known.
+    pub(crate) fn prepare(&self, storage: Storage<'_>, operation: &OperationContext) -> Result<()> {
+        self.prepare_at(storage, operation, now_millis())
+    }
+
+    fn prepare_at(&self, storage: Storage<'_>, operation: &OperationContext, now: u64) -> Result<()> {
+        {
+            let known = self.known.read();
+            if known.is_counted && !self.is_due(&known, now) {
+                return Ok(());
+            }
+        }
+        let _place = lock_order::take(Place::Tokens);
+        let mut known = self.known.write();
+        if !known.is_counted {
+            known.count(storage.database, operation)?;
+        }
+        if self.is_due(&known, now) {
+            known.turn(storage, now)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a new generation if it is time, while no call does so.
+    pub(crate) fn turn_if_due(&self, storage: Storage<'_>) -> Result<()> {
+        let now = now_millis();
+        let has_any = self.known.read().newest.is_some();
+        if has_any && self.is_due(&self.known.read(), now) {
+            self.prepare(storage, &OperationContext::unlimited())?;
+        }
+        Ok(())
+    }
+
+    /// The row of a token, and which generation was the newest then. Fails if the token is older than those that are remembered.
+    pub(crate) fn look_up(&self, database: &Database, token: &Token) -> Result<(Option<TokenRow>, u32)> {
+        let _place = lock_order::take(Place::Tokens);
+        self.known.read().look_up(database, token, self.margin())
+    }
+
+    /// Writes a batch with the row of a token, unless the token has a row by now: then that is returned, and nothing is written. `seen` is
+    /// the newest generation of an earlier look-up that found none. The latch of the token is held.
+    pub(crate) fn commit<'b>(
+        &self,
+        mut batch: Batch<'b>,
+        row: &NewRow<'_>,
+        write: impl FnOnce(Batch<'b>) -> Result<()>,
+    ) -> Result<Option<TokenRow>> {
+        let database = batch.database();
+        let _place = lock_order::take(Place::Tokens);
+        let known = self.known.read();
+        if database.fault() != PlantedFault::TokensNotLookedUp
+            && let Some(found) = known.look_again(database, row, self.margin())?
+        {
+            return Ok(Some(found));
+        }
+        let Some(newest) = &known.newest else {
+            return Err(Error::invalid_argument("no generation of tokens has begun"));
+        };
+        let (key, value) = (token_row::key(row.token, newest.number), row.row.encode()?);
+        let bytes = (key.len() + value.len()) as u64;
+        newest.bytes.fetch_add(bytes, Relaxed);
+        if known.bytes() > self.limits.bytes_max {
+            newest.bytes.fetch_sub(bytes, Relaxed);
+            return Err(self.full());
+        }
+        let written = if database.fault() == PlantedFault::TokensApart {
+            write(batch).and_then(|()| {
+                let mut apart = Batch::new(database);
+                apart.put(Family::Outcomes, &key, &value);
+                (row.write_apart)(apart)
+            })
+        } else {
+            batch.put(Family::Outcomes, &key, &value);
+            write(batch)
+        };
+        if let Err(error) = &written
+            && !error.is_commit_unknown()
+        {
+            newest.bytes.fetch_sub(bytes, Relaxed);
+        }
+        written.map(|()| None)
+    }
+
+    /// Fails if no row has room.
+    pub(crate) fn admit(&self) -> Result<()> {
+        if self.known.read().bytes() >= self.limits.bytes_max { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// Notes that a call was answered from a row.
+    pub(crate) fn note_replay(&self) {
+        self.replays.fetch_add(1, Relaxed);
+    }
+
+    /// How many calls were answered from rows since the store was opened, and how many bytes all rows have.
+    pub(crate) fn measured(&self) -> (u64, u64) {
+        (self.replays.load(Relaxed), self.known.read().bytes())
+    }
+
+    #[cold]
+    fn full(&self) -> Error {
+        Error::new(ErrorKind::ExactlyOnce(ExactlyOnceError::full(self.limits.bytes_max)))
+    }
+
+    fn is_due(&self, known: &Known, now: u64) -> bool {
+        known.newest.as_ref().is_none_or(|newest| {
+            let lasted = u128::from(now.saturating_sub(newest.began));
+            lasted >= self.limits.retention.as_millis()
+        })
+    }
+
+    /// How much later than the oldest generation a token must have been made.
+    fn margin(&self) -> Duration {
+        AHEAD.min(self.limits.retention / 2)
+    }
+}
+
+/// The row of a call that is to be committed.
+pub(crate) struct NewRow<'a> {
+    pub(crate) token: &'a Token,
+    pub(crate) row: TokenRow,
+    /// The newest generation of the look-up that found no row.
+    pub(crate) seen: u32,
+    /// How a planted fault writes the row.
+    pub(crate) write_apart: &'a dyn Fn(Batch<'_>) -> Result<()>,
+}
+
+impl Known {
+    fn bytes(&self) -> u64 {
+        self.kept().map(|generation| generation.bytes.load(Relaxed)).sum()
+    }
+
+    fn kept(&self) -> impl Iterator<Item = &Generation> {
+        self.newest.iter().chain(&self.before)
+    }
+
+    fn look_up(
+        &self,
+        database: &Database,
+        token: &Token,
+        margin: Duration,
+    ) -> Result<(Option<TokenRow>, u32)> {
+        let seen = self.newest.as_ref().map_or(0, |newest| newest.number);
+        for generation in self.kept() {
+            if let Some(row) = read(database, token, generation.number)? {
+                return Ok((Some(row), seen));
+            }
+        }
+        self.refuse_old(token, margin)?;
+        Ok((None, seen))
+    }
+
+    /// Looks up a token again that was looked up before: rows come into the newest generation alone.
+    fn look_again(
+        &self,
+        database: &Database,
+        row: &NewRow<'_>,
+        margin: Duration,
+    ) -> Result<Option<TokenRow>> {
+        match &self.newest {
+            Some(newest) if newest.number == row.seen => read(database, row.token, newest.number),
+            Some(_) | None => Ok(self.look_up(database, row.token, margin)?.0),
+        }
+    }
+
+    /// Refuses a token that was made before the oldest one that is remembered.
+    fn refuse_old(&self, token: &Token, margin: Duration) -> Result<()> {
+        // Until the first generation is gone, all tokens are remembered that were ever used.
+        let Some(oldest) = self.before.as_ref().filter(|before| before.number > FIRST) else {
+            return Ok(());
+        };
+        let margin = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
+        let remembered = oldest.began.saturating_add(margin);
+        match token.millis().and_then(|made| remembered.checked_sub(made)).filter(|late| *late > 0) {
+            Some(late) => {
+                Err(Error::new(ErrorKind::ExactlyOnce(ExactlyOnceError::too_old(late.div_ceil(1000)))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the bytes of all rows.
+    fn count(&mut self, database: &Arc<Database>, operation: &OperationContext) -> Result<()> {
+        let snapshot = Snapshot::take(database);
+        for generation in self.kept() {
+            let (first, end) = token_row::keys_of(Some(generation.number));
+            let mut scan =
+                Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, operation);
+            let mut bytes = 0;
+            while scan.advance()? {
+                bytes += (scan.key().len() + scan.value().len()) as u64;
+            }
+            generation.bytes.store(bytes, Relaxed);
+        }
+        self.is_counted = true;
+        Ok(())
+    }
+
+    /// Begins a new generation, and forgets the one before the last.
+    fn turn(&mut self, storage: Storage<'_>, now: u64) -> Result<()> {
+        let number = self.newest.as_ref().map_or(Some(FIRST), |newest| newest.number.checked_add(1));
+        let number = number.ok_or_else(|| Error::invalid_argument("no generation of tokens is left"))?;
+        let mut batch = Batch::new(storage.database);
+        batch.put(Family::Meta, &meta_key(number), &now.to_be_bytes());
+        let drops_early = storage.database.fault() == PlantedFault::GenerationsDroppedEarly;
+        let gone = if drops_early { &self.newest } else { &self.before };
+        if let Some(gone) = gone {
+            let (first, end) = token_row::keys_of(Some(gone.number));
+            batch.delete(Family::Meta, &meta_key(gone.number));
+            batch.delete_range(Family::Outcomes, &first, &end);
+        }
+        storage.store.commit(batch, CommitLevel::Delayed)?;
+        self.before = self.newest.take().filter(|_| !drops_early);
+        self.newest = Some(Generation::of(number, now));
+        Ok(())
+    }
+}
+
+impl Generation {
+    fn of(number: u32, began: u64) -> Self {
+        Self { number, began, bytes: AtomicU64::new(0) }
+    }
+}
+
+/// The generations that are stored, ascending, with the times when they began.
+pub(crate) fn stored(snapshot: &Arc<Snapshot>, operation: &OperationContext) -> Result<Vec<(u32, u64)>> {
+    let bounds = (vec![META_TOKENS], Some(vec![META_TOKENS + 1]));
+    let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill, operation);
+    let mut found = Vec::new();
+    while scan.advance()? {
+        let number = tagged_id(scan.key());
+        let began = <[u8; 8]>::try_from(scan.value()).ok().map(u64::from_be_bytes);
+        let generation = number.zip(began).ok_or_else(|| {
+            let reason = "what is stored of a generation of tokens is no number and no time";
+            Error::corruption(Family::Meta.name(), scan.key(), reason)
+        })?;
+        found.push(generation);
+    }
+    Ok(found)
+}
+
+/// The key of a generation in the family `meta`.
+pub(crate) fn meta_key(number: u32) -> Vec<u8> {
+    [&[META_TOKENS][..], &number.to_be_bytes()].concat()
+}
+
+fn read(database: &Database, token: &Token, generation: u32) -> Result<Option<TokenRow>> {
+    // A folder of an older format that is opened for reading has no rows.
+    if !database.has(Family::Outcomes) {
+        return Ok(None);
+    }
+    let key = token_row::key(token, generation);
+    database.get(Family::Outcomes, &key)?.map(|value| TokenRow::decode(&key, &value)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::oid::ObjectId;
+    use bson::{Uuid, doc};
+
+    use super::*;
+    use crate::client::Client;
+
+    const HOUR: u64 = 3_600_000;
+
+    /// A store, and generations of its own that last an hour.
+    struct Fixture {
+        client: Client,
+        generations: Generations,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            Self::with_fault(PlantedFault::None)
+        }
+
+        fn with_fault(fault: PlantedFault) -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let client =
+                Client::builder().planted_fault(fault).open(folder.path().join("db")).expect("opened");
+            let generations = Self::load(&client);
+            Self { client, generations, _folder: folder }
+        }
+
+        fn load(client: &Client) -> Generations {
+            let database = client.shared().store.enter().expect("open");
+            let limits = TokenLimits { retention: Duration::from_millis(HOUR), bytes_max: 1 << 20 };
+            Generations::load(&database, limits).expect("loaded")
+        }
+
+        fn with<R>(&self, run: impl FnOnce(Storage<'_>) -> R) -> R {
+            let shared = self.client.shared();
+            let database = shared.store.enter().expect("open");
+            run(shared.storage(&database))
+        }
+
+        /// Uses a token at a time: `true` if that was the first time, as far as is remembered.
+        fn first(&self, token: &Token, now: u64) -> Result<bool> {
+            self.with(|storage| {
+                let operation = OperationContext::unlimited();
+                self.generations.prepare_at(storage, &operation, now)?;
+                let (found, seen) = self.generations.look_up(storage.database, token)?;
+                if found.is_some() {
+                    return Ok(false);
+                }
+                let row = TokenRow { digest: [0; 16], millis: now, result: doc! {} };
+                let write_apart = |_: Batch<'_>| Ok(());
+                let row = NewRow { token, row, seen, write_apart: &write_apart };
+                let batch = Batch::new(storage.database);
+                let write = |batch| storage.store.commit(batch, CommitLevel::Delayed);
+                let found = self.generations.commit(batch, &row, write)?;
+                Ok(found.is_none())
+            })
+        }
+
+        fn known(&self) -> Vec<u32> {
+            self.with(|storage| {
+                let snapshot = Snapshot::take(storage.database);
+                let known = stored(&snapshot, &OperationContext::unlimited()).expect("read");
+                known.into_iter().map(|(number, _)| number).collect()
+            })
+        }
+    }
+
+    fn id_of(millis: u64) -> Token {
+        let seconds = u32::try_from(millis / 1000).expect("a time").to_be_bytes();
+        let mut bytes = [7; 12];
+        bytes[..4].copy_from_slice(&seconds);
+        ObjectId::from_bytes(bytes).into()
+    }
+
+    fn uuid_of(millis: u64) -> Token {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        bytes[6] = 0x70;
+        Uuid::from_bytes(bytes).into()
+    }
+
+    #[test]
+    fn a_token_is_remembered_once_to_twice_as_long_as_a_generation_lasts() {
+        let fixture = Fixture::new();
+        let start = 1000 * HOUR;
+        let token = Token::from("a");
+        assert!(fixture.first(&token, start).expect("run"));
+        for later in [1, HOUR - 1, HOUR, HOUR + 1, 2 * HOUR - 1] {
+            assert!(!fixture.first(&token, start + later).expect("answered"), "{later}");
+        }
+        assert_eq!(fixture.known(), [1, 2]);
+        // Without a time of its own it is a new one then.
+        assert!(fixture.first(&token, start + 2 * HOUR + 1).expect("run"));
+        assert_eq!(fixture.known(), [2, 3]);
+        // The same as the next opening sees it.
+        let generations = Fixture::load(&fixture.client);
+        let fixture = Fixture { generations, ..fixture };
+        assert!(!fixture.first(&token, start + 2 * HOUR + 2).expect("answered"));
+    }
+
+    #[test]
+    fn planted_generations_that_are_dropped_early_are_found() {
+        let fixture = Fixture::with_fault(PlantedFault::GenerationsDroppedEarly);
+        let start = 1000 * HOUR;
+        assert!(fixture.first(&"a".into(), start).expect("run"));
+        assert!(fixture.first(&"a".into(), start + HOUR).expect("run"), "it was forgotten");
+    }
+
+    #[test]
+    fn a_token_that_tells_its_time_is_never_run_after_it_was_forgotten() {
+        let fixture = Fixture::new();
+        let start = 1000 * HOUR;
+        // Nothing was ever forgotten.
+        assert!(fixture.first(&id_of(1000), start).expect("run"));
+        assert!(fixture.first(&uuid_of(start), start).expect("run"));
+        fixture.first(&"other".into(), start + HOUR).expect("run");
+        fixture.first(&"other".into(), start + 2 * HOUR).expect("run");
+        assert_eq!(fixture.known(), [2, 3]);
+        for token in [id_of(1000), uuid_of(start), uuid_of(start + HOUR), uuid_of(start + HOUR + 299_999)] {
+            let refused = fixture.first(&token, start + 2 * HOUR).expect_err("too old");
+            assert_eq!(refused.code(), Some(225), "{refused}");
+        }
+        for token in [uuid_of(start + HOUR + 300_000), id_of(start + 2 * HOUR)] {
+            assert!(fixture.first(&token, start + 2 * HOUR).expect("run"));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_forgets_nothing() {
+        let fixture = Fixture::new();
+        let start = 1000 * HOUR;
+        assert!(fixture.first(&"a".into(), start).expect("run"));
+        assert!(!fixture.first(&"a".into(), 0).expect("answered"));
+        // One that goes forward begins one generation, and not several.
+        assert!(!fixture.first(&"a".into(), start + 900 * HOUR).expect("answered"));
+        assert_eq!(fixture.known(), [1, 2]);
+    }
+
+    #[test]
+    fn a_turn_between_look_up_and_commit_is_noticed() {
+        let fixture = Fixture::new();
+        let start = 1000 * HOUR;
+        let token = Token::from("a");
+        fixture.first(&"other".into(), start).expect("run");
+        let seen =
+            fixture.with(|storage| fixture.generations.look_up(storage.database, &token)).expect("looked up");
+        assert_eq!(seen, (None, 1));
+        // Another call has it in the first generation, and the second one begins.
+        assert!(fixture.first(&token, start).expect("run"));
+        fixture.first(&"other".into(), start + HOUR).expect("run");
+        let found = fixture.with(|storage| {
+            let row = TokenRow { digest: [0; 16], millis: 0, result: doc! {} };
+            let write_apart = |_: Batch<'_>| Ok(());
+            let row = NewRow { token: &token, row, seen: 1, write_apart: &write_apart };
+            let write = |_: Batch<'_>| Err(Error::invalid_argument("nothing may be written"));
+            fixture.generations.commit(Batch::new(storage.database), &row, write)
+        });
+        assert!(found.expect("answered").is_some());
+    }
+
+    #[test]
+    fn above_the_limit_of_bytes_nothing_is_written_and_a_new_generation_makes_room() {
+        let fixture = Fixture::new();
+        let start = 1000 * HOUR;
+        let generations = Generations {
+            limits: TokenLimits { bytes_max: 200, ..fixture.generations.limits },
+            ..fixture.generations
+        };
+        let fixture = Fixture { generations, ..fixture };
+        let mut stored = 0;
+        let refused = loop {
+            match fixture.first(&format!("token {stored}").as_str().into(), start) {
+                Ok(is_first) => stored += u32::from(is_first),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!((refused.code(), stored), (Some(146), 4), "{refused}");
+        let (_, bytes) = fixture.generations.measured();
+        // They are counted anew by the next opening.
+        let again = Fixture::load(&fixture.client);
+        fixture
+            .with(|storage| again.prepare_at(storage, &OperationContext::unlimited(), start))
+            .expect("counted");
+        assert_eq!(again.measured(), (0, bytes));
+        for later in [HOUR, 2 * HOUR] {
+            fixture
+                .with(|storage| {
+                    fixture.generations.prepare_at(storage, &OperationContext::unlimited(), start + later)
+                })
+                .expect("begun");
+        }
+        assert!(fixture.first(&"a".into(), start + 2 * HOUR).expect("run"));
+    }
+}
