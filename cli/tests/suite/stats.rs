@@ -207,7 +207,7 @@ fn a_folder_tells_its_files_and_how_it_was_left() {
     let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
     let folder = |fixture: &Fixture| report(fixture, &[])["folder"].clone();
     let before = folder(&fixture);
-    assert_eq!((&before["format"], &before["wasClosedInOrder"]), (&6.into(), &true.into()), "{before}");
+    assert_eq!((&before["format"], &before["wasClosedInOrder"]), (&7.into(), &true.into()), "{before}");
     let kind = |folder: &Value, kind: &str| {
         let files = list(folder, "files").iter().find(|one| one["kind"] == kind).cloned();
         files.map_or((0, 0), |one| (one["files"].as_u64().expect("n"), one["bytes"].as_u64().expect("n")))
