@@ -56,6 +56,23 @@ fn pymongo_moves_money_once_whatever_is_lost() {
     cairn.stop();
 }
 
+/// A server without replication, to which drivers send nothing again by themselves.
+#[test]
+fn pymongo_writes_with_tokens_once_whatever_is_lost() {
+    let cairn = Cairn::start();
+    let sent = AtomicUsize::new(0);
+    let proxy = Proxy::start(cairn.address(), move |command| match command {
+        "delete" | "findAndModify" | "insert" | "update" => {
+            let place = sent.fetch_add(1, Ordering::Relaxed) % FATES.len();
+            FATES.get(place).copied().unwrap_or(Cut::Nothing)
+        }
+        _ => Cut::Nothing,
+    });
+    script::python_with(&cairn, "tokens.py", &[&uri(proxy.address())]);
+    drop(proxy);
+    cairn.stop();
+}
+
 #[test]
 fn mongosh_moves_money_once_whatever_is_lost() {
     let cairn = Cairn::start_with(&REPLICA_SET);
