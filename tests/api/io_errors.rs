@@ -100,6 +100,33 @@ fn an_upload_that_meets_an_io_error_leaves_no_half_file() {
     }
 }
 
+#[test]
+fn a_call_with_a_token_that_met_an_io_error_is_made_once_by_the_next_opening() {
+    for documents in [1, 3] {
+        let scratch = Scratch::new();
+        let seen = run(&scratch, &format!("exec \"$0\" fill-tokens \"$1\" {documents}"));
+        assert_eq!((seen["first"].as_str(), seen["again"].as_str()), ("CommitUnknown", "Poisoned"));
+        let acknowledged: i32 = seen["acknowledged"].parse().expect("a number");
+        assert!(acknowledged > 50, "the limit leaves room for {acknowledged} calls only");
+        let client = scratch.open();
+        let things = scratch::things(&client);
+        // The last ones that were acknowledged, the one of unknown outcome, and one that was never made.
+        for number in acknowledged - 20..acknowledged + 2 {
+            for attempt in 0..2 {
+                let padding = "x".repeat(1000);
+                let new = (0..documents)
+                    .map(|place| cairndb::bson::doc! { "call": number, "place": place, "padding": &padding });
+                let done = things.insert_many(new).exactly_once(format!("call {number}")).run().expect("done");
+                let is_known = number < acknowledged || attempt > 0;
+                assert!(done.was_replayed || !is_known, "{number}: {done:?}");
+            }
+            let stored = things.count_documents(cairndb::bson::doc! { "call": number }).run().expect("counted");
+            assert_eq!(stored, u64::try_from(documents).expect("few"), "call {number}");
+        }
+        verify_clean(&client);
+    }
+}
+
 /// Every call after the failed one is refused, those that would be served from memory as well.
 #[track_caller]
 fn stopped(seen: &HashMap<String, String>) {

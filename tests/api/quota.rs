@@ -134,6 +134,32 @@ fn writes_end_below_the_quota_reads_go_on_and_deletes_make_room() {
     );
 }
 
+/// What a delete is answered from is written beside it, and must not keep it out.
+#[test]
+fn deletes_with_tokens_pass_in_a_full_folder_and_a_refused_insert_spends_none() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let filled = i64::from(fill(&things, 2000));
+    let insert = || {
+        let large = doc! { "_id": "large", "content": content(&mut Choices::seeded(5), 2 << 20) };
+        things.insert_one(large).exactly_once("insert").run()
+    };
+    assert!(insert().expect_err("no room").is_no_space());
+    for attempt in 0..2 {
+        let taken = things.find_one_and_delete(doc! { "_id": 0_i64 }).exactly_once("taken").run().unwrap();
+        assert_eq!(taken.unwrap().get_i64("n").unwrap(), 0);
+        let one = things.delete_one(doc! { "_id": 1_i64 }).exactly_once("one").run().unwrap();
+        assert_eq!((one.deleted_count, one.was_replayed), (1, attempt > 0));
+        let many = doc! { "n": { "$lt": filled / 2 } };
+        let many = things.delete_many(many).exactly_once("many").run().unwrap();
+        assert_eq!((many.deleted_count.cast_signed(), many.was_replayed), (filled / 2 - 2, attempt > 0));
+    }
+    assert!(!insert().unwrap().was_replayed);
+    assert!(insert().unwrap().was_replayed);
+    assert!(client.verify().unwrap().is_clean());
+}
+
 #[test]
 fn a_folder_is_emptied_one_document_at_a_time() {
     let scratch = Scratch::new();

@@ -57,6 +57,28 @@ pub(crate) fn run_files(folder: &str, chunk_size: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// The same with calls that have tokens, of one document each or of several.
+pub(crate) fn run_tokens(folder: &str, documents: &str) -> Outcome<()> {
+    let client = scratch::small().open(folder)?;
+    let things = scratch::things(&client);
+    let documents: i32 = documents.parse()?;
+    let call = |number: i32| -> Result<(), Error> {
+        let padding = "x".repeat(1000);
+        let new = (0..documents).map(|place| doc! { "call": number, "place": place, "padding": &padding });
+        things.insert_many(new).exactly_once(format!("call {number}")).run().map(drop)
+    };
+    let (acknowledged, first) = (0..DOCUMENTS_MAX)
+        .find_map(|number| call(number).err().map(|error| (number, error)))
+        .ok_or("the storage never refused a call")?;
+    // Whether it was done is not known, and so it is not run again before the next open.
+    let again = call(acknowledged).err().ok_or("a call was answered after it had failed")?;
+    let mut out = std::io::stdout();
+    writeln!(out, "acknowledged {acknowledged}")?;
+    writeln!(out, "first {}", name(&first))?;
+    writeln!(out, "again {}", name(&again))?;
+    Ok(())
+}
+
 fn name(error: &Error) -> &'static str {
     if matches!(error.kind(), ErrorKind::CommitUnknown { .. }) {
         "CommitUnknown"

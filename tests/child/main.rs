@@ -6,7 +6,7 @@
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
 //! runs pipelines that write. `child transact FOLDER SEED LIFE FLAW` commits transactions, and `child spend FOLDER SEED LIFE FLAW` makes calls with tokens. `child cap FOLDER SEED LIFE FLAW` fills a capped collection and converts another. `child fill FOLDER` inserts until the storage refuses, and prints what it
-//! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
+//! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, `child fill-files FOLDER SIZE`, which uploads files, and `child fill-tokens FOLDER DOCUMENTS`, which makes calls with tokens. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had; so does `child long FOLDER FIELD` with values of megabytes. `child spill FOLDER STAGE_MEMORY` sorts, groups and joins
 //! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
         ["fill-files", folder, chunk_size] => fill::run_files(folder, chunk_size),
+        ["fill-tokens", folder, documents] => fill::run_tokens(folder, documents),
         ["long", folder, field] => long::run(folder.as_ref(), field),
         ["load", folder, memory_budget] => load(folder, memory_budget),
         ["spill", folder, stage_memory] => spill(folder, stage_memory),

@@ -87,9 +87,10 @@ impl Once {
         self.state.lock().is_stored
     }
 
-    /// Forgets what an attempt has shown that changed nothing.
-    pub(crate) fn forget_shown(&self) {
-        self.state.lock().shown = None;
+    /// Forgets what an attempt has shown, and was about to do, that came to nothing.
+    pub(crate) fn forget_attempt(&self) {
+        let mut state = self.state.lock();
+        (state.effect, state.shown) = (None, None);
     }
 
     /// Keeps what the call shows.

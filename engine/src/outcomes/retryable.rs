@@ -213,9 +213,10 @@ impl Retryable {
         }
     }
 
-    /// Forgets what an attempt has shown that changed nothing.
-    pub(crate) fn forget_shown(&self) {
-        self.state.lock().shown = None;
+    /// Forgets what an attempt has shown, and was about to do, that came to nothing.
+    pub(crate) fn forget_attempt(&self) {
+        let mut state = self.state.lock();
+        (state.effect, state.shown) = (None, None);
     }
 
     /// Tells what the next commit does.

@@ -140,12 +140,12 @@ fn insert_only<S: InsertedSet>(target: Target<'_>, drafts: &mut Drafts) -> Resul
 /// Prepares and commits one numbered document. Returns its `_id`.
 #[inline]
 fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson> {
-    // What was shown is a document that did not match any more.
+    // An upsert may have found a document before, which did not match any more.
     if let Some(retryable) = target.retryable {
-        retryable.forget_shown();
+        retryable.forget_attempt();
     }
     if let Some(once) = target.once {
-        once.forget_shown();
+        once.forget_attempt();
         once.note_generated(&document.generated());
     }
     let (complete, holds) = document.complete(target.generator)?;
