@@ -116,11 +116,13 @@ fn a_call_with_a_token_that_met_an_io_error_is_made_once_by_the_next_opening() {
                 let padding = "x".repeat(1000);
                 let new = (0..documents)
                     .map(|place| cairndb::bson::doc! { "call": number, "place": place, "padding": &padding });
-                let done = things.insert_many(new).exactly_once(format!("call {number}")).run().expect("done");
+                let done =
+                    things.insert_many(new).exactly_once(format!("call {number}")).run().expect("done");
                 let is_known = number < acknowledged || attempt > 0;
                 assert!(done.was_replayed || !is_known, "{number}: {done:?}");
             }
-            let stored = things.count_documents(cairndb::bson::doc! { "call": number }).run().expect("counted");
+            let stored =
+                things.count_documents(cairndb::bson::doc! { "call": number }).run().expect("counted");
             assert_eq!(stored, u64::try_from(documents).expect("few"), "call {number}");
         }
         verify_clean(&client);
