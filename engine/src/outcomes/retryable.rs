@@ -303,6 +303,10 @@ fn done_by(key: &[u8], row: &Row) -> Result<Vec<(u32, Option<Box<Done>>)>> {
     };
     let done = Done { upserted: results.get("u").cloned(), shown };
     let done = (done != Done::default()).then(|| Box::new(done));
+    // Each statement gets an answer of its own, so damaged bytes would make up to a million of one.
+    if done.is_some() && first != last {
+        return Err(damaged("the row shows one document for several statements"));
+    }
     Ok((first..=last).map(|statement| (statement, done.clone())).collect())
 }
 
@@ -319,4 +323,32 @@ fn other_command(number: i64, before: Kind, now: Kind) -> Error {
     let message =
         format!("the number {number} of the session was given to a command '{before}', and not to '{now}'");
     refused(Code::INVALID_OPTIONS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawDocumentBuf, rawdoc};
+
+    use super::*;
+
+    #[track_caller]
+    fn done(statements: (u32, u32), results: RawDocumentBuf) -> Option<usize> {
+        let row = Row { number: 1, millis: 0, statements, kind: Kind::Update, results };
+        let done = done_by(b"key", &row);
+        assert!(done.as_ref().err().is_none_or(Error::is_corruption), "{done:?}");
+        done.ok().map(|done| done.len())
+    }
+
+    #[test]
+    fn a_row_that_no_command_leaves_is_damage() {
+        assert_eq!(done((3, 3), rawdoc! { "v": { "_id": 1 } }), Some(1));
+        assert_eq!(done((3, 9), rawdoc! {}), Some(7));
+        assert_eq!(done((0, 9), rawdoc! { "s": [0_i64, 9_i64] }), Some(2));
+        // What is shown is that of one statement.
+        assert_eq!(done((0, 1_000_000), rawdoc! { "v": { "_id": 1 } }), None);
+        assert_eq!(done((0, 1), rawdoc! { "u": 1 }), None);
+        assert_eq!(done((3, 3), rawdoc! { "v": 1 }), None);
+        assert_eq!(done((0, u32::MAX), rawdoc! {}), None);
+        assert_eq!(done((0, 9), rawdoc! { "s": [-1_i64] }), None);
+    }
 }
