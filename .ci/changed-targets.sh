@@ -19,6 +19,6 @@ if touches 'sequence|fuzz'; then targets+=(object_id); fi
 if touches 'query|pcre|fuzz'; then targets+=(filter projection update expression pipeline); fi
 if touches 'rocksfile|fuzz'; then targets+=(rocksfile); fi
 if touches 'formats|fuzz'; then targets+=(formats dump); fi
-if touches 'base|store|engine|fuzz'; then targets+=(operations budgets indexes); fi
+if touches 'base|store|engine|fuzz'; then targets+=(operations budgets indexes rows); fi
 if touches 'server|fuzz'; then targets+=(frame dispatch); fi
 echo "${targets[*]:-}"

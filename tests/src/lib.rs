@@ -18,6 +18,7 @@ pub mod numbered;
 pub mod power;
 pub mod race;
 pub mod replacing;
+pub mod rows;
 pub mod scratch;
 pub mod spending;
 pub mod transacting;

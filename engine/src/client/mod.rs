@@ -1,5 +1,5 @@
 //! A client: an open database folder. `handle` is the struct `Client`; how it is opened, what it lists, its durability, and
-//! verifying it, copying it, compacting it and deleting what has expired are in files beside it.
+//! verifying it, copying it, compacting it, deleting what has expired and damage for tests are in files beside it.
 
 mod builder;
 mod compact;
@@ -11,6 +11,7 @@ mod independent_backup;
 mod lists;
 mod metrics;
 mod open;
+mod planted;
 mod verify;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};

@@ -11,6 +11,7 @@ mod kill;
 mod numbered;
 mod oracle;
 mod replacing;
+mod rows;
 mod spending;
 mod torn;
 mod transacting;

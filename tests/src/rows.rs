@@ -1,0 +1,157 @@
+//! Any bytes as rows of the family `outcomes`, from which repeated writes are answered: reading them gives a row, or an error that
+//! names the family and the key.
+//!
+//! Some bytes are those of a row with one part changed, since most others are refused at the first look.
+
+use std::fmt::Debug;
+
+use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
+use cairndb::{Client, Error, ErrorKind, RetryableWrite};
+
+use crate::choices::Choices;
+use crate::scratch::small;
+
+const FAMILY: &str = "outcomes";
+const SESSION: [u8; 16] = [1; 16];
+const USER: [u8; 16] = [2; 16];
+/// The number of the command that most rows are of.
+const NUMBER: i64 = 5;
+const ROWS_MAX: u64 = 4;
+const BYTES_MAX: u64 = 60;
+/// Codes of answers that are no damage: the number is of another command, or of an older one, or the document is there.
+const REFUSED: [i32; 3] = [72, 225, 11_000];
+
+/// Stores some rows, and does everything that reads them. Panics where that is neither an answer nor an error that names its place.
+pub fn run(choices: &mut Choices) {
+    let client = small().in_memory(true).open("").expect("made");
+    let things = client.database("app").collection::<Document>("things");
+    things.insert_one(doc! { "_id": 1, "n": 0 }).run().expect("stored");
+    let mut keys = Vec::new();
+    for _ in 0..=choices.below(ROWS_MAX) {
+        let (key, value) = (key(choices), value(choices));
+        client.plant_outcome(&key, &value).expect("stored");
+        keys.push(key);
+    }
+    let check = |error: &Error| check(error, &keys);
+    let report = client.verify().expect("it is read");
+    assert!(report.findings.iter().all(|finding| finding.place.ends_with(FAMILY)), "{:?}", report.findings);
+    for number in [NUMBER, NUMBER + 1, NUMBER - 1, NUMBER] {
+        let write = RetryableWrite::new(SESSION, USER, number);
+        answered(client.newest_retryable_write(&write), check);
+        answered(commit(&client, &write), check);
+        for command in commands() {
+            answered(client.database("app").run_command(command).retryable(write).run(), check);
+        }
+    }
+    client.verify().expect("it is read");
+    client.close().expect("closed");
+}
+
+fn answered<A: Debug>(done: Result<A, Error>, check: impl Fn(&Error)) {
+    if let Err(error) = done {
+        check(&error);
+    }
+}
+
+/// An error is a refusal, or names one of the rows.
+fn check(error: &Error, keys: &[Vec<u8>]) {
+    let is_named = match error.kind() {
+        ErrorKind::Corruption { family, key, .. } => *family == FAMILY && keys.contains(key),
+        _ => error.code().is_some_and(|code| REFUSED.contains(&code)),
+    };
+    assert!(is_named, "{error:?}, with rows {keys:?}");
+}
+
+fn commit(client: &Client, write: &RetryableWrite) -> Result<(), Error> {
+    let things = client.database("app").collection::<Document>("things");
+    let mut session = client.start_session().run()?;
+    session.start_transaction().run()?;
+    things.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } }).session(&mut session).run()?;
+    session.commit_transaction().retryable(*write).run()
+}
+
+fn commands() -> [Document; 4] {
+    let change = || doc! { "$inc": { "n": 1 } };
+    [
+        doc! { "insert": "things", "documents": [{ "_id": 2 }, { "_id": 3 }, { "_id": 4 }], "ordered": false },
+        doc! { "update": "things", "updates": [{ "q": { "_id": 9 }, "u": change(), "upsert": true }] },
+        doc! { "findAndModify": "things", "query": { "_id": 1 }, "update": change(), "new": true },
+        doc! { "delete": "things", "deletes": [{ "q": { "_id": 2 }, "limit": 1 }, { "q": {}, "limit": 1 }] },
+    ]
+}
+
+fn bytes(choices: &mut Choices) -> Vec<u8> {
+    (0..choices.below(BYTES_MAX)).map(|_| byte(choices)).collect()
+}
+
+fn byte(choices: &mut Choices) -> u8 {
+    u8::try_from(choices.below(256)).expect("a byte")
+}
+
+/// The key of a row of the session, nearly one, or any bytes.
+fn key(choices: &mut Choices) -> Vec<u8> {
+    if choices.one_in(8) {
+        return bytes(choices);
+    }
+    let slot = u32::try_from(choices.below(3)).expect("small");
+    let mut key = [&[2][..], &SESSION, &USER, &slot.to_be_bytes()].concat();
+    change(choices, &mut key);
+    key
+}
+
+/// A row as docs/format.md has it, nearly one, or any bytes.
+fn value(choices: &mut Choices) -> Vec<u8> {
+    if choices.one_in(8) {
+        return bytes(choices);
+    }
+    let number = NUMBER - 1 + choices.index(3) as i64;
+    let first = statement(choices);
+    let last = if choices.one_in(2) { first } else { statement(choices) };
+    let mut value = vec![1];
+    value.extend(number.to_be_bytes());
+    value.extend(choices.number().to_be_bytes());
+    value.extend(first.to_be_bytes());
+    value.extend(last.to_be_bytes());
+    value.push(1 + u8::try_from(choices.below(5)).expect("small"));
+    value.extend(results(choices).as_bytes());
+    change(choices, &mut value);
+    value
+}
+
+fn statement(choices: &mut Choices) -> u32 {
+    let small = u32::try_from(choices.below(5)).expect("small");
+    *choices.pick(&[small, small, small + 1, 1_000_000, u32::MAX - small])
+}
+
+fn results(choices: &mut Choices) -> RawDocumentBuf {
+    let mut results = Document::new();
+    for _ in 0..choices.below(3) {
+        let name = *choices.pick(&["s", "u", "v", "other"]);
+        let value = match choices.below(6) {
+            0 => Bson::Array(vec![Bson::Int64(0), Bson::Int64(2)]),
+            1 => Bson::Array(vec![Bson::Int64(-1), Bson::String("x".to_owned())]),
+            2 => Bson::Document(doc! { "_id": 1, "n": "a document that is shown ".repeat(8) }),
+            3 => Bson::Int64(i64::MAX),
+            4 => Bson::Null,
+            _ => Bson::String("text".to_owned()),
+        };
+        results.insert(name, value);
+    }
+    RawDocumentBuf::try_from(&results).expect("encoded")
+}
+
+/// Changes a byte, cuts the end off, adds to it, or does nothing.
+fn change(choices: &mut Choices, bytes: &mut Vec<u8>) {
+    let at = choices.index(bytes.len().max(1));
+    match choices.below(8) {
+        0 => bytes.truncate(at),
+        1 => bytes.push(byte(choices)),
+        2 | 3 => {
+            let new = byte(choices);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = new;
+            }
+        }
+        _ => {}
+    }
+}
