@@ -183,6 +183,17 @@ fn mongodb_s_tests_of_sessions_pass() {
 }
 
 #[test]
+fn mongodb_s_tests_of_causal_consistency_pass() {
+    specification("causal consistency", &REPLICA_SET);
+    specification("causal consistency alone", &[]);
+}
+
+#[test]
+fn pymongo_s_tests_of_sessions_pass() {
+    specification("sessions of PyMongo", &REPLICA_SET);
+}
+
+#[test]
 fn mongodb_s_tests_of_the_versioned_api_pass() {
     specification("versioned", &REPLICA_SET);
     specification("versioned alone", &[]);
