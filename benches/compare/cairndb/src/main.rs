@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::{Document, RawDocumentBuf, doc};
-use cairndb::{Client, Collection, Cursor, IndexModel};
+use cairndb::{Client, ClientSession, Collection, Cursor, IndexModel};
 use workload::{
     City, DocumentStore, Durability, IndexedStore, Kind, Order, Parcel, PipelineStore, Read, Result, Seen,
     Store, Wanted,
@@ -20,6 +20,7 @@ use workload::{
 struct Cairn {
     documents: Collection<RawDocumentBuf>,
     parcels: Collection<RawDocumentBuf>,
+    session: ClientSession,
     // Last, because fields are dropped in order: the collection lets go of the database first.
     _client: Client,
 }
@@ -37,6 +38,7 @@ fn object_id(id: &bson::Bson) -> Result<ObjectId> {
 impl Store for Cairn {
     type Document = RawDocumentBuf;
     type Id = ObjectId;
+    const HAS_TRANSACTIONS: bool = true;
 
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let durability = match durability {
@@ -47,7 +49,8 @@ impl Store for Cairn {
         let client = Client::builder().durability(durability).open(folder)?;
         let database = client.database("compare");
         let (documents, parcels) = (database.collection("documents"), database.collection("parcels"));
-        Ok(Self { documents, parcels, _client: client })
+        let session = client.start_session().run()?;
+        Ok(Self { documents, parcels, session, _client: client })
     }
 
     fn prepare(order: &Order) -> Result<RawDocumentBuf> {
@@ -63,6 +66,17 @@ impl Store for Cairn {
         (0..documents.len())
             .map(|position| inserted.get(&position).ok_or("an id is missing".into()).and_then(object_id))
             .collect()
+    }
+
+    fn transact(&mut self, documents: Vec<RawDocumentBuf>) -> Result<Vec<ObjectId>> {
+        self.session.start_transaction().run()?;
+        let mut ids = Vec::with_capacity(documents.len());
+        for document in &documents {
+            let inserted = self.documents.insert_one(document).session(&mut self.session).run()?;
+            ids.push(object_id(&inserted.inserted_id)?);
+        }
+        self.session.commit_transaction().run()?;
+        Ok(ids)
     }
 
     fn read(&self, id: &ObjectId, seen: &mut Seen) -> Result<()> {

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 pub(crate) const STORES: [&str; 8] =
     ["cairndb", "rocksdb", "polodb", "sqlite", "redb", "fjall", "lmdb", "lmdb-master3"];
 /// The figures, in the order of the tables.
-pub(crate) const FIGURES: [&str; 6] =
-    ["insert_one", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
+pub(crate) const FIGURES: [&str; 7] =
+    ["insert_one", "transaction_ten", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
 /// The figures of an index, of stores that look into their documents.
 pub(crate) const INDEXED: [&str; 5] =
     ["create_index", "find_by_index", "range_by_index", "sort_by_index", "covered"];
@@ -43,7 +43,7 @@ impl Level {
         }
     }
 
-    /// Single inserts, batches of 1,000, reads, filtered scans, updates and documents read by an index: a sync costs far more than what it covers, so
+    /// Single inserts, and as many in transactions of ten, batches of 1,000, reads, filtered scans, updates and documents read by an index: a sync costs far more than what it covers, so
     /// a synced run of the same length would measure the disk for an hour.
     fn work(self) -> [u64; 6] {
         match self {

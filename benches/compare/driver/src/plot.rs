@@ -13,7 +13,7 @@ use plotters::style::{BLACK, Color, IntoFont, RGBColor, WHITE};
 
 use crate::measure::{FIGURES, Figures, Level, STORES};
 
-const SIZE: (u32, u32) = (1_920, 960);
+const SIZE: (u32, u32) = (2_240, 960);
 const OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x4f);
 const THEIRS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 

@@ -148,7 +148,9 @@ mod tests {
         figures.add(Level::Synced, "redb", "scan", 1_500.0);
         let text = table(Level::Synced, &["redb", "lmdb"], &figures);
         assert!(
-            text.ends_with("| redb | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – |\n"),
+            text.ends_with(
+                "| redb | – | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – | – |\n"
+            ),
             "{text}"
         );
     }

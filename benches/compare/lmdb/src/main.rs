@@ -22,6 +22,8 @@ struct Lmdb {
 impl Store for Lmdb {
     type Document = Vec<u8>;
     type Id = u64;
+    // `insert_many` is one already.
+    const HAS_TRANSACTIONS: bool = true;
 
     #[expect(unsafe_code, reason = "LMDB maps its file, and asks its caller for exclusive use of it")]
     fn open(folder: &Path, durability: Durability) -> Result<Self> {

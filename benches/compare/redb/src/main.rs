@@ -28,6 +28,8 @@ impl Redb {
 impl Store for Redb {
     type Document = Vec<u8>;
     type Id = u64;
+    // `insert_many` is one already.
+    const HAS_TRANSACTIONS: bool = true;
 
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let durability = match durability {

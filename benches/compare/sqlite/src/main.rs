@@ -45,6 +45,8 @@ struct Sqlite {
 impl Store for Sqlite {
     type Document = String;
     type Id = i64;
+    // `insert_many` is one already.
+    const HAS_TRANSACTIONS: bool = true;
 
     fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let connection = Connection::open(folder.join("documents.sqlite"))?;

@@ -27,6 +27,8 @@ use random::Random;
 pub use store::{DocumentStore, Seen, Store};
 use store::{expect_seen, report};
 
+/// How many documents one transaction stores.
+const TRANSACTION_DOCUMENTS: usize = 10;
 /// How many documents one call of [`Store::insert_many`] gets.
 pub const BATCH_DOCUMENTS: usize = 1_000;
 
@@ -109,7 +111,8 @@ fn end(outcome: Result<()>) -> ExitCode {
 fn perform<S: Store>(request: &Request) -> Result<(S, Vec<S::Id>)> {
     let mut store = S::open(&request.folder, request.durability)?;
     let mut ids = insert_ones(&mut store, request.ones)?;
-    ids.extend(insert_batches(&mut store, request.ones, request.batches)?);
+    ids.extend(transact(&mut store, request.ones)?);
+    ids.extend(insert_batches(&mut store, ids.len() as u64, request.batches)?);
     // Read from what reached the files, not from what insertion happens to leave in memory.
     drop(store);
     let store = S::open(&request.folder, request.durability)?;
@@ -126,6 +129,25 @@ fn insert_ones<S: Store>(store: &mut S, count: u64) -> Result<Vec<S::Id>> {
         ids.push(store.insert_one(document)?);
     }
     report("insert_one", count, start);
+    Ok(ids)
+}
+
+/// Inserts about as many documents as one by one, after those, and some in one transaction each.
+fn transact<S: Store>(store: &mut S, first: u64) -> Result<Vec<S::Id>> {
+    let total = first.next_multiple_of(TRANSACTION_DOCUMENTS as u64);
+    let orders: Vec<Order> = (first..first + total).map(Order::nth).collect();
+    let transactions = orders
+        .chunks(TRANSACTION_DOCUMENTS)
+        .map(|orders| orders.iter().map(S::prepare).collect())
+        .collect::<Result<Vec<Vec<_>>>>()?;
+    let mut ids = Vec::with_capacity(orders.len());
+    let start = Instant::now();
+    for documents in transactions {
+        ids.extend(store.transact(documents)?);
+    }
+    if S::HAS_TRANSACTIONS {
+        report("transaction_ten", total, start);
+    }
     Ok(ids)
 }
 

@@ -13,6 +13,8 @@ pub trait Store: Sized {
     type Document;
     /// What a stored document is found by.
     type Id;
+    /// Whether the store has transactions, whose writes are made one by one and are one commit.
+    const HAS_TRANSACTIONS: bool = false;
 
     /// Opens or creates the store in `folder`; an error when it does not offer `durability`.
     fn open(folder: &Path, durability: Durability) -> Result<Self>;
@@ -22,6 +24,11 @@ pub trait Store: Sized {
     fn insert_one(&mut self, document: Self::Document) -> Result<Self::Id>;
     /// Stores many documents, as one commit; ids in the documents' order.
     fn insert_many(&mut self, documents: Vec<Self::Document>) -> Result<Vec<Self::Id>>;
+    /// Stores documents one by one, in one transaction; ids in the documents' order. Without transactions it is a batch, which is not
+    /// measured.
+    fn transact(&mut self, documents: Vec<Self::Document>) -> Result<Vec<Self::Id>> {
+        self.insert_many(documents)
+    }
     /// Finds one document and shows it to `seen`.
     fn read(&self, id: &Self::Id, seen: &mut Seen) -> Result<()>;
     /// Shows every document to `seen`.
