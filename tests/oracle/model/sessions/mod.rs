@@ -49,13 +49,16 @@ fn sessions_agree_with_the_model() {
         }
         tally
     });
+    let Tally { operations, committed, conflicts, duplicates, changed, expired, closed } = tally;
     let _ = writeln!(
         io::stderr(),
-        "model of sessions: {tally:?} in {runs} histories, in {:.0} s; {SEED_VARIABLE}={seed}",
+        "model: {runs} histories of sessions, {operations} operations; {committed} committed, {conflicts} conflicts, \
+         {duplicates} taken keys, {changed} changed collections, {expired} expired, {closed} closed in {:.0} s; {SEED_VARIABLE}={seed}",
         started.elapsed().as_secs_f64()
     );
     // A suite in which sessions do not meet would not show what it says.
-    assert!(tally.committed > runs && tally.conflicts > runs && tally.duplicates > runs, "{tally:?}");
+    let is_met = committed > runs && conflicts > runs && duplicates > runs;
+    assert!(runs < 30 || is_met, "{tally:?}");
     assert!(runs < 100 || (tally.changed > 0 && tally.closed > 0), "{tally:?}");
     assert!(runs < 1000 || tally.expired > 0, "{tally:?}");
 }
