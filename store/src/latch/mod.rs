@@ -336,7 +336,7 @@ impl Latches {
         let _place = lock_order::take(Place::Latches);
         for hash in claims {
             if let Some(stripe) = self.stripes.get(stripe_of(hash)) {
-                stripe.lock().release(hash, owner);
+                stripe.lock().release(hash, owner, || self.registry.oldest().unwrap_or(sequence));
             }
         }
         self.registry.remove(sequence);
@@ -400,7 +400,9 @@ impl Latched<'_> {
 
     /// Takes back a transaction's claims to the keys that are latched.
     pub fn release(&mut self, owner: Owner) {
-        self.visit(|notes, hash| notes.release(hash, owner));
+        let noting = self.noting;
+        let oldest = || noting.and_then(Registry::oldest).unwrap_or_default();
+        self.visit(|notes, hash| notes.release(hash, owner, oldest));
     }
 
     /// Visits the keys that are known, each with the notes of its stripe.

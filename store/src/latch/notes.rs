@@ -40,8 +40,8 @@ pub(super) struct Notes {
     keys: HashMap<u64, Note, BuildHasherDefault<OfHash>>,
     /// Any key of the stripe may have been written at this sequence number.
     floor: u64,
-    /// How many keys were left when keys were forgotten last. Claims are never forgotten.
-    left: usize,
+    /// How many of the keys are claimed. These are never forgotten.
+    claimed: usize,
 }
 
 impl Notes {
@@ -67,19 +67,20 @@ impl Notes {
             return false;
         }
         let note = self.keys.entry(hash).or_default();
+        self.claimed += usize::from(note.owner.is_none());
         *note.owner.get_or_insert(owner) == owner
     }
 
-    /// Takes a claim back.
-    pub(super) fn release(&mut self, hash: u64, owner: Owner) {
-        if let Some(note) = self.keys.get_mut(&hash)
-            && note.owner == Some(owner)
-        {
-            note.owner = None;
-            if note.stamp == 0 {
-                self.keys.remove(&hash);
-            }
+    /// Takes a claim back. `oldest` tells the sequence number that the oldest open transaction reads.
+    pub(super) fn release(&mut self, hash: u64, owner: Owner, oldest: impl FnOnce() -> u64) {
+        let Some(note) = self.keys.get_mut(&hash).filter(|note| note.owner == Some(owner)) else { return };
+        note.owner = None;
+        self.claimed -= 1;
+        if note.stamp == 0 {
+            self.keys.remove(&hash);
+            self.give_back();
         }
+        self.bound(oldest);
     }
 
     /// Notes a write of the key. `oldest` tells the sequence number that the oldest open transaction reads; without one it
@@ -87,8 +88,21 @@ impl Notes {
     pub(super) fn written(&mut self, hash: u64, stamp: u64, oldest: impl FnOnce() -> u64) {
         let note = self.keys.entry(hash).or_default();
         note.stamp = note.stamp.max(stamp);
-        if self.keys.len() >= KEYS_MAX.max(self.left + KEPT_MAX) {
+        self.bound(oldest);
+    }
+
+    /// Forgets keys if they are many, besides those that are claimed.
+    fn bound(&mut self, oldest: impl FnOnce() -> u64) {
+        if self.keys.len() - self.claimed >= KEYS_MAX {
             self.shrink(oldest());
+        }
+    }
+
+    /// Gives memory back that many claims have taken.
+    fn give_back(&mut self) {
+        let size = KEYS_MAX.max(2 * self.keys.len());
+        if self.keys.capacity() > 2 * size {
+            self.keys.shrink_to(size);
         }
     }
 
@@ -109,13 +123,10 @@ impl Notes {
             self.floor = self.floor.max(through);
         }
         let is_kept = |note: &Note| note.owner.is_some() || note.stamp > through;
-        self.left = self.keys.values().filter(|note| is_kept(note)).count();
         // Into a new table: one from which keys were removed may grow although it is not full.
-        let size = KEYS_MAX.max(self.left + KEPT_MAX);
-        let before = mem::replace(
-            &mut self.keys,
-            HashMap::with_capacity_and_hasher(size, BuildHasherDefault::default()),
-        );
+        let size = self.claimed + KEYS_MAX;
+        let new = HashMap::with_capacity_and_hasher(size, BuildHasherDefault::default());
+        let before = mem::replace(&mut self.keys, new);
         self.keys.extend(before.into_iter().filter(|(_, note)| is_kept(note)));
     }
 }
@@ -153,9 +164,9 @@ mod tests {
         assert!(notes.claim(7, owner(1), 100));
         assert!(notes.claim(7, owner(1), 100));
         assert!(!notes.claim(7, owner(2), 100));
-        notes.release(7, owner(2));
+        notes.release(7, owner(2), || 0);
         assert!(!notes.claim(7, owner(2), 100));
-        notes.release(7, owner(1));
+        notes.release(7, owner(1), || 0);
         assert!(notes.keys.is_empty());
         assert!(notes.claim(7, owner(2), 100));
     }
@@ -176,12 +187,12 @@ mod tests {
     fn a_full_table_forgets_what_every_transaction_sees() {
         let mut notes = Notes::default();
         assert!(notes.claim(0, owner(1), 1000));
-        for key in 1..KEYS_MAX as u64 {
+        for key in 1..=KEYS_MAX as u64 {
             notes.written(key, 1000 + key, || 1300);
         }
         // Those up to 1300 are gone, and nothing else.
         assert!(!notes.is_written_since(5, 1000) && notes.is_written_since(301, 1300));
-        assert_eq!((notes.keys.len(), notes.floor), (KEYS_MAX - 300, 0));
+        assert_eq!((notes.keys.len(), notes.floor), (KEYS_MAX + 1 - 300, 0));
         assert!(!notes.claim(0, owner(2), 1000));
     }
 
@@ -216,14 +227,14 @@ mod tests {
     fn the_older_half_of_a_table_full_of_new_writes_becomes_a_floor_and_claims_are_kept() {
         let mut notes = Notes::default();
         assert!(notes.claim(0, owner(1), 1000));
-        for key in 1..KEYS_MAX as u64 {
+        for key in 1..=KEYS_MAX as u64 {
             notes.written(key, 1000 + key, || 1000);
         }
-        let (kept, last) = (KEPT_MAX as u64, 1000 + KEYS_MAX as u64 - 1);
+        let (kept, last) = (KEPT_MAX as u64, 1000 + KEYS_MAX as u64);
         assert_eq!((notes.keys.len(), notes.floor), (1 + KEPT_MAX, last - kept));
         assert!(notes.is_written_since(9999, 1000) && !notes.is_written_since(9999, notes.floor));
         assert!(!notes.claim(0, owner(2), notes.floor));
-        assert!(notes.is_written_since(KEYS_MAX as u64 - 1, last - 1) && notes.is_written_since(1, 1000));
+        assert!(notes.is_written_since(KEYS_MAX as u64, last - 1) && notes.is_written_since(1, 1000));
     }
 
     #[test]
@@ -234,5 +245,28 @@ mod tests {
         }
         assert_eq!((notes.keys.len(), notes.floor), (0, 1001));
         assert!(notes.is_written_since(1, 1000) && !notes.is_written_since(1, 1001));
+    }
+
+    #[test]
+    fn claims_take_memory_as_long_as_they_are() {
+        for commits in [true, false] {
+            let (mut notes, many) = (Notes::default(), 10 * KEYS_MAX as u64);
+            for key in 0..many {
+                assert!(notes.claim(key, owner(1), 1000));
+            }
+            assert!(notes.claim(many, owner(2), 1000));
+            for key in 0..many {
+                if commits {
+                    notes.written(key, 1001, || 1000);
+                }
+                assert!(!notes.claim(key, owner(2), 1000));
+            }
+            for key in 0..many {
+                notes.release(key, owner(1), || 1000);
+            }
+            assert!(notes.keys.len() <= KEYS_MAX && notes.keys.capacity() <= 4 * KEYS_MAX, "{commits}");
+            assert_eq!((notes.claimed, notes.is_written_since(7, 1000)), (1, commits));
+            assert!(!notes.claim(many, owner(3), 2000) && notes.claim(7, owner(3), 1001));
+        }
     }
 }
