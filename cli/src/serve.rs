@@ -68,6 +68,12 @@ pub(crate) struct Arguments {
     /// Seconds that a transaction may last, from its first statement on. Then it is aborted.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Limits")]
     transaction_lifetime: u32,
+    /// Seconds that tokens of commands with `exactlyOnce` are remembered, at least.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(60..=31_622_400), help_heading = "Limits")]
+    token_retention: u32,
+    /// MiB that the tokens may have that are remembered, with the answers to their commands. Beyond that new ones are refused.
+    #[arg(long, value_name = "MEBIBYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_048_576), help_heading = "Limits")]
+    token_space: u32,
     #[command(flatten)]
     protection: Protection,
     /// Let clients make commands fail, as suites of drivers do.
@@ -245,6 +251,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .slow_threshold(arguments.slow_threshold.0)
         .transaction_lifetime(Duration::from_secs(u64::from(arguments.transaction_lifetime)))
+        .token_retention(Duration::from_secs(u64::from(arguments.token_retention)))
+        .token_bytes_max(u64::from(arguments.token_space) << 20)
         .in_memory(arguments.lifetime.in_memory)
         .open(&path);
     let client = match opened {

@@ -139,16 +139,15 @@ pub fn state(client: &Client, tag: u64) -> Result<[u64; KINDS], String> {
     if inserted % MANY.cast_unsigned() != 0 {
         return Err(format!("thread {tag}: {inserted} documents came from calls of {MANY} each"));
     }
-    let (counted, steps) =
-        (counter("counters", of_thread()).map_err(failed)?, count("steps").map_err(failed)?);
-    if counted != steps {
-        return Err(format!("thread {tag}: {counted} is counted, and {steps} steps are there"));
+    let (added, steps) = (counter("counters", of_thread()).map_err(failed)?, count("steps").map_err(failed)?);
+    if added != steps {
+        return Err(format!("thread {tag}: {added} is counted, and {steps} steps are there"));
     }
     Ok([
         count("invoices").map_err(failed)?,
         counter("shown", of_thread()).map_err(failed)?,
         many,
-        counted,
+        added,
         inserted / MANY.cast_unsigned(),
         counter("upserted", of_thread()).map_err(failed)?,
         0,

@@ -52,10 +52,10 @@ impl Answer for InsertOneResult {
 
 impl Answer for UpdateResult {
     fn to_answer(&self) -> Result<Document> {
-        Ok(match &self.upserted_id {
-            Some(id) => doc! { ID: id },
-            None => doc! { MATCHED: signed(self.matched_count), CHANGED: signed(self.modified_count) },
-        })
+        if let Some(id) = &self.upserted_id {
+            return Ok(doc! { ID: id });
+        }
+        Ok(doc! { MATCHED: signed(self.matched_count), CHANGED: signed(self.modified_count) })
     }
 
     fn of_answer(mut answer: Document) -> Result<Self> {
@@ -79,9 +79,10 @@ impl Answer for DeleteResult {
 
 impl Answer for Modified {
     fn to_answer(&self) -> Result<Document> {
-        let mut answer = match &self.upserted_id {
-            Some(id) => doc! { ID: id },
-            None => doc! { MATCHED: i64::from(self.is_found) },
+        let mut answer = if let Some(id) = &self.upserted_id {
+            doc! { ID: id }
+        } else {
+            doc! { MATCHED: i64::from(self.is_found) }
         };
         if let Some(shown) = &self.document {
             answer.insert(SHOWN, Document::try_from(shown)?);
@@ -135,7 +136,7 @@ impl<S: InsertedSet> Answer for InsertOutcome<S> {
             outcome.inserted.put(position, stored.remove(ID).unwrap_or(Bson::Null));
         }
         for refused in documents(answer.remove(REFUSED))? {
-            outcome.refused.push(refused_of(refused)?);
+            outcome.refused.push(refused_of(&refused)?);
         }
         outcome.last_generate_id = answer.get_i64(LAST).ok();
         Ok(outcome)
@@ -182,8 +183,8 @@ fn of_refused(refused: &IndexedWriteError) -> Bson {
     Bson::Document(document)
 }
 
-fn refused_of(refused: Document) -> Result<IndexedWriteError> {
-    let position = position(&refused)?;
+fn refused_of(refused: &Document) -> Result<IndexedWriteError> {
+    let position = position(refused)?;
     let code = refused.get_i32("c").map_err(|_| damaged("a refusal has no code"))?;
     let message = refused.get_str("t").map_err(|_| damaged("a refusal has no message"))?.to_owned();
     let details = refused.get_document("d").ok().cloned();
@@ -201,9 +202,9 @@ fn position(document: &Document) -> Result<usize> {
 fn documents(array: Option<Bson>) -> Result<Vec<Document>> {
     let Some(array) = array else { return Ok(Vec::new()) };
     let Bson::Array(array) = array else { return Err(damaged("its documents are no array")) };
-    let document = |value| match value {
-        Bson::Document(document) => Ok(document),
-        _ => Err(damaged("a value of it is no document")),
+    let document = |value: Bson| {
+        let Bson::Document(document) = value else { return Err(damaged("a value of it is no document")) };
+        Ok(document)
     };
     array.into_iter().map(document).collect()
 }

@@ -188,8 +188,8 @@ fn store_alone(
     let database = shared.store.enter()?;
     let mut latches = shared.store.latches.set();
     latches.add_hash(once.hash());
-    let mut latched = shared.store.latches.lock(&latches, &operation)?;
-    let write = |batch| shared.store.commit_latched(batch, level, &mut latched);
+    let mut held = shared.store.latches.lock(&latches, &operation)?;
+    let write = |batch| shared.store.commit_latched(batch, level, &mut held);
     once.commit(Batch::new(&database), write, &|apart| shared.store.commit(apart, level))
 }
 

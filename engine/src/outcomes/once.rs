@@ -67,14 +67,12 @@ impl Once {
     /// What the call was answered when it came before. Fails if another call had the token, if it is too old, or if there is no room.
     pub(crate) fn look_up(&self, database: &Database) -> Result<Option<Document>> {
         let (row, seen) = self.generations.look_up(database, &self.token)?;
-        match row {
-            Some(row) => self.answer(row).map(Some),
-            None => {
-                self.generations.admit()?;
-                self.state.lock().seen = seen;
-                Ok(None)
-            }
+        if let Some(row) = row {
+            return self.answer(row).map(Some);
         }
+        self.generations.admit()?;
+        self.state.lock().seen = seen;
+        Ok(None)
     }
 
     /// What another call with the token was answered that came first, while this one ran.
