@@ -346,8 +346,9 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         let Self { shared, caller, models, options, refused, token, .. } = self;
         refused.map_or(Ok(()), Err)?;
         let Some(token) = token else { return run_all(shared, &caller, models, options) };
-        let place = only.map_or_else(String::new, Namespace::to_string);
-        let mut asked = Asked::of(Verb::BulkWrite.name(), &place, &token, options.write_concern.as_ref());
+        let verb = Verb::BulkWrite.name();
+        let name = only.map_or_else(|| verb.to_owned(), |only| format!("{verb} {only}"));
+        let mut asked = Asked::of(name, &token, options.write_concern.as_ref());
         for model in &models {
             asked = asked.options([("write", argument(Some(model)))])?;
         }

@@ -12,7 +12,8 @@ use store::write::Batch;
 
 use crate::collection::answers::Answer;
 use crate::collection::handle::Handle;
-use crate::options::WriteConcern;
+use crate::options::argument::Argument;
+use crate::options::{UpdateModifications, WriteConcern};
 use crate::outcomes::digest::Digest;
 use crate::outcomes::once::{Call, Once};
 use crate::outcomes::token::Token;
@@ -31,9 +32,10 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// A call of a verb, without its arguments.
-    pub(crate) fn of(verb: &str, place: &str, token: &'a Token, concern: Option<&'a WriteConcern>) -> Self {
-        Self { token, name: format!("{verb} {place}"), digest: Digest::of_call(verb, place), concern }
+    /// A call by its name, without its arguments.
+    pub(crate) fn of(name: String, token: &'a Token, concern: Option<&'a WriteConcern>) -> Self {
+        let digest = Digest::of_call(&name);
+        Self { token, name, digest, concern }
     }
 
     /// Adds an argument.
@@ -48,8 +50,19 @@ impl<'a> Asked<'a> {
         Ok(self)
     }
 
+    /// Adds a change.
+    pub(crate) fn change(self, change: &UpdateModifications) -> Result<Self> {
+        match change {
+            UpdateModifications::Document(operators) => self.document(operators),
+            UpdateModifications::Pipeline(_) => self.options([("u", Some(change.to_argument()))]),
+        }
+    }
+
     /// Adds the options that were given.
     pub(crate) fn options<const N: usize>(self, given: [(&str, Option<Bson>); N]) -> Result<Self> {
+        if given.iter().all(|(_, value)| value.is_none()) {
+            return Ok(self.bytes(b""));
+        }
         let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         self.document(&given.collect())
     }
@@ -68,7 +81,7 @@ impl Handle {
         token: &'a Token,
         concern: Option<&'a WriteConcern>,
     ) -> Asked<'a> {
-        Asked::of(verb, &self.given.to_string(), token, concern)
+        Asked::of(format!("{verb} {}", self.given), token, concern)
     }
 
     /// Runs a write of one document.
@@ -91,7 +104,7 @@ impl Handle {
         let result = done?;
         if !once.is_stored() && !result.is_refusal() {
             // Nothing was changed, and that is the result of the call: no later one may change something.
-            once.expect_answer(result.to_answer()?);
+            once.expect_answer(&result.to_answer()?)?;
             let stored = store_alone(shared, caller, &once, concern);
             if let Some(answer) = overtaken(shared, &once, concern)? {
                 return R::of_answer(answer);
@@ -167,7 +180,7 @@ impl Whole<'_> {
         if result.is_refusal() {
             return Ok(result);
         }
-        once.expect_answer(result.to_answer()?);
+        once.expect_answer(&result.to_answer()?)?;
         let row = row.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice()));
         let commit =
             Commit { shared, caller: &caller, concern, max_time: None, row, once: Some(once.as_ref()) };

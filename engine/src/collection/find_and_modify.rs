@@ -454,7 +454,7 @@ impl FindOneAndUpdate<'_, RawDocumentBuf> {
         let options = &self.options;
         let verb = Verb::FindOneAndUpdate.name();
         let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
-        let asked = asked.options([("u", argument(Some(&self.update)))])?;
+        let asked = asked.change(&self.update)?;
         asked.document(&self.filter)?.options([
             ("arrayFilters", argument(options.array_filters.as_ref())),
             ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),

@@ -10,6 +10,8 @@ use crate::session::ClientSession;
 /// The collection of an action.
 pub(super) enum Scope<'a> {
     Plain(&'a Handle),
+    /// With what the action is known by, if it is to happen exactly once.
+    WithToken(&'a Handle, Token),
     /// The session is the action's until it has run.
     Own(Box<Own>, PhantomData<&'a mut ClientSession>),
 }
@@ -34,8 +36,10 @@ impl<'a> Scope<'a> {
 
     /// The same collection for an action that is to happen exactly once.
     pub(super) fn with_token(self, token: Token) -> Self {
-        let handle = self.called_by(self.caller().clone());
-        Self::Own(Box::new(Own { handle, token: Some(token) }), PhantomData)
+        match self {
+            Self::Plain(collection) | Self::WithToken(collection, _) => Self::WithToken(collection, token),
+            Self::Own(own, session) => Self::Own(Box::new(Own { token: Some(token), ..*own }), session),
+        }
     }
 
     /// What the action is known by, if it is to happen exactly once.
@@ -43,6 +47,7 @@ impl<'a> Scope<'a> {
     pub(super) fn token(&self) -> Option<&Token> {
         match self {
             Self::Plain(_) => None,
+            Self::WithToken(_, token) => Some(token),
             Self::Own(own, _) => own.token.as_ref(),
         }
     }
@@ -54,7 +59,7 @@ impl Deref for Scope<'_> {
     #[inline]
     fn deref(&self) -> &Handle {
         match self {
-            Self::Plain(collection) => collection,
+            Self::Plain(collection) | Self::WithToken(collection, _) => collection,
             Self::Own(own, _) => &own.handle,
         }
     }

@@ -256,7 +256,7 @@ impl Update<'_> {
     fn change_once(&self, token: &Token) -> Result<UpdateResult> {
         let (verb, options) = (self.verb().name(), &self.options);
         let asked = self.collection.asked(verb, token, options.write_concern.as_ref());
-        let asked = asked.options([("u", argument(Some(&self.modifications)))])?;
+        let asked = asked.change(&self.modifications)?;
         let asked = asked.document(&self.filter)?.options([
             ("arrayFilters", argument(options.array_filters.as_ref())),
             ("bypassDocumentValidation", argument(options.bypass_document_validation.as_ref())),

@@ -48,7 +48,7 @@ pub(super) fn run(
     inner.remove(TOKEN_FIELD);
     inner.remove(CONCERN);
     let concern = arguments.write_concern()?;
-    let mut asked = Asked::of(name, context.db, &token, concern.as_ref());
+    let mut asked = Asked::of(format!("{name} {}", context.db), &token, concern.as_ref());
     for (field, value) in &inner {
         if field != array && !GENERIC_COMMAND_FIELDS.contains(&field.as_str()) {
             asked = asked.options([(field, Some(value.clone()))])?;

@@ -136,7 +136,7 @@ impl Generations {
         let Some(newest) = &known.newest else {
             return Err(Error::invalid_argument("no generation of tokens has begun"));
         };
-        let (key, value) = (token_row::key(row.token, newest.number), row.row.encode()?);
+        let (key, value) = (token_row::key(row.token, newest.number), row.row.encode());
         let bytes = (key.len() + value.len()) as u64;
         newest.bytes.fetch_add(bytes, Relaxed);
         if known.bytes() > self.limits.bytes_max {
@@ -335,7 +335,7 @@ fn read(database: &Database, token: &Token, generation: u32) -> Result<Option<To
 #[cfg(test)]
 mod tests {
     use bson::oid::ObjectId;
-    use bson::{Uuid, doc};
+    use bson::{Uuid, rawdoc};
 
     use super::*;
     use crate::client::Client;
@@ -383,7 +383,7 @@ mod tests {
                 if found.is_some() {
                     return Ok(false);
                 }
-                let row = TokenRow { digest: [0; 16], millis: now, result: doc! {} };
+                let row = TokenRow { digest: [0; 16], millis: now, result: rawdoc! {} };
                 let write_apart = |_: Batch<'_>| Ok(());
                 let row = NewRow { token, row, seen, write_apart: &write_apart };
                 let batch = Batch::new(storage.database);
@@ -486,7 +486,7 @@ mod tests {
         assert!(fixture.first(&token, start).expect("run"));
         fixture.first(&"other".into(), start + HOUR).expect("run");
         let found = fixture.with(|storage| {
-            let row = TokenRow { digest: [0; 16], millis: 0, result: doc! {} };
+            let row = TokenRow { digest: [0; 16], millis: 0, result: rawdoc! {} };
             let write_apart = |_: Batch<'_>| Ok(());
             let row = NewRow { token: &token, row, seen: 1, write_apart: &write_apart };
             let write = |_: Batch<'_>| Err(Error::invalid_argument("nothing may be written"));

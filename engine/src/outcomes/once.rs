@@ -10,7 +10,8 @@ use base::error::{Error, ErrorKind, Result};
 use base::generated::GeneratedValues;
 use base::once_error::ExactlyOnceError;
 use base::sync::Mutex;
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::raw::CStr;
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr, rawdoc};
 use query::code::Code;
 use store::Database;
 use store::write::Batch;
@@ -23,7 +24,7 @@ use crate::outcomes::token::Token;
 use crate::outcomes::token_row::{self, TokenRow};
 
 /// The field of a result that tells which call it is of.
-const CALL: &str = "o";
+const CALL: &CStr = cstr!("o");
 
 /// A call, as its token knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +47,9 @@ struct State {
     /// The newest generation when the token was looked up.
     seen: u32,
     /// What the next commit does.
-    effect: Option<Document>,
+    effect: Option<RawDocumentBuf>,
     shown: Option<RawDocumentBuf>,
-    generated: Document,
+    generated: RawDocumentBuf,
     /// What another call with the token was answered, that came first.
     found: Option<Document>,
     is_stored: bool,
@@ -98,36 +99,45 @@ impl Once {
 
     /// Keeps the values that were generated for the document of an insert.
     pub(crate) fn note_generated(&self, values: &GeneratedValues) {
-        let values = values.iter().map(|(field, value)| (field.to_owned(), Bson::Int64(value)));
-        self.state.lock().generated = values.collect();
+        let mut generated = RawDocumentBuf::new();
+        for (field, value) in values.iter() {
+            if let Ok(field) = <&CStr>::try_from(field) {
+                generated.append(field, value);
+            }
+        }
+        self.state.lock().generated = generated;
     }
 
     /// Tells that the next commit changes a document.
     pub(crate) fn expect_change(&self) {
-        self.state.lock().effect = Some(doc! { "n": 1_i64, "m": 1_i64 });
+        self.state.lock().effect = Some(rawdoc! { "n": 1_i64, "m": 1_i64 });
     }
 
     /// Tells that the next commit removes a document.
     pub(crate) fn expect_removal(&self) {
-        self.state.lock().effect = Some(doc! { "n": 1_i64 });
+        self.state.lock().effect = Some(rawdoc! { "n": 1_i64 });
     }
 
-    /// Tells that the next commit stores a new document.
-    pub(crate) fn expect_new(&self, id: Bson) {
+    /// Tells that the next commit stores a new document, which has its `_id`.
+    pub(crate) fn expect_new(&self, document: &RawDocument) {
+        let mut effect = RawDocumentBuf::new();
+        if let Ok(Some(id)) = document.get("_id") {
+            effect.append(cstr!("i"), id);
+        }
         let mut state = self.state.lock();
         let generated = std::mem::take(&mut state.generated);
-        let mut effect = doc! { "i": id };
         if !generated.is_empty() {
-            effect.insert("g", generated);
+            effect.append(cstr!("g"), generated);
         }
         state.effect = Some(effect);
     }
 
     /// Tells what the call is answered, which its next commit stores.
-    pub(crate) fn expect_answer(&self, answer: Document) {
+    pub(crate) fn expect_answer(&self, answer: &Document) -> Result<()> {
+        let answer = RawDocumentBuf::try_from(answer)?;
         let mut state = self.state.lock();
-        state.effect = Some(answer);
-        state.shown = None;
+        (state.effect, state.shown) = (Some(answer), None);
+        Ok(())
     }
 
     /// Whether the next commit has the row.
@@ -156,10 +166,10 @@ impl Once {
     ) -> Result<()> {
         let (row, seen) = {
             let mut state = self.state.lock();
-            let mut result = doc! { CALL: &self.call.name };
-            result.extend(state.effect.take().unwrap_or_default());
+            let mut result = state.effect.take().unwrap_or_default();
+            result.append(CALL, self.call.name.as_str());
             if let Some(shown) = state.shown.take() {
-                result.insert("v", Document::try_from(shown)?);
+                result.append(cstr!("v"), shown);
             }
             (TokenRow { digest: self.call.digest, millis: now_millis(), result }, state.seen)
         };
@@ -181,8 +191,9 @@ impl Once {
 
     /// The result of a row, if it is of this call.
     fn answer(&self, row: TokenRow) -> Result<Document> {
-        let TokenRow { digest, mut result, .. } = row;
-        let first = result.remove(CALL);
+        let TokenRow { digest, result, .. } = row;
+        let mut result = Document::try_from(result)?;
+        let first = result.remove(CALL.as_str());
         if digest == self.call.digest {
             return Ok(result);
         }

@@ -1,7 +1,7 @@
 //! The rows of tokens, and their keys.
 
 use base::error::{Error, Result};
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocument, RawDocumentBuf};
 use store::Family;
 
 use crate::outcomes::digest::DIGEST_BYTES;
@@ -57,18 +57,18 @@ pub(crate) struct TokenRow {
     /// When it was made, in milliseconds since 1970.
     pub(crate) millis: u64,
     /// Its result. See `once`.
-    pub(crate) result: Document,
+    pub(crate) result: RawDocumentBuf,
 }
 
 impl TokenRow {
-    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
-        let result = RawDocumentBuf::try_from(&self.result)?;
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + result.as_bytes().len());
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let result = self.result.as_bytes();
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + result.len());
         bytes.push(LAYOUT);
         bytes.extend(self.digest);
         bytes.extend(self.millis.to_be_bytes());
-        bytes.extend(result.as_bytes());
-        Ok(bytes)
+        bytes.extend(result);
+        bytes
     }
 
     /// Reads a row. Stored bytes that are none are a corruption, whatever they are.
@@ -87,8 +87,8 @@ impl TokenRow {
         if layout != LAYOUT {
             return Err(damaged("the row has an unknown layout"));
         }
-        let result = RawDocumentBuf::from_bytes(result.to_vec())
-            .and_then(Document::try_from)
+        let result = RawDocument::from_bytes(result)
+            .and_then(|result| Document::try_from(result).map(|_| result.to_owned()))
             .map_err(|_| damaged("the result of the row is not BSON"))?;
         Ok(Self { digest, millis, result })
     }
@@ -96,15 +96,15 @@ impl TokenRow {
 
 #[cfg(test)]
 mod tests {
-    use bson::doc;
+    use bson::rawdoc;
 
     use super::*;
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
         let key = key(&"a token".into(), 7);
-        let row = TokenRow { digest: [3; 16], millis: 12, result: doc! { "n": 1_i64 } };
-        assert_eq!(TokenRow::decode(&key, &row.encode().expect("a row")).expect("read"), row);
+        let row = TokenRow { digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
+        assert_eq!(TokenRow::decode(&key, &row.encode()).expect("read"), row);
         assert_eq!(generation_of(&key), Some(7));
         let (first, end) = keys_of(Some(7));
         assert!(first <= key && key < end);
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn no_bytes_are_read_as_a_row_that_was_not_written() {
         let key = key(&"a token".into(), 7);
-        let row = TokenRow { digest: [3; 16], millis: 12, result: doc! { "n": 1_i64 } };
-        let bytes = row.encode().expect("a row");
+        let row = TokenRow { digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
+        let bytes = row.encode();
         for end in 0..bytes.len() {
             assert!(TokenRow::decode(&key, &bytes[..end]).expect_err("it is cut").is_corruption());
         }

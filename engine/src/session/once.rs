@@ -114,7 +114,7 @@ impl<'a> StartTransactionOnce<'a> {
             let done = ran.and_then(|result| {
                 // The function may have aborted the transaction.
                 if session.in_transaction() {
-                    once.expect_answer(stored(&result)?);
+                    once.expect_answer(&stored(&result)?)?;
                     session.commit(TransactionOptions::default(), None)?;
                 }
                 Ok(result)
@@ -138,7 +138,7 @@ impl ClientSession {
     fn ask(&self, token: &Token, concern: Option<&WriteConcern>) -> Result<Known> {
         let (shared, caller, _) = self.terms();
         // What a transaction does is not known before, so all of them are one call.
-        let call = Call { name: NAME.to_owned(), digest: Digest::of_call(NAME, "").finish() };
+        let call = Call { name: NAME.to_owned(), digest: Digest::of_call(NAME).finish() };
         ask(shared, caller, token, call, concern)
     }
 

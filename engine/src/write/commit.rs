@@ -8,7 +8,6 @@ use std::collections::HashSet;
 
 use base::error::{Error, Result};
 use base::write_error::Refusal;
-use bson::Bson;
 use store::Family;
 use store::write::{Batch, RecordBytes};
 
@@ -32,20 +31,17 @@ impl Target<'_> {
     /// Tells that the next commit stores new documents, if the command may be repeated.
     #[inline]
     pub(super) fn expect_new<'c, 'd: 'c>(&self, candidates: impl IntoIterator<Item = &'c Candidate<'d>>) {
+        if self.retryable.is_none() && self.once.is_none() {
+            return;
+        }
         let of = |candidate: &Candidate<'_>| (candidate.position, candidate.prepared.id());
-        match (self.retryable, self.once) {
-            (None, None) => {}
-            (Some(retryable), None) => retryable.expect_new(candidates.into_iter().map(of)),
-            (retryable, Some(once)) => {
-                // A call with a token that commits by itself stores one document.
-                let mut new: Vec<(usize, Bson)> = candidates.into_iter().map(of).collect();
-                if let Some(retryable) = retryable {
-                    retryable.expect_new(new.iter().cloned());
-                }
-                if let Some((_, id)) = new.pop() {
-                    once.expect_new(id);
-                }
-            }
+        let mut candidates = candidates.into_iter().peekable();
+        // A call with a token that commits by itself stores one document.
+        if let (Some(once), Some(candidate)) = (self.once, candidates.peek()) {
+            once.expect_new(candidate.prepared.document());
+        }
+        if let Some(retryable) = self.retryable {
+            retryable.expect_new(candidates.map(of));
         }
     }
 }
