@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(marker_text().as_bytes()), Some(6));
+        assert_eq!(parse_marker(marker_text().as_bytes()), Some(FORMAT_VERSION));
         assert_eq!(parse_marker(b"CairnDB format 7\n"), Some(7));
         for malformed in [
             &b"CairnDB format 3"[..],
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn the_versions_since_the_oldest_are_readable() {
-        assert!((3..=6).all(is_readable));
-        assert!(!is_readable(2) && !is_readable(7) && !is_readable(u32::MAX));
+        assert!((FORMAT_VERSION_OLDEST..=FORMAT_VERSION).all(is_readable));
+        assert!(!is_readable(2) && !is_readable(FORMAT_VERSION + 1) && !is_readable(u32::MAX));
         // `FolderLock::upgrade` writes one text over the other.
         assert_eq!(FORMAT_VERSION.to_string().len(), FORMAT_VERSION_OLDEST.to_string().len());
     }
