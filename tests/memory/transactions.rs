@@ -85,8 +85,8 @@ fn a_transaction_beside_many_plain_writes_holds_little_and_reads_its_state() {
     things.insert_one(&before).run().expect("stored");
     // What is made once, and no note.
     things.insert_many((1..=100).map(|id| doc! { "_id": -1 - id })).run().expect("stored");
-    let (mut reader, mut writer) = (begin(&client), begin(&client));
-    for session in [&mut reader, &mut writer] {
+    let (mut reader, mut late) = (begin(&client), begin(&client));
+    for session in [&mut reader, &mut late] {
         let found = things.find_one(doc! { "_id": -1 }).session(session).run().expect("read");
         assert_eq!(found.as_ref(), Some(&before));
     }
@@ -101,9 +101,9 @@ fn a_transaction_beside_many_plain_writes_holds_little_and_reads_its_state() {
     let counted = things.count_documents(doc! {}).session(&mut reader).run();
     assert_eq!(counted.expect("counted"), 101, "nothing that was written since");
     reader.commit_transaction().run().expect("it has written nothing");
-    let touch = things.update_one(doc! { "_id": -1 }, doc! { "$inc": { "n": 1 } }).session(&mut writer).run();
+    let touch = things.update_one(doc! { "_id": -1 }, doc! { "$inc": { "n": 1 } }).session(&mut late).run();
     assert!(touch.expect_err("it was written since").is_write_conflict());
-    assert_eq!(writer.commit_transaction().run().expect_err("it was aborted").code(), Some(251));
+    assert_eq!(late.commit_transaction().run().expect_err("it was aborted").code(), Some(251));
     // A new one is not disturbed by what was noted for the old one.
     let mut next = begin(&client);
     let touch = things.update_one(doc! { "_id": -1 }, doc! { "$inc": { "n": 1 } });

@@ -55,9 +55,10 @@ fn answered<A: Debug>(done: Result<A, Error>, check: impl Fn(&Error)) {
 
 /// An error is a refusal, or names one of the rows.
 fn check(error: &Error, keys: &[Vec<u8>]) {
-    let is_named = match error.kind() {
-        ErrorKind::Corruption { family, key, .. } => *family == FAMILY && keys.contains(key),
-        _ => error.code().is_some_and(|code| REFUSED.contains(&code)),
+    let is_named = if let ErrorKind::Corruption { family, key, .. } = error.kind() {
+        *family == FAMILY && keys.contains(key)
+    } else {
+        error.code().is_some_and(|code| REFUSED.contains(&code))
     };
     assert!(is_named, "{error:?}, with rows {keys:?}");
 }
@@ -104,7 +105,7 @@ fn value(choices: &mut Choices) -> Vec<u8> {
     if choices.one_in(8) {
         return bytes(choices);
     }
-    let number = NUMBER - 1 + choices.index(3) as i64;
+    let number = NUMBER - 1 + i64::try_from(choices.below(3)).expect("small");
     let first = statement(choices);
     let last = if choices.one_in(2) { first } else { statement(choices) };
     let mut value = vec![1];

@@ -44,7 +44,7 @@ impl Drop for Ending {
 pub(crate) fn under_kills(work: impl FnOnce(&str)) {
     let scratch = Arc::new(Scratch::new());
     let cairn = Cairn::start_in(&scratch, &REPLICA_SET);
-    let (notices, noticed) = channel();
+    let (notices, received) = channel();
     let writes = Arc::new(AtomicUsize::new(0));
     let (counted, notice) = (Arc::clone(&writes), notices.clone());
     let proxy = Proxy::start(cairn.address(), move |command| {
@@ -61,7 +61,7 @@ pub(crate) fn under_kills(work: impl FnOnce(&str)) {
     let (cairn, kills) = thread::scope(|scope| {
         let killer = scope.spawn(move || {
             let (mut cairn, mut kills) = (cairn, 0);
-            while let Ok(Notice::Kill) = noticed.recv() {
+            while let Ok(Notice::Kill) = received.recv() {
                 thread::park_timeout(STEP * (kills % STEPS));
                 cairn.kill();
                 cairn = Cairn::start_in(folder, &REPLICA_SET);

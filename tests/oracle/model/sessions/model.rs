@@ -62,6 +62,7 @@ struct Reads {
 }
 
 /// How a statement reads.
+#[derive(Clone, Copy)]
 enum Reading {
     Key(i32),
     /// By an `_id` in a way that may count as a search.
@@ -447,7 +448,7 @@ impl<V: Fn(Key) -> Verdict> Claims for StagedClaims<'_, V> {
         let verdict = match (self.verdict)(key) {
             // What it has claimed already is looked at by the commit, and perhaps before.
             Verdict::Yes if self.claims.contains(&key) => Verdict::Perhaps,
-            verdict => verdict,
+            verdict @ (Verdict::No | Verdict::Perhaps | Verdict::Yes) => verdict,
         };
         if verdict == Verdict::Yes || verdict == Verdict::Perhaps && self.sees_conflict {
             return Err(CONFLICT);

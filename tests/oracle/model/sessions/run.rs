@@ -201,10 +201,8 @@ impl<'a> Run<'a> {
         let is_serializable = self.choices.one_in(3);
         self.trail.push(format!("{session} starts, serializable: {is_serializable}"));
         let start = self.session(session).start_transaction();
-        let started = match is_serializable {
-            true => start.read_concern(ReadConcern::serializable()).run(),
-            false => start.run(),
-        };
+        let started =
+            if is_serializable { start.read_concern(ReadConcern::serializable()).run() } else { start.run() };
         started.map_err(|error| format!("does not start: {error:?}"))?;
         self.model.start(session, is_serializable);
         self.begun.splice(session..=session, [None]);
@@ -420,7 +418,8 @@ impl<'a> Run<'a> {
     }
 
     fn place(&mut self) -> &'static str {
-        *self.choices.pick(&[INDEXED, INDEXED, WILD, CHANGING])
+        let place: &&'static str = self.choices.pick(&[INDEXED, INDEXED, WILD, CHANGING]);
+        place
     }
 
     fn client(&self) -> &Client {
@@ -430,15 +429,15 @@ impl<'a> Run<'a> {
     /// A new handle, or one that has seen the collection before.
     fn handle(&mut self, at: &'static str) -> Collection<Document> {
         let known = self.handles.iter().find(|(name, _)| *name == at).map(|(_, handle)| handle.clone());
-        match known {
-            Some(handle) if !self.trail.len().is_multiple_of(3) => handle,
-            _ => {
-                let handle = self.client().database("model").collection(at);
-                self.handles.retain(|(name, _)| *name != at);
-                self.handles.push((at, handle.clone()));
-                handle
-            }
+        if let Some(handle) = known
+            && !self.trail.len().is_multiple_of(3)
+        {
+            return handle;
         }
+        let handle = self.client().database("model").collection(at);
+        self.handles.retain(|(name, _)| *name != at);
+        self.handles.push((at, handle.clone()));
+        handle
     }
 
     fn session(&mut self, session: usize) -> &mut ClientSession {

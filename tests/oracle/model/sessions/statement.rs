@@ -228,11 +228,9 @@ impl Statement {
             14..19 => Self::UpdateOne(update(choices)),
             19 => {
                 let filter = Filter::choose(choices);
-                let change = match Change::choose(choices) {
-                    Change::SetUnique(_) => Change::UnsetUnique,
-                    change => change,
-                };
-                Self::UpdateMany(filter, change)
+                let change = Change::choose(choices);
+                let is_unique = matches!(change, Change::SetUnique(_));
+                Self::UpdateMany(filter, if is_unique { Change::UnsetUnique } else { change })
             }
             20 | 21 => {
                 let filter = Filter::Id(small(choices, IDS));
@@ -289,30 +287,12 @@ pub(crate) fn perform(
     }
     let by_id = || doc! { "_id": 1 };
     Ok(match statement {
-        Statement::Find(search) => {
-            let find = search.action(collection);
-            Answer::Documents(match session {
-                Some(session) => find.session(session).run()?.iter(session).collect::<Result<_, _>>()?,
-                None => find.run()?.collect::<Result<_, _>>()?,
-            })
-        }
+        Statement::Find(search) => Answer::Documents(find(collection, search, session)?),
         Statement::FindOne(filter) => {
             Answer::Document(run!(collection.find_one(filter.to_document()).sort(by_id()))?)
         }
         Statement::Count(filter) => Answer::Number(run!(collection.count_documents(filter.to_document()))?),
-        Statement::Group(filter) => {
-            let sums = doc! { "_id": "$k", "count": { "$sum": 1 }, "ids": { "$sum": "$_id" } };
-            let stages = [
-                doc! { "$match": filter.to_document() },
-                doc! { "$group": sums },
-                doc! { "$sort": { "_id": 1 } },
-            ];
-            let aggregate = collection.aggregate(stages);
-            Answer::Documents(match session {
-                Some(session) => aggregate.session(session).run()?.iter(session).collect::<Result<_, _>>()?,
-                None => aggregate.run()?.collect::<Result<_, _>>()?,
-            })
-        }
+        Statement::Group(filter) => Answer::Documents(group(collection, filter, session)?),
         Statement::Distinct(filter) => {
             let mut values = run!(collection.distinct("k", filter.to_document()))?;
             values.sort_by_key(Bson::as_i32);
@@ -352,6 +332,33 @@ pub(crate) fn perform(
             Answer::Number(run!(collection.delete_many(filter.to_document()))?.deleted_count)
         }
     })
+}
+
+fn find(
+    collection: &Collection<Document>,
+    search: &Search,
+    session: Option<&mut ClientSession>,
+) -> Result<Vec<Document>, Error> {
+    let find = search.action(collection);
+    match session {
+        Some(session) => find.session(session).run()?.iter(session).collect(),
+        None => find.run()?.collect(),
+    }
+}
+
+fn group(
+    collection: &Collection<Document>,
+    filter: &Filter,
+    session: Option<&mut ClientSession>,
+) -> Result<Vec<Document>, Error> {
+    let sums = doc! { "_id": "$k", "count": { "$sum": 1 }, "ids": { "$sum": "$_id" } };
+    let stages =
+        [doc! { "$match": filter.to_document() }, doc! { "$group": sums }, doc! { "$sort": { "_id": 1 } }];
+    let aggregate = collection.aggregate(stages);
+    match session {
+        Some(session) => aggregate.session(session).run()?.iter(session).collect(),
+        None => aggregate.run()?.collect(),
+    }
 }
 
 fn changed(result: &cairndb::UpdateResult) -> Answer {
