@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{CancellationToken, Collection, Error, IndexModel};
+use cairndb::{AutoIncrement, CancellationToken, Collection, Contract, Error, IndexModel};
 use cairndb_tests::race::{pause, race};
 
 use crate::Fixture;
@@ -251,6 +251,44 @@ fn nobody_waits_for_a_write_that_searches_long() {
         assert_eq!(updated.matched_count, 0);
         Ok(u64::try_from(LONG).expect("a number"))
     });
+}
+
+/// A long insert into a collection whose documents are numbered was one part, and kept the collection to its end.
+#[test]
+fn nobody_waits_for_an_insert_of_many_numbered_documents() {
+    const DOCUMENTS: i32 = 1500;
+    for contract in [Contract::Fast, Contract::Gapless] {
+        let fixture = Fixture::new();
+        let database = fixture.client.database("test");
+        let number = AutoIncrement::builder().field("number").contract(contract).build();
+        database.create_collection("long").auto_increment(number).run().expect("made");
+        let things = database.collection::<Document>("long");
+        things.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().expect("made");
+        // Several times what one commit holds, and many entries of the index.
+        let document = |id: i32| {
+            let array: Vec<i32> = (0..300).map(|n| n * DOCUMENTS + id).collect();
+            doc! { "_id": id, "a": array, "text": "x".repeat(20 << 10) }
+        };
+        let documents: Vec<Document> = (0..DOCUMENTS).map(document).collect();
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| things.insert_many(&documents).run().expect("stored"));
+            while things.estimated_document_count().run().expect("counted") == 0 {
+                pause();
+            }
+            let dropped = things.drop_indexes().max_time(PATIENCE).run();
+            dropped.expect("it does not wait for the whole insert");
+            assert!(!writing.is_finished(), "{contract:?}: the insert was over before");
+            let result = writing.join().expect("it does not panic");
+            assert_eq!(result.inserted_ids.len(), documents.len());
+            assert_eq!(result.generated.len(), documents.len());
+        });
+        let last = things.find_one(doc! {}).sort(doc! { "number": -1 }).run().expect("read");
+        let numbers = things.distinct("number", doc! {}).run().expect("read");
+        assert_eq!(numbers.len(), documents.len(), "{contract:?}");
+        let last = last.and_then(|last| last.get_i64("number").ok());
+        assert!(contract == Contract::Fast || last == Some(i64::from(DOCUMENTS)), "{last:?}");
+        assert!(fixture.client.verify().expect("verified").is_clean());
+    }
 }
 
 /// What was written until then stays written.

@@ -92,7 +92,6 @@ impl<'d, S: InsertedSet> InsertingMany<'d, S> {
         let mut documents = ManyDocuments::enter(target, self.drafts, self.order, self.next)?;
         let in_turn = target.within_turn(documents.takes_turns());
         let mut paused_at = None;
-        // One part, but for a gapless sequence: there a refused document ends it, and the documents after it are numbered again.
         while let Some(part) = documents.number_part(in_turn, &mut outcome.refused)? {
             let stored = store_part(in_turn, part, outcome);
             let stored = stored.inspect_err(|error| documents.failed(error))?;
@@ -101,6 +100,11 @@ impl<'d, S: InsertedSet> InsertingMany<'d, S> {
                 break;
             }
             documents.publish_part(in_turn, stored.documents, outcome)?;
+            // Between parts, because the values of a part that was begun cannot be given back.
+            paused_at = documents.next().filter(|_| pauses(target));
+            if paused_at.is_some() {
+                break;
+            }
         }
         // This ends the turns. The sync comes after it, so that writers who waited for a turn share one.
         documents.finish(in_turn)?;
@@ -217,10 +221,8 @@ fn store_part<S: InsertedSet>(
         if order == InsertOrder::Ordered && outcome.refused.len() > refused_before {
             break;
         }
-        // Values that were handed out for the rest cannot be given back, so a numbered part goes on.
         let is_look = position > start && (position - start).is_multiple_of(DOCUMENTS_A_LOOK);
-        let may_pause = is_look && target.fields.is_empty() && target.staging.is_none();
-        if may_pause && target.collection.is_wanted_alone() {
+        if is_look && target.fields.is_empty() && pauses(target) {
             paused_at = Some(position);
             break;
         }
@@ -258,6 +260,11 @@ fn store_part<S: InsertedSet>(
         }
     }
     Ok(StoredPart { documents: stored, paused_at })
+}
+
+/// Whether a call is to leave the collection for a moment. A statement of a transaction is not in it.
+fn pauses(target: Target<'_>) -> bool {
+    target.staging.is_none() && target.collection.is_wanted_alone()
 }
 
 /// Commits candidates, in the turn of a capped collection.

@@ -1,7 +1,8 @@
 //! The documents of an `insert_many`, completed and numbered part by part.
 //!
-//! Without a gapless sequence there is one part, the whole call. A gapless sequence numbers only documents that are
-//! stored, so there a refused document ends a part, and those after it are numbered again.
+//! Where nothing is numbered there is one part, the whole call; else a part is as much as one commit holds, so that a long call
+//! does not number all before it stores the first. A gapless sequence numbers only documents that are stored, so there a
+//! refused document ends a part too, and those after it are numbered again.
 
 use std::ops::Range;
 
@@ -62,10 +63,13 @@ impl<'a> ManyDocuments<'a> {
         next: usize,
     ) -> Result<Self> {
         let holds = SequenceHolds::enter(target)?;
-        if holds.is_gapless() && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX {
+        if !target.fields.is_empty() && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX
+        {
             // What a mode refuses refuses the call, so all are completed before the first is stored. Where one commit
             // holds all, the first part does that.
-            copy(target, drafts.documents_from(next))?;
+            for document in drafts.documents_from(next) {
+                copy(target, [document].into_iter())?;
+            }
         }
         Ok(Self {
             drafts,
@@ -104,11 +108,18 @@ impl<'a> ManyDocuments<'a> {
                 holds: &mut self.holds,
             }));
         }
-        let mut copies = self.copy_part(target)?;
-        if let Err(error) = self.holds.fill(target, &mut copies, Acceptance::Prefix) {
-            refused.extend(refuse_rest(error, start..self.drafts.len(), order)?);
-            return Ok(None);
-        }
+        let copied = self.copy_part(target).and_then(|mut copies| {
+            self.holds.fill(target, &mut copies, Acceptance::Prefix)?;
+            Ok(copies)
+        });
+        let copies = match copied {
+            Ok(copies) => copies,
+            // Also what a mode refuses, if the fields were changed while the call had left the collection.
+            Err(error) => {
+                refused.extend(refuse_rest(error, start..self.drafts.len(), order)?);
+                return Ok(None);
+            }
+        };
         // Looked at now: preparing a document may move its fields.
         self.generated = generated_values(target, &copies);
         // A refused document must be the last that its part stored: those after it have numbers that depend on it.
@@ -137,8 +148,11 @@ impl<'a> ManyDocuments<'a> {
         outcome.last_generate_id = outcome.last_generate_id.or(first);
         let by_position = generated.into_iter().map(|(document, values)| (document + start, values));
         outcome.generated.extend(by_position.filter(|(position, _)| outcome.inserted.contains(*position)));
+        let is_refused = outcome.refused.last().is_some_and(|refusal| refusal.index >= start);
         if !self.holds.is_gapless() {
-            self.next = self.drafts.len();
+            let ends = is_refused && self.order == InsertOrder::Ordered;
+            let part = self.copies.as_ref().filter(|_| !ends);
+            self.next = part.map_or(self.drafts.len(), |copies| start + copies.drafts.len());
             return Ok(());
         }
         // What was passed before is part of the state that was committed, so nothing is left to write.
@@ -172,14 +186,16 @@ impl<'a> ManyDocuments<'a> {
         if self.has_passed { self.holds.write_passed(target) } else { Ok(()) }
     }
 
-    /// Copies the next documents: all of them, but for a gapless sequence only as many as one commit holds.
+    /// The first document that no part had yet. `None` if there is none.
+    pub(in crate::write) fn next(&self) -> Option<usize> {
+        Some(self.next).filter(|next| *next < self.drafts.len())
+    }
+
+    /// Copies the next documents: as many as one commit holds.
     fn copy_part(&mut self, target: Target<'_>) -> Result<CopiedDrafts> {
         // The buffer of the part before goes back to the thread, and is used again.
         self.copies = None;
         let documents = self.drafts.documents_from(self.next);
-        if !self.holds.is_gapless() {
-            return copy(target, documents);
-        }
         let mut bytes = 0;
         let fits = |(position, document): &(usize, &[u8])| {
             bytes += document.len();
