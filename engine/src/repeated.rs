@@ -33,10 +33,14 @@ pub(crate) fn ask(
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let operation = shared.plain_operation(caller, None);
-        shared.tokens.prepare(shared.storage(&database), &operation)?;
+        let prepared = shared.tokens.prepare(shared.storage(&database), &operation);
         let once = Once::new(token.clone(), call, &shared.tokens);
         match once.look_up(&database)? {
-            None => return Ok(Known::New(Arc::new(once))),
+            None => {
+                prepared?;
+                return Ok(Known::New(Arc::new(once)));
+            }
+            // In a full folder no new generation begins, and what is known is known.
             Some(answer) => answer,
         }
     };
@@ -44,15 +48,31 @@ pub(crate) fn ask(
     Ok(Known::Answered(answer))
 }
 
-/// What another call with the token was answered, if it came first while this one ran.
+/// What another call with the token was answered, if it came first while this one ran. `has_failed` tells that this one was refused or
+/// failed.
 pub(crate) fn overtaken(
     shared: &Arc<Shared>,
     once: &Once,
+    has_failed: bool,
     concern: Option<&WriteConcern>,
 ) -> Result<Option<Document>> {
+    if has_failed && !once.is_stored() {
+        // What it has met may be what the other call had done: an `_id` that is taken, for example. That one's row came with it.
+        look_again(shared, once)?;
+    }
     let Some(answer) = once.take_found() else { return Ok(None) };
     settle(shared, concern)?;
     Ok(Some(answer))
+}
+
+/// Looks up a token whose call has failed. Fails if it is another call's by now.
+fn look_again(shared: &Arc<Shared>, once: &Once) -> Result<()> {
+    // A store that is closed tells nothing, and then the error of the call stands.
+    let Ok(database) = shared.store.enter() else { return Ok(()) };
+    match once.refuse_second(&database) {
+        Err(error) if !once.has_found() => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Waits until what the call is answered is as safe as it asks for, and counts it.

@@ -321,6 +321,11 @@ impl LastNumber {
         std::mem::take(&mut self.cursors)
     }
 
+    /// Gives up the transaction of a number, if it is in progress. Returns its cursors.
+    pub(crate) fn abort_number(&mut self, number: i64) -> HashSet<i64> {
+        if self.number == Some(number) { self.abort() } else { HashSet::new() }
+    }
+
     /// Gives up what a session that has ended holds. Its cursors end with it.
     fn give_up(&mut self) {
         drop(self.abort());

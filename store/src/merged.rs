@@ -10,6 +10,7 @@ use std::sync::Arc;
 use index::key::Direction;
 
 use crate::families::Family;
+use crate::options::PlantedFault;
 use crate::overlay::{Overlay, Staged};
 use crate::snapshot::{OwnedIterator, Step};
 
@@ -73,6 +74,14 @@ impl Merged {
 
     /// The staged change that comes first in the direction, from a bound on.
     fn staged_from(&self, from: Bound<&[u8]>) -> Option<Staged> {
+        let is_missed = match self.stored.snapshot().fault() {
+            PlantedFault::StagedMissedByScans => self.family == Family::Entries,
+            PlantedFault::StagedMissedBackwards => self.direction == Direction::Descending,
+            _ => false,
+        };
+        if is_missed {
+            return None;
+        }
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         match self.direction {
             Direction::Ascending => {
@@ -128,7 +137,9 @@ impl Merged {
     /// Passes the staged change, and the stored key that it replaces.
     fn pass_staged(&mut self, onwards: Step<'_>) {
         let Some(staged) = self.staged.take() else { return };
-        if self.stored.has_key() && self.stored.key() == &*staged.key {
+        let is_shown =
+            staged.value.is_none() && self.stored.snapshot().fault() == PlantedFault::StagedDeletesShown;
+        if self.stored.has_key() && self.stored.key() == &*staged.key && !is_shown {
             self.stored.step(onwards);
         }
         self.staged = self.staged_from(Bound::Excluded(&staged.key));

@@ -264,6 +264,26 @@ pub enum PlantedFault {
     LiveStartsNotLowered,
     /// Plain writers leave no notes for transactions.
     NotesLeftOut,
+    /// Writers look whether they are to leave notes before they have their latch.
+    NotingReadEarly,
+    /// The first transaction does not wait for writers that leave no notes yet.
+    PassLeftOut,
+    /// Transactions begin before the first one has waited for those.
+    OnBeforePass,
+    /// What is noted for all keys of a stripe is left out.
+    FloorsLeftOut,
+    /// Transactions that are aborted keep their claims.
+    ClaimsKept,
+    /// Scans of indexes do not see what the transaction has staged.
+    StagedMissedByScans,
+    /// Scans do not see that while they go backwards.
+    StagedMissedBackwards,
+    /// Scans see what the transaction has removed.
+    StagedDeletesShown,
+    /// A transaction reads collections that were changed since it began.
+    SinceNotCompared,
+    /// A transaction's own plans do not know of the arrays that it has staged.
+    ArraysAnnouncedLate,
     /// A commit of a transaction does not look at the notes.
     NotesNotAsked,
     /// A transaction claims records and no unique keys.

@@ -409,6 +409,28 @@ fn calls_of_several_threads_with_one_token_are_one() {
         let done = race(4, insert);
         assert_eq!(firsts(done.iter().map(|done| done.was_replayed).collect()), 1, "{done:?}");
         assert!(done.iter().all(|one| one.inserted_id == done[0].inserted_id), "{done:?}");
+        // Each but the first meets the `_id` that the first has stored.
+        let id = 1000 + round;
+        let token = Token::from(format!("insert {round}"));
+        let insert = || people.insert_one(doc! { "_id": id }).exactly_once(&token).run().expect("done");
+        let done = race(4, insert);
+        assert_eq!(firsts(done.iter().map(|done| done.was_replayed).collect()), 1, "{done:?}");
+        let token = Token::from(format!("inserts {round}"));
+        let both = || {
+            let both = [doc! { "_id": 2000 + round }, doc! { "_id": 3000 + round }];
+            people.insert_many(both).exactly_once(&token).run().expect("done")
+        };
+        let done = race(3, both);
+        assert_eq!(firsts(done.iter().map(|done| done.was_replayed).collect()), 1, "{done:?}");
+        let token = Token::from(format!("transaction {round}"));
+        let run = || -> cairndb::Result<i32> {
+            let mut session = client.start_session().run()?;
+            session.start_transaction().exactly_once(&token).and_run(|session| {
+                people.insert_one(doc! { "_id": 4000 + round }).session(&mut *session).run()?;
+                Ok(round)
+            })
+        };
+        assert!(race(3, || run().expect("done")).iter().all(|done| *done == round));
         let token = client.token();
         let many = || people.update_many(doc! { "_id": { "$lt": 3 } }, increase()).exactly_once(&token).run();
         let done = race(3, || many().expect("done"));
@@ -429,6 +451,30 @@ fn calls_of_several_threads_with_one_token_are_one() {
     assert_eq!(numbers, [80, 40, 40]);
     assert_eq!(people.count_documents(doc! { "round": { "$gte": 0 } }).run().expect("counted"), 40);
     assert!(client.verify().expect("verified").is_clean());
+}
+
+/// The effect of a second transaction would be committed without the token.
+#[test]
+fn the_function_of_a_transaction_with_a_token_starts_no_other() {
+    let scratch = Scratch::new();
+    let client = filled(&scratch);
+    let people = people(&client);
+    let mut session = client.start_session().run().expect("started");
+    let mut start = |session: &mut cairndb::ClientSession| {
+        session.start_transaction().exactly_once("one").and_run(|session| {
+            session.abort_transaction().run()?;
+            session.start_transaction().run()?;
+            people.insert_one(doc! { "_id": 77 }).session(session).run()?;
+            Ok(1)
+        })
+    };
+    for _ in 0..2 {
+        let refused = start(&mut session).expect_err("it is refused");
+        assert!(refused.to_string().contains("cannot start another one"), "{refused}");
+    }
+    assert_eq!(people.count_documents(doc! { "_id": 77 }).run().expect("counted"), 0);
+    // The session goes on.
+    session.start_transaction().run().expect("started");
 }
 
 #[test]

@@ -98,7 +98,8 @@ impl Handle {
             Known::New(once) => once,
         };
         let done = write(&self.called_by(Caller { once: Some(Arc::clone(&once)), ..caller.clone() }));
-        if let Some(answer) = overtaken(shared, &once, concern)? {
+        let has_failed = done.as_ref().map_or(true, R::is_refusal);
+        if let Some(answer) = overtaken(shared, &once, has_failed, concern)? {
             return R::of_answer(answer);
         }
         let result = done?;
@@ -106,7 +107,7 @@ impl Handle {
             // Nothing was changed, and that is the result of the call: no later one may change something.
             once.expect_answer(&result.to_answer()?)?;
             let stored = store_alone(shared, caller, &once, concern);
-            if let Some(answer) = overtaken(shared, &once, concern)? {
+            if let Some(answer) = overtaken(shared, &once, stored.is_err(), concern)? {
                 return R::of_answer(answer);
             }
             stored?;
@@ -154,7 +155,8 @@ impl Whole<'_> {
             let left = self.max_time.map(|time| time.saturating_sub(began.elapsed()));
             let done = self.attempt(&transaction, (&once, concern, left), &write);
             transaction.abort();
-            if let Some(answer) = overtaken(shared, &once, concern)? {
+            let has_failed = done.as_ref().map_or(true, R::is_refusal);
+            if let Some(answer) = overtaken(shared, &once, has_failed, concern)? {
                 return R::of_answer(answer);
             }
             match done {

@@ -42,7 +42,9 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
-        if context.retryable().and_then(|retryable| retryable.enter(index)).is_some() {
+        let done = context.retryable().and_then(|retryable| retryable.enter(index));
+        // A token decides before the number of the session does.
+        if token.is_none() && done.is_some() {
             repeated.add(index);
             deleted += 1;
             continue;

@@ -39,11 +39,12 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
     arguments.allow(&KNOWN)?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
     let collection = context.collection(arguments.target()?);
-    if let Some(done) = context.retryable().and_then(|retryable| retryable.enter(0)) {
+    let (token, done) = (arguments.token()?, context.retryable().and_then(|retryable| retryable.enter(0)));
+    // A token decides before the number of the session does.
+    if let Some(done) = done.filter(|_| token.is_none()) {
         context.sync_repeated(arguments.write_concern()?.as_ref())?;
         return Ok(repeated(done, is_removal));
     }
-    let token = arguments.token()?;
     let modified = match (Asked::read(&collection, arguments)?, token) {
         (Asked::Remove(remove), None) => remove.modify(),
         (Asked::Remove(remove), Some(token)) => remove.exactly_once(token).modify(),

@@ -27,7 +27,10 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let collection = context.collection(arguments.target()?);
     let mut done = Done { count: 0, generated: Vec::new(), errors: WriteErrors::of(context) };
     let mut drafts = Drafts::default();
-    let rest = context.retryable().and_then(|retryable| retryable.rest(documents.len()));
+    // A token decides before the number of the session does.
+    let token = arguments.token()?;
+    let retryable = context.retryable().filter(|_| token.is_none());
+    let rest = retryable.and_then(|retryable| retryable.rest(documents.len()));
     let Some(rest) = rest else {
         // Copied once, into a buffer with room for an `_id` before each. What follows works in place.
         for document in documents {
@@ -35,7 +38,7 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         }
         // One call for all documents, so that they share a commit where their fields allow it.
         let insert = collection.handle.insert_drafts(drafts).with_options(options);
-        let stored = match arguments.token()? {
+        let stored = match token {
             None => insert.store(),
             Some(token) => insert.exactly_once(token).store(),
         };

@@ -68,7 +68,9 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
-        if let Some(done) = context.retryable().and_then(|retryable| retryable.enter(index)) {
+        let done = context.retryable().and_then(|retryable| retryable.enter(index));
+        // A token decides before the number of the session does.
+        if let Some(done) = done.filter(|_| shared.token.is_none()) {
             repeated.add(index);
             matched += 1;
             modified += u64::from(done.upserted.is_none());

@@ -81,6 +81,11 @@ impl Once {
         self.state.lock().found.take()
     }
 
+    /// Whether it is known that another call with the token came first.
+    pub(crate) fn has_found(&self) -> bool {
+        self.state.lock().found.is_some()
+    }
+
     /// Whether the row was committed.
     pub(crate) fn is_stored(&self) -> bool {
         self.state.lock().is_stored

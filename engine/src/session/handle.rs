@@ -181,6 +181,10 @@ impl ClientSession {
         if self.in_transaction() {
             return Err(refused("transaction already in progress"));
         }
+        if self.is_kept {
+            // Its effect would not be known by the token.
+            return Err(refused("the function of a transaction with a token cannot start another one"));
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Transactions that are committed once, however often they are run with their token.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result};
@@ -72,7 +73,7 @@ impl<'a> StartTransactionOnce<'a> {
     /// function returns is stored with the commit. If the token was committed before, that is returned, and the function is not called.
     ///
     /// Fails before the commit, which changes nothing, if the result cannot be made into BSON or has more than 16 MiB. The function may abort
-    /// the transaction, and then the token is not spent; it cannot commit it.
+    /// the transaction, and then the token is not spent; it cannot commit it, or start another one.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -109,8 +110,9 @@ impl<'a> StartTransactionOnce<'a> {
         loop {
             session.begin(options.clone(), Some(Arc::clone(&once)))?;
             session.is_kept = true;
-            let ran = run(session);
+            let ran = catch_unwind(AssertUnwindSafe(|| run(session)));
             session.is_kept = false;
+            let ran = ran.unwrap_or_else(|panic| resume_unwind(panic));
             let done = ran.and_then(|result| {
                 // The function may have aborted the transaction.
                 if session.in_transaction() {
@@ -122,7 +124,7 @@ impl<'a> StartTransactionOnce<'a> {
             if session.in_transaction() {
                 session.abort()?;
             }
-            if let Some(answer) = overtaken(session.terms().0, &once, concern.as_ref())? {
+            if let Some(answer) = overtaken(session.terms().0, &once, done.is_err(), concern.as_ref())? {
                 return result_of(answer);
             }
             match done {
@@ -172,7 +174,7 @@ impl ClientSession {
         concern: Option<&WriteConcern>,
     ) -> Error {
         let (shared, ..) = self.terms();
-        match once.map(|once| overtaken(shared, once, concern)) {
+        match once.map(|once| overtaken(shared, once, true, concern)) {
             Some(Ok(Some(_))) => done(),
             Some(Err(error)) => error,
             Some(Ok(None)) | None => error,

@@ -26,6 +26,7 @@ use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::SequenceState;
+use crate::options::PlantedFault;
 use crate::transaction::made::MadeCollections;
 use crate::transaction::reads::Reads;
 use crate::transaction::registry::{Expires, KeptPlace, StateTime, Transactions};
@@ -337,7 +338,7 @@ impl Open {
 
     /// Fails if a collection is not what it was when the transaction began: it could not read it rightly any more.
     pub(crate) fn check(&self, collection: &CollectionState) -> Result<()> {
-        if collection.is_as_of(self.sequence()) {
+        if collection.is_as_of(self.sequence()) || self.start.fault() == PlantedFault::SinceNotCompared {
             return Ok(());
         }
         Err(changed_since(&format!("the collection {}", collection.namespace)))

@@ -85,6 +85,67 @@ fn planted_commits_that_do_not_ask_for_notes_are_found() {
     finds(PlantedFault::NotesNotAsked, counters_in_transactions);
 }
 
+/// Counters that transactions and a plain writer add to, of which none has begun before: the first transaction of all waits for
+/// writers that leave no notes yet.
+fn counters_when_transactions_begin(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    // A write of a unique key takes several latches.
+    world.index("k", true).expect("an empty collection");
+    let counters = [1, 2].map(|id| doc! { "_id": id, "a": 1, "k": -id });
+    world.things().insert_many(counters).run().expect("nothing is there yet");
+    let committed = Arc::new(AtomicI32::new(0));
+    let count = || {
+        let committed = Arc::clone(&committed);
+        world.thread(move |world| {
+            committed.fetch_add(i32::from(count_in_a_transaction(world)), Ordering::Relaxed);
+        })
+    };
+    let plain = world.thread(|world| {
+        for round in 0..PLAIN_ROUNDS {
+            let keyed = if round % 2 == 0 {
+                doc! { "k": round }
+            } else {
+                doc! { "other": round }
+            };
+            let one = doc! { "$inc": { "a": 1 }, "$set": keyed };
+            is_done(world, world.things().update_one(doc! { "_id": 1 }, one).run());
+        }
+    });
+    beside(vec![plain, count(), count()]);
+    let stored = world.documents();
+    let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
+    let committed = committed.load(Ordering::Relaxed);
+    let expected = [committed + PLAIN_ROUNDS, committed];
+    let counted = ["1", "2"].map(counted);
+    world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
+    world.findings()
+}
+
+#[test]
+fn no_increment_is_lost_when_transactions_begin() {
+    holds(counters_when_transactions_begin);
+}
+
+#[test]
+fn planted_writers_that_look_too_early_are_found() {
+    finds(PlantedFault::NotingReadEarly, counters_when_transactions_begin);
+}
+
+#[test]
+fn planted_beginnings_without_a_pass_are_found() {
+    finds(PlantedFault::PassLeftOut, counters_when_transactions_begin);
+}
+
+#[test]
+fn planted_beginnings_before_the_pass_are_found() {
+    finds(PlantedFault::OnBeforePass, counters_when_transactions_begin);
+}
+
+#[test]
+fn planted_floors_that_are_left_out_are_found() {
+    finds(PlantedFault::FloorsLeftOut, counters_when_transactions_begin);
+}
+
 /// Transactions that read a document again and again, which plain writers change and others look up.
 fn states_of_transactions(fault: PlantedFault) -> Findings {
     let world = World::new(fault);

@@ -141,8 +141,8 @@ fn write(action: &Action, field: &Field<'_>, value: &mut [u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bson::raw::cstr;
-    use bson::{DateTime, RawDocumentBuf, Timestamp, rawdoc};
+    use bson::raw::{CStr, cstr};
+    use bson::{DateTime, RawBson, RawDocumentBuf, Timestamp, rawdoc};
     use index::collation::Collation;
 
     use super::*;
@@ -241,23 +241,24 @@ mod tests {
             bson::rawbson!(null),
             bson::rawbson!({ "b": 1 }),
             bson::rawbson!([1]),
-            bson::RawBson::Decimal128("1.5".parse().expect("a number")),
-            bson::RawBson::DateTime(DateTime::from_millis(7)),
+            RawBson::Decimal128("1.5".parse().expect("a number")),
+            RawBson::DateTime(DateTime::from_millis(7)),
         ];
+        let updates = |operand: &RawBson| {
+            let is_number = Numeric::of(operand.as_raw_bson_ref()).is_some();
+            let operators =
+                if is_number { &[cstr!("$set"), cstr!("$inc"), cstr!("$mul")][..] } else { &[cstr!("$set")] };
+            let of_paths = |operator: &&'static CStr| {
+                [cstr!("a"), cstr!("c.b")].map(|path| rawdoc! { *operator: { path: operand.clone() } })
+            };
+            operators.iter().flat_map(of_paths).collect::<Vec<_>>()
+        };
         let mut patches = 0;
         for stored in &values {
-            for operand in &values {
-                for path in [cstr!("a"), cstr!("c.b")] {
-                    let inner = rawdoc! { "b": stored.clone() };
-                    let document = rawdoc! { "z": 1, "a": stored.clone(), "c": inner };
-                    patches += u32::from(agrees(&rawdoc! { "$set": { path: operand.clone() } }, &document));
-                    if Numeric::of(operand.as_raw_bson_ref()).is_some() {
-                        for operator in [cstr!("$inc"), cstr!("$mul")] {
-                            let update = rawdoc! { operator: { path: operand.clone() } };
-                            patches += u32::from(agrees(&update, &document));
-                        }
-                    }
-                }
+            let inner = rawdoc! { "b": stored.clone() };
+            let document = rawdoc! { "z": 1, "a": stored.clone(), "c": inner };
+            for update in values.iter().flat_map(updates) {
+                patches += u32::from(agrees(&update, &document));
             }
         }
         assert!(patches > 100, "{patches}");

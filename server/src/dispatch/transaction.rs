@@ -369,8 +369,8 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
     if let Some(token) = &token
         && call.peer.client().is_committed(token, concern.engine.as_ref())?
     {
-        // Whatever became of this transaction: what the token stands for is done.
-        let cursors = call.with_turn(|turn| turn.last.abort());
+        // Whatever became of this transaction: what the token stands for is done. A newer one of the session goes on.
+        let cursors = call.with_turn(|turn| turn.last.abort_number(number));
         call.shared.cursors.close(cursors.unwrap_or_default());
         return Ok(concern.reply(true));
     }

@@ -24,6 +24,7 @@ use query::operation::{Interruption, OperationContext};
 use self::notes::Notes;
 pub use self::notes::{OfHash, Owner};
 use self::registry::Registry;
+use crate::options::PlantedFault;
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words. The checker of interleavings gets
 /// few: each is a point at which it may switch threads, and some operations take all of them.
@@ -41,6 +42,7 @@ pub struct Latches {
     registry: Registry,
     /// How long operations have waited for each other.
     pub(super) waits: Timing,
+    fault: PlantedFault,
 }
 
 /// The stripes that an operation will hold, collected before the first is locked.
@@ -59,6 +61,7 @@ pub struct Latched<'a> {
     keys: Keys,
     /// Present if writes are to be noted. Looked up under the latches, once.
     noting: Option<&'a Registry>,
+    fault: PlantedFault,
     _place: Held,
 }
 
@@ -177,9 +180,9 @@ impl Iterator for Stripes<'_> {
 
 impl Latches {
     /// All latches, free.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(fault: PlantedFault) -> Self {
         let stripes = (0..STRIPES).map(|stripe| CachePadded::new(Mutex::new(Notes::of(stripe)))).collect();
-        Self { stripes, registry: Registry::new(), waits: Timing::default() }
+        Self { stripes, registry: Registry::new(), waits: Timing::default(), fault }
     }
 
     /// An empty set.
@@ -197,28 +200,38 @@ impl Latches {
     #[inline]
     fn lock_hash(&self, hash: u64, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
+        let early = self.noting_early();
         let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
         let first = first.transpose()?;
-        Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting: self.noting(), _place: place })
+        let noting = early.unwrap_or_else(|| self.noting());
+        let (others, keys) = (Vec::new(), Keys::One(hash));
+        Ok(Latched { first, others, keys, noting, fault: self.fault, _place: place })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
     #[inline]
     pub fn lock(&self, set: &LatchSet, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
+        let early = self.noting_early();
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        let noting = self.noting();
+        let noting = early.unwrap_or_else(|| self.noting());
         // Hashes are of use only where they are noted.
         let keys = match &set.hashes {
             Some(hashes) if noting.is_some() => Keys::in_order(hashes.clone()),
             _ => Keys::Any,
         };
-        Ok(Latched { first, others, keys, noting, _place: place })
+        Ok(Latched { first, others, keys, noting, fault: self.fault, _place: place })
+    }
+
+    /// Where writes are to be noted, looked up too early by a planted fault.
+    #[inline]
+    fn noting_early(&self) -> Option<Option<&Registry>> {
+        (self.fault == PlantedFault::NotingReadEarly).then(|| self.noting())
     }
 
     /// Where writes are to be noted, if they are. The caller holds its latches.
@@ -281,7 +294,8 @@ impl Latches {
             });
             others.push(free.ok_or(&**stripe)?);
         }
-        Ok(Latched { first: None, others, keys: Keys::Any, noting: self.noting(), _place: place })
+        let (keys, noting) = (Keys::Any, self.noting());
+        Ok(Latched { first: None, others, keys, noting, fault: self.fault, _place: place })
     }
 
     #[inline]
@@ -321,7 +335,11 @@ impl Latches {
                 return Ok(begun);
             }
             // They may be switched off again before the next round.
-            self.registry.switch_on(operation, || {
+            let is_on_early = self.fault == PlantedFault::OnBeforePass;
+            self.registry.switch_on(operation, is_on_early, || {
+                if self.fault == PlantedFault::PassLeftOut {
+                    return Ok(());
+                }
                 sync::fetch(self.stripes.iter().map(|stripe| &**stripe));
                 self.stripes.iter().try_for_each(|stripe| {
                     self.lock_stripe(stripe, operation)?.clear();
@@ -334,6 +352,7 @@ impl Latches {
     /// Ends a transaction on the state of `sequence`, and takes back the claims that it still has.
     pub fn end(&self, owner: Owner, sequence: u64, claims: impl IntoIterator<Item = u64>) {
         let _place = lock_order::take(Place::Latches);
+        let claims = claims.into_iter().filter(|_| self.fault != PlantedFault::ClaimsKept);
         for hash in claims {
             if let Some(stripe) = self.stripes.get(stripe_of(hash)) {
                 stripe.lock().release(hash, owner, || self.registry.oldest().unwrap_or(sequence));
@@ -374,7 +393,7 @@ impl Latched<'_> {
     #[cold]
     fn note(&mut self, registry: &Registry, stamp: u64) {
         let oldest = || registry.oldest().unwrap_or(stamp);
-        if matches!(self.keys, Keys::Any) {
+        if matches!(self.keys, Keys::Any) && self.fault != PlantedFault::FloorsLeftOut {
             for notes in self.first.iter_mut().chain(&mut self.others) {
                 notes.any_written(stamp);
             }
@@ -492,14 +511,14 @@ mod tests {
     }
 
     fn switch_on(latches: &Latches) {
-        latches.registry.switch_on(&OperationContext::default(), || Ok(())).expect("nothing waits");
+        latches.registry.switch_on(&OperationContext::default(), false, || Ok(())).expect("nothing waits");
     }
 
     const KEYS: [&[u8]; 3] = [b"one", b"two", b"three"];
 
     #[test]
     fn writers_note_their_keys_while_transactions_are_in_use() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         let write = |latched: &mut Latched<'_>| latched.written(|| 100);
         assert_eq!(noted(&latches, &KEYS, write), [false; 3]);
         // Begun before the first transaction, and locked after it: all keys of its stripes count as written.
@@ -520,7 +539,7 @@ mod tests {
 
     #[test]
     fn of_two_transactions_the_first_to_claim_a_key_has_it() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         switch_on(&latches);
         let operation = OperationContext::default();
         let begin = || latches.registry.add(|| (100, ())).expect("switched on").0;
@@ -541,10 +560,24 @@ mod tests {
         assert!(!latches.registry.is_noting());
     }
 
+    #[test]
+    fn planted_claims_that_are_kept_are_found() {
+        for (fault, is_free) in [(PlantedFault::None, true), (PlantedFault::ClaimsKept, false)] {
+            let latches = Latches::new(fault);
+            switch_on(&latches);
+            let (operation, hash) = (OperationContext::default(), hash_of(b"key"));
+            let begin = || latches.registry.add(|| (100, ())).expect("switched on").0;
+            let (aborted, other) = (begin(), begin());
+            assert!(latches.claim(hash, aborted, 100, &operation).expect("nothing is waited for"));
+            latches.end(aborted, 100, [hash]);
+            assert_eq!(latches.claim(hash, other, 100, &operation).expect("nothing is waited for"), is_free);
+        }
+    }
+
     /// An operation that has the latches of a set must note the keys that it is to write, and not only those of the same stripes.
     #[test]
     fn a_set_covers_another_only_with_its_keys() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         switch_on(&latches);
         let set = |keys: &[&[u8]]| {
             let mut set = latches.set();
@@ -574,7 +607,7 @@ mod tests {
 
     #[test]
     fn all_latches_exclude_every_key() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         let all = latches.lock_all();
         assert!(latches.stripes.iter().all(|stripe| stripe.try_lock().is_none()));
         drop(all);
@@ -584,7 +617,7 @@ mod tests {
     /// What wants all latches waits for one that is held, and keeps none meanwhile.
     #[test]
     fn waiting_for_all_keeps_no_other_latch() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         let last = latches.stripes.last().expect("there are many").lock();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| drop(latches.lock_all()));
@@ -605,7 +638,7 @@ mod tests {
         set.add(b"same");
         set.add(b"same");
         assert_eq!(set.stripes().count(), 1);
-        drop(Latches::new().lock(&set, &OperationContext::default()));
+        drop(Latches::new(PlantedFault::None).lock(&set, &OperationContext::default()));
     }
 
     #[test]
@@ -635,7 +668,7 @@ mod tests {
 
     #[test]
     fn opposite_orders_of_keys_never_deadlock() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         let keys: Vec<[u8; 4]> = (0..64_u32).map(u32::to_be_bytes).collect();
         let reversed: Vec<[u8; 4]> = keys.iter().rev().copied().collect();
         std::thread::scope(|scope| {
@@ -647,7 +680,7 @@ mod tests {
     /// A write waited for the latch of one that waited for room or for a sync, whatever its own limit of time was.
     #[test]
     fn an_operation_whose_time_is_over_waits_no_longer() {
-        let latches = Latches::new();
+        let latches = Latches::new(PlantedFault::None);
         let _held = latches.lock_one(b"key", &OperationContext::default());
         let time = Some(Duration::from_millis(1));
         let operation = OperationContext::new(Allowance { time, ..Allowance::default() });
@@ -672,7 +705,7 @@ mod tests {
 
     #[test]
     fn a_latched_key_keeps_others_out() {
-        let (latches, counter) = (Latches::new(), AtomicU32::new(0));
+        let (latches, counter) = (Latches::new(PlantedFault::None), AtomicU32::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| count_under_latch(&latches, &counter));

@@ -79,10 +79,11 @@ impl Registry {
         self.open().sequences.first_key_value().map(|(sequence, _)| *sequence)
     }
 
-    /// Switches notes on. `pass` sees every latch free once, and clears what is noted there.
+    /// Switches notes on. `pass` sees every latch free once, and clears what is noted there. `is_on_early` is a planted fault.
     pub(super) fn switch_on(
         &self,
         operation: &OperationContext,
+        is_on_early: bool,
         pass: impl FnOnce() -> Result<(), Interruption>,
     ) -> Result<(), Interruption> {
         let _switching = sync::lock_for(operation, &self.switching)?;
@@ -91,6 +92,9 @@ impl Registry {
             return Ok(());
         }
         self.noting.store(true, Ordering::Relaxed);
+        if is_on_early {
+            self.open().is_on = true;
+        }
         let passed = pass();
         match passed {
             Ok(()) => self.open().is_on = true,

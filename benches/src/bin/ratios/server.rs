@@ -122,7 +122,7 @@ fn time_driver<T: Send + Sync>(
     })
 }
 
-/// Inserts by the driver that the server would know again, against such that it would not, so many documents at a time.
+/// Inserts by the driver that the server would know again, against such that it would not, `each` documents at a time.
 fn retryable(each: usize) -> f64 {
     let documents = raw_orders(INSERTED);
     let insert = |options| {

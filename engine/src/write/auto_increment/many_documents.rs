@@ -63,11 +63,14 @@ impl<'a> ManyDocuments<'a> {
         next: usize,
     ) -> Result<Self> {
         let holds = SequenceHolds::enter(target)?;
-        if !target.fields.is_empty() && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX
+        // Later the parts tell by position what is refused: some of the documents are stored.
+        if next == 0
+            && !target.fields.is_empty()
+            && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX
         {
             // What a mode refuses refuses the call, so all are completed before the first is stored. Where one commit
             // holds all, the first part does that.
-            for document in drafts.documents_from(next) {
+            for document in drafts.documents() {
                 copy(target, [document].into_iter())?;
             }
         }

@@ -196,7 +196,8 @@ fn note_arrays(target: Target<'_>, staging: Staging<'_>, arrays: &NewArrays) -> 
     if arrays.is_empty() {
         return Ok(());
     }
-    for (position, found) in arrays {
+    let is_announced = target.database.fault() != PlantedFault::ArraysAnnouncedLate;
+    for (position, found) in arrays.iter().filter(|_| is_announced) {
         if let Some(marks) = target.definition.marks_of(*position) {
             marks.announce(found);
         }

@@ -114,6 +114,31 @@ fn searches_that_no_commit_looks_at_are_found() {
 }
 
 #[test]
+fn staged_changes_that_scans_of_indexes_miss_are_found() {
+    is_found(PlantedFault::StagedMissedByScans);
+}
+
+#[test]
+fn staged_changes_that_scans_miss_backwards_are_found() {
+    is_found(PlantedFault::StagedMissedBackwards);
+}
+
+#[test]
+fn staged_removals_that_scans_show_are_found() {
+    is_found(PlantedFault::StagedDeletesShown);
+}
+
+#[test]
+fn collections_that_were_changed_since_and_are_read_are_found() {
+    is_found(PlantedFault::SinceNotCompared);
+}
+
+#[test]
+fn arrays_that_are_announced_late_are_found() {
+    is_found(PlantedFault::ArraysAnnouncedLate);
+}
+
+#[test]
 fn arrays_that_writes_do_not_note_are_found() {
     is_found(PlantedFault::ArraysNotNoted);
 }
