@@ -460,7 +460,7 @@ fn the_function_of_a_transaction_with_a_token_starts_no_other() {
     let client = filled(&scratch);
     let people = people(&client);
     let mut session = client.start_session().run().expect("started");
-    let mut start = |session: &mut cairndb::ClientSession| {
+    let start = |session: &mut cairndb::ClientSession| {
         session.start_transaction().exactly_once("one").and_run(|session| {
             session.abort_transaction().run()?;
             session.start_transaction().run()?;

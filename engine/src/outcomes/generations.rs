@@ -184,9 +184,8 @@ impl Generations {
     fn is_due(&self, known: &Known, now: u64) -> bool {
         known.newest.as_ref().is_none_or(|newest| {
             let lasted = u128::from(now.saturating_sub(newest.began));
-            // One that began at a wrong time of the clock, far ahead, would never end.
-            let is_ahead = u128::from(newest.began.saturating_sub(now)) > AHEAD.as_millis();
-            is_ahead || lasted >= self.limits.retention.as_millis()
+            // A clock that goes back, and forward again, must not end two of them: tokens would be forgotten early.
+            lasted >= self.limits.retention.as_millis()
         })
     }
 
@@ -251,8 +250,7 @@ impl Known {
             return Ok(());
         };
         let margin = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
-        // If the clock was ahead when the generation began, tokens were not made before it that are made now.
-        let remembered = oldest.began.min(now_millis()).saturating_add(margin);
+        let remembered = oldest.began.saturating_add(margin);
         match token.millis().and_then(|made| remembered.checked_sub(made)).filter(|late| *late > 0) {
             Some(late) => {
                 Err(Error::new(ErrorKind::ExactlyOnce(ExactlyOnceError::too_old(late.div_ceil(1000)))))

@@ -111,11 +111,11 @@ impl<'a> ManyDocuments<'a> {
                 holds: &mut self.holds,
             }));
         }
-        let copied = self.copy_part(target).and_then(|mut copies| {
+        let numbered = self.copy_part(target).and_then(|mut copies| {
             self.holds.fill(target, &mut copies, Acceptance::Prefix)?;
             Ok(copies)
         });
-        let copies = match copied {
+        let copies = match numbered {
             Ok(copies) => copies,
             // Also what a mode refuses, if the fields were changed while the call had left the collection.
             Err(error) => {
