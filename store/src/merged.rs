@@ -74,12 +74,10 @@ impl Merged {
 
     /// The staged change that comes first in the direction, from a bound on.
     fn staged_from(&self, from: Bound<&[u8]>) -> Option<Staged> {
-        let is_missed = match self.stored.snapshot().fault() {
-            PlantedFault::StagedMissedByScans => self.family == Family::Entries,
-            PlantedFault::StagedMissedBackwards => self.direction == Direction::Descending,
-            _ => false,
-        };
-        if is_missed {
+        let fault = self.stored.snapshot().fault();
+        if fault == PlantedFault::StagedMissedByScans && self.family == Family::Entries
+            || fault == PlantedFault::StagedMissedBackwards && self.direction == Direction::Descending
+        {
             return None;
         }
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);

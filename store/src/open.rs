@@ -233,7 +233,7 @@ impl Store {
             let (file, TornEnd { offset, bytes, reason, .. }) = (torn.file.display(), torn);
             tracing::warn!(%file, offset, bytes, reason, "the end of a file was left out: it had not been synced");
         }
-        let latches = Arc::new(Latches::new(options.fault));
+        let latches = Arc::new(Latches::new(database.fault()));
         database.live_starts().begin(&latches);
         Self {
             gate: ShardedLock::new(Some(database)),

@@ -264,14 +264,10 @@ pub enum PlantedFault {
     LiveStartsNotLowered,
     /// Plain writers leave no notes for transactions.
     NotesLeftOut,
-    /// Writers look whether they are to leave notes before they have their latch.
-    NotingReadEarly,
     /// The first transaction does not wait for writers that leave no notes yet.
     PassLeftOut,
     /// Transactions begin before the first one has waited for those.
     OnBeforePass,
-    /// What is noted for all keys of a stripe is left out.
-    FloorsLeftOut,
     /// Transactions that are aborted keep their claims.
     ClaimsKept,
     /// Scans of indexes do not see what the transaction has staged.

@@ -61,7 +61,6 @@ pub struct Latched<'a> {
     keys: Keys,
     /// Present if writes are to be noted. Looked up under the latches, once.
     noting: Option<&'a Registry>,
-    fault: PlantedFault,
     _place: Held,
 }
 
@@ -200,38 +199,28 @@ impl Latches {
     #[inline]
     fn lock_hash(&self, hash: u64, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
-        let early = self.noting_early();
         let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
         let first = first.transpose()?;
-        let noting = early.unwrap_or_else(|| self.noting());
-        let (others, keys) = (Vec::new(), Keys::One(hash));
-        Ok(Latched { first, others, keys, noting, fault: self.fault, _place: place })
+        Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting: self.noting(), _place: place })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
     #[inline]
     pub fn lock(&self, set: &LatchSet, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
-        let early = self.noting_early();
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        let noting = early.unwrap_or_else(|| self.noting());
+        let noting = self.noting();
         // Hashes are of use only where they are noted.
         let keys = match &set.hashes {
             Some(hashes) if noting.is_some() => Keys::in_order(hashes.clone()),
             _ => Keys::Any,
         };
-        Ok(Latched { first, others, keys, noting, fault: self.fault, _place: place })
-    }
-
-    /// Where writes are to be noted, looked up too early by a planted fault.
-    #[inline]
-    fn noting_early(&self) -> Option<Option<&Registry>> {
-        (self.fault == PlantedFault::NotingReadEarly).then(|| self.noting())
+        Ok(Latched { first, others, keys, noting, _place: place })
     }
 
     /// Where writes are to be noted, if they are. The caller holds its latches.
@@ -294,8 +283,7 @@ impl Latches {
             });
             others.push(free.ok_or(&**stripe)?);
         }
-        let (keys, noting) = (Keys::Any, self.noting());
-        Ok(Latched { first: None, others, keys, noting, fault: self.fault, _place: place })
+        Ok(Latched { first: None, others, keys: Keys::Any, noting: self.noting(), _place: place })
     }
 
     #[inline]
@@ -393,7 +381,7 @@ impl Latched<'_> {
     #[cold]
     fn note(&mut self, registry: &Registry, stamp: u64) {
         let oldest = || registry.oldest().unwrap_or(stamp);
-        if matches!(self.keys, Keys::Any) && self.fault != PlantedFault::FloorsLeftOut {
+        if matches!(self.keys, Keys::Any) {
             for notes in self.first.iter_mut().chain(&mut self.others) {
                 notes.any_written(stamp);
             }
