@@ -47,6 +47,16 @@ fn count_in_a_transaction(world: &World) -> bool {
     }
 }
 
+/// Whether both counters have what as many committed transactions and the plain writer have added.
+fn judged(world: &World, committed: i32) -> Findings {
+    let stored = world.documents();
+    let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
+    let expected = [committed + PLAIN_ROUNDS, committed];
+    let counted = ["1", "2"].map(counted);
+    world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
+    world.findings()
+}
+
 /// Counters that transactions and plain writers add to, and a reader to whom both are the same.
 fn counters_in_transactions(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
@@ -69,13 +79,7 @@ fn counters_in_transactions(fault: PlantedFault) -> Findings {
         }
     });
     beside(vec![count(), count(), plain]);
-    let stored = world.documents();
-    let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
-    let committed = committed.load(Ordering::Relaxed);
-    let expected = [committed + PLAIN_ROUNDS, committed];
-    let counted = ["1", "2"].map(counted);
-    world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
-    world.findings()
+    judged(&world, committed.load(Ordering::Relaxed))
 }
 
 #[test]
@@ -121,13 +125,7 @@ fn counters_when_transactions_begin(fault: PlantedFault) -> Findings {
         }
     });
     beside(vec![plain, count(), count()]);
-    let stored = world.documents();
-    let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
-    let committed = committed.load(Ordering::Relaxed);
-    let expected = [committed + PLAIN_ROUNDS, committed];
-    let counted = ["1", "2"].map(counted);
-    world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
-    world.findings()
+    judged(&world, committed.load(Ordering::Relaxed))
 }
 
 #[test]

@@ -8,7 +8,7 @@ use bson::spec::ElementType;
 
 use crate::numeric::Numeric;
 use crate::operation::Interruption;
-use crate::raw::{Field, Fields};
+use crate::raw::{Field, Fields, Operand};
 use crate::update::action::Action;
 use crate::update::context::Context;
 use crate::update::path::Component;
@@ -27,25 +27,23 @@ fn fields_of(branch: &UpdateBranch) -> Option<usize> {
     branch.children().try_fold(0, |sum, (component, node)| {
         let fields = match (component, node) {
             (Component::Name(_), UpdateNode::Branch(below)) => fields_of(below)?,
-            (Component::Name(_), UpdateNode::Leaf(action)) => match &**action {
-                Action::Set(_) | Action::Arithmetic(..) => 1,
-                Action::SetOnInsert(_)
-                | Action::Unset
-                | Action::Bits(_)
-                | Action::Extreme(..)
-                | Action::CurrentDate(_)
-                | Action::RenameFrom
-                | Action::RenameTo(_)
-                | Action::Push(_)
-                | Action::AddToSet(_)
-                | Action::Pop(_)
-                | Action::Pull(_) => return None,
-            },
+            (Component::Name(_), UpdateNode::Leaf(action)) => {
+                matches!(**action, Action::Set(_) | Action::Arithmetic(..)).then_some(1)?
+            }
             (Component::Matched | Component::All | Component::Filtered(_), _) => return None,
         };
         Some(sum + fields)
     })
 }
+
+/// The new value of a field, which takes the place of the old one.
+enum NewValue<'u> {
+    Operand(&'u Operand),
+    Number(Numeric),
+}
+
+/// The new values, each with the offset in the document of the old one.
+type Patches<'u> = Vec<(usize, NewValue<'u>)>;
 
 /// The document with the values of an update that [may be one](may_patch) in the places of the old ones. Returns `None` if only the
 /// walk can tell what it becomes.
@@ -54,31 +52,54 @@ pub(super) fn patched(
     document: &RawDocument,
     context: &Context,
 ) -> Result<Option<Vec<u8>>, Interruption> {
+    let mut patches = Patches::with_capacity(FIELDS_MAX);
+    if !find(tree, document, 0, context, &mut patches)? {
+        return Ok(None);
+    }
+    // Only now: a large document is not copied twice.
     let mut bytes = document.as_bytes().to_vec();
-    Ok(patch(tree, document, &mut bytes, context)?.then_some(bytes))
+    let mut write = |at: usize, new: &[u8]| {
+        if let Some(old) = bytes.get_mut(at..at + new.len()) {
+            old.copy_from_slice(new);
+        }
+    };
+    for (at, value) in patches {
+        match value {
+            NewValue::Operand(operand) => write(at, operand.bytes()),
+            NewValue::Number(number) => number.with_bytes(|new| write(at, new)),
+        }
+    }
+    Ok(Some(bytes))
 }
 
-/// Changes a document in `bytes`, which are its own. Returns `false` if it cannot.
-fn patch(
-    branch: &UpdateBranch,
+/// Finds what a branch changes in a document that begins at the offset `base` of the whole one. Returns `false` if it is more than
+/// patches.
+fn find<'u>(
+    branch: &'u UpdateBranch,
     document: &RawDocument,
-    bytes: &mut [u8],
+    base: usize,
     context: &Context,
+    patches: &mut Patches<'u>,
 ) -> Result<bool, Interruption> {
     for (component, node) in branch.children() {
         let Component::Name(name) = component else { return Ok(false) };
         let Some(field) = first(document, name, context)? else { return Ok(false) };
-        let end = field.end();
-        let Some(value) = bytes.get_mut(end - field.bytes().len()..end) else { return Ok(false) };
-        let is_done = match node {
-            UpdateNode::Leaf(action) => write(action, &field, value),
+        let at = base + field.end() - field.bytes().len();
+        let is_found = match node {
+            UpdateNode::Leaf(action) => match new_value(action, &field) {
+                Some(value) => {
+                    patches.push((at, value));
+                    true
+                }
+                None => false,
+            },
             UpdateNode::Branch(below) if field.kind() == ElementType::EmbeddedDocument => {
                 let Ok(inner) = field.container() else { return Ok(false) };
-                patch(below, inner, value, context)?
+                find(below, inner, at, context, patches)?
             }
             UpdateNode::Branch(_) => false,
         };
-        if !is_done {
+        if !is_found {
             return Ok(false);
         }
     }
@@ -106,37 +127,16 @@ fn first<'d>(
     }
 }
 
-/// Writes the new value of a field over the old one. Returns `false` if it is of another type or length.
-fn write(action: &Action, field: &Field<'_>, value: &mut [u8]) -> bool {
-    let mut replace = |kind: ElementType, new: &[u8]| {
-        let fits = kind == field.kind() && new.len() == value.len();
-        if fits {
-            value.copy_from_slice(new);
-        }
-        fits
-    };
-    match action {
-        Action::Set(operand) => replace(operand.kind(), operand.bytes()),
-        Action::Arithmetic(operation, operand) => {
-            let start = field.value().ok().and_then(Numeric::of);
-            let Some(result) = start.and_then(|start| operation.apply(start, *operand)) else { return false };
-            let mut is_done = false;
-            result.with_bytes(|new| is_done = replace(result.kind(), new));
-            is_done
-        }
-        // See `may_patch`.
-        Action::SetOnInsert(_)
-        | Action::Unset
-        | Action::Bits(_)
-        | Action::Extreme(..)
-        | Action::CurrentDate(_)
-        | Action::RenameFrom
-        | Action::RenameTo(_)
-        | Action::Push(_)
-        | Action::AddToSet(_)
-        | Action::Pop(_)
-        | Action::Pull(_) => false,
+/// The new value of a field, if it has the type and the length of the old one.
+fn new_value<'u>(action: &'u Action, field: &Field<'_>) -> Option<NewValue<'u>> {
+    if let Action::Set(operand) = action {
+        let fits = operand.kind() == field.kind() && operand.bytes().len() == field.bytes().len();
+        return fits.then_some(NewValue::Operand(operand));
     }
+    // Only these two: see `may_patch`. Numbers of one type have one length.
+    let Action::Arithmetic(operation, operand) = action else { return None };
+    let result = operation.apply(Numeric::of(field.value().ok()?)?, *operand)?;
+    (result.kind() == field.kind()).then_some(NewValue::Number(result))
 }
 
 #[cfg(test)]
