@@ -29,6 +29,7 @@ mod spill;
 mod starve;
 mod transact;
 mod upload;
+mod versions;
 mod writer;
 
 use std::io::{Read, Write};
@@ -102,11 +103,11 @@ fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> 
 }
 
 fn transact(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
-    transact::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
+    transact::WORK.run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn spend(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
-    spend::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
+    spend::WORK.run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn cap(folder: &str, (seed, _): (&str, &str), flaw: &str) -> Outcome<()> {

@@ -83,9 +83,44 @@ pub enum Record {
     Closed,
 }
 
+/// The version of something begins to be written, or is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Of what.
+    pub tag: u64,
+    /// The version.
+    pub version: u64,
+    /// Whether the database says that it is there.
+    pub is_done: bool,
+}
+
 const RECORD_BYTES: usize = 24;
 
 impl Record {
+    /// The step of a version, for suites whose oracle follows those alone. Absent if the record tells of something else.
+    ///
+    /// # Errors
+    /// If the process met a fault.
+    pub fn step(self) -> Result<Option<Step>, String> {
+        match self {
+            Self::Begun { tag, version } => Ok(Some(Step { tag, version, is_done: false })),
+            Self::Done { tag, version } => Ok(Some(Step { tag, version, is_done: true })),
+            Self::Fault => Err("the process met a fault".to_owned()),
+            Self::Opened
+            | Self::Closed
+            | Self::ManyBegun { .. }
+            | Self::ManyDone { .. }
+            | Self::Won { .. }
+            | Self::IndexBegun { .. }
+            | Self::IndexDone { .. }
+            | Self::PassBegun
+            | Self::PassDone
+            | Self::SyncBegun { .. }
+            | Self::SyncDone { .. }
+            | Self::Taken { .. } => Ok(None),
+        }
+    }
+
     /// Writes the record at once.
     pub fn write_to(self, mut journal: impl Write) -> io::Result<()> {
         let fields = match self {

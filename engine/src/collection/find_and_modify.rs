@@ -426,19 +426,29 @@ impl<'a, T: DeserializeOwned + 'static> FindOneAndUpdate<'a, T> {
     }
 }
 
+/// Runs `modify`, once if the action has a token. `asked` makes the call of it.
+fn modified<'c>(
+    collection: &'c Scope<'_>,
+    asked: impl FnOnce(&'c Token) -> Result<Asked<'c>>,
+    modify: impl FnOnce(&Handle) -> Result<Modified>,
+) -> Result<Modified> {
+    let found = match collection.token() {
+        None => modify(collection),
+        Some(token) => asked(token).and_then(|asked| collection.once(asked, modify)),
+    };
+    // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
+    found.map_err(Error::into_command)
+}
+
 impl FindOneAndUpdate<'_, RawDocumentBuf> {
     /// Changes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndUpdate);
-        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = match self.collection.token() {
-            None => self.find_and_modify(&self.collection),
-            Some(token) => {
-                let asked = self.asked(token)?;
-                self.collection.once(asked, |collection| self.find_and_modify(collection))
-            }
-        };
-        let found = found.map_err(Error::into_command);
+        let found = modified(
+            &self.collection,
+            |token| self.asked(token),
+            |collection| self.find_and_modify(collection),
+        );
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
@@ -506,15 +516,11 @@ impl FindOneAndReplace<'_, RawDocumentBuf> {
     /// Replaces the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndReplace);
-        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = match self.collection.token() {
-            None => self.find_and_modify(&self.collection),
-            Some(token) => {
-                let asked = self.asked(token)?;
-                self.collection.once(asked, |collection| self.find_and_modify(collection))
-            }
-        };
-        let found = found.map_err(Error::into_command);
+        let found = modified(
+            &self.collection,
+            |token| self.asked(token),
+            |collection| self.find_and_modify(collection),
+        );
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
@@ -580,15 +586,11 @@ impl FindOneAndDelete<'_, RawDocumentBuf> {
     /// Removes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let watch = self.collection.watch(Verb::FindOneAndDelete);
-        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = match self.collection.token() {
-            None => self.find_and_modify(&self.collection),
-            Some(token) => {
-                let asked = self.asked(token)?;
-                self.collection.once(asked, |collection| self.find_and_modify(collection))
-            }
-        };
-        let found = found.map_err(Error::into_command);
+        let found = modified(
+            &self.collection,
+            |token| self.asked(token),
+            |collection| self.find_and_modify(collection),
+        );
         watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use cairndb::Client;
 use cairndb_tests::capping::{self, CONVERTED};
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
-use cairndb_tests::journal::Record;
+use cairndb_tests::journal::{Record, Step};
 
 use crate::crash::kill::{Audited, fault_of_early_answers, kill_in_folders};
 use crate::crash::say;
@@ -31,27 +31,14 @@ impl Audited for Numbered {
     const WORK: &'static str = "cap";
 
     fn hear(&mut self, record: Record) -> Result<(), String> {
-        match record {
-            Record::Begun { tag, .. } if tag == CONVERTED => self.is_converting = true,
-            Record::Done { tag, .. } if tag == CONVERTED => self.is_converting = false,
-            Record::Begun { version, .. } => drop(self.last.insert(version)),
-            Record::Done { version, .. } => {
-                self.acknowledged += 1;
-                self.last = BTreeSet::from([version]);
-            }
-            Record::Fault => return Err("the writing process met a fault".to_owned()),
-            Record::Opened
-            | Record::Closed
-            | Record::ManyBegun { .. }
-            | Record::ManyDone { .. }
-            | Record::Won { .. }
-            | Record::IndexBegun { .. }
-            | Record::IndexDone { .. }
-            | Record::PassBegun
-            | Record::PassDone
-            | Record::SyncBegun { .. }
-            | Record::SyncDone { .. }
-            | Record::Taken { .. } => {}
+        let Some(Step { tag, version, is_done }) = record.step()? else { return Ok(()) };
+        if tag == CONVERTED {
+            self.is_converting = !is_done;
+        } else if is_done {
+            self.acknowledged += 1;
+            self.last = BTreeSet::from([version]);
+        } else {
+            self.last.insert(version);
         }
         Ok(())
     }

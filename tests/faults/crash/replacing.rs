@@ -8,7 +8,7 @@ use std::time::Instant;
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
-use cairndb_tests::journal::Record;
+use cairndb_tests::journal::{Record, Step};
 use cairndb_tests::replacing::{self, PLACED};
 
 use crate::crash::kill::{Audited, fault_of_early_answers, kill_in_folders};
@@ -36,45 +36,18 @@ impl Audited for Replaced {
     const WORK: &'static str = "replace";
 
     fn hear(&mut self, record: Record) -> Result<(), String> {
-        let versions = |oracle: &mut Self, tag: u64| {
-            if tag == PLACED {
-                std::mem::take(&mut oracle.placed)
-            } else {
-                std::mem::take(&mut oracle.merged)
-            }
-        };
-        let (tag, known) = match record {
-            Record::Begun { tag, version } => {
-                self.is_placing |= tag == PLACED;
-                let mut known = versions(self, tag);
-                known.insert(version);
-                (tag, known)
-            }
-            Record::Done { tag, version } => {
-                self.is_placing &= tag != PLACED;
-                drop(versions(self, tag));
-                *(if tag == PLACED { &mut self.placings } else { &mut self.mergings }) += 1;
-                (tag, BTreeSet::from([version]))
-            }
-            Record::Fault => return Err("the replacing process met a fault".to_owned()),
-            Record::Opened
-            | Record::Closed
-            | Record::ManyBegun { .. }
-            | Record::ManyDone { .. }
-            | Record::Won { .. }
-            | Record::IndexBegun { .. }
-            | Record::IndexDone { .. }
-            | Record::PassBegun
-            | Record::PassDone
-            | Record::SyncBegun { .. }
-            | Record::SyncDone { .. }
-            | Record::Taken { .. } => return Ok(()),
-        };
-        if tag == PLACED {
-            self.placed = known;
+        let Some(Step { tag, version, is_done }) = record.step()? else { return Ok(()) };
+        let (known, count) = if tag == PLACED {
+            self.is_placing = !is_done;
+            (&mut self.placed, &mut self.placings)
         } else {
-            self.merged = known;
+            (&mut self.merged, &mut self.mergings)
+        };
+        if is_done {
+            known.clear();
+            *count += 1;
         }
+        known.insert(version);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
-use cairndb_tests::journal::Record;
+use cairndb_tests::journal::{Record, Step};
 use cairndb_tests::spending::{self, Answer, KINDS, THREADS, kind};
 
 use crate::crash::kill::{Audited, fault_of_early_answers, fault_of_flaw, kill_in_folders};
@@ -37,25 +37,15 @@ impl Audited for Spent {
     const WORK: &'static str = "spend";
 
     fn hear(&mut self, record: Record) -> Result<(), String> {
-        match record {
-            Record::Begun { tag, version } => self.begun.entry(tag).or_default().push(version),
-            Record::Taken { course, value } => drop(self.answers.insert(course, value)),
-            Record::Done { tag, version } => {
-                self.acknowledged.insert(tag, version);
-                self.answered += 1;
-            }
-            Record::Fault => return Err("the process with tokens met a fault".to_owned()),
-            Record::Opened
-            | Record::Closed
-            | Record::ManyBegun { .. }
-            | Record::ManyDone { .. }
-            | Record::Won { .. }
-            | Record::IndexBegun { .. }
-            | Record::IndexDone { .. }
-            | Record::PassBegun
-            | Record::PassDone
-            | Record::SyncBegun { .. }
-            | Record::SyncDone { .. } => {}
+        if let Record::Taken { course, value } = record {
+            self.answers.insert(course, value);
+        }
+        let Some(Step { tag, version, is_done }) = record.step()? else { return Ok(()) };
+        if is_done {
+            self.acknowledged.insert(tag, version);
+            self.answered += 1;
+        } else {
+            self.begun.entry(tag).or_default().push(version);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
-use cairndb_tests::journal::Record;
+use cairndb_tests::journal::{Record, Step};
 use cairndb_tests::transacting::{self, State, THREADS, is_transaction};
 
 use crate::crash::kill::{Audited, fault_of_early_answers, kill_in_folders};
@@ -44,23 +44,7 @@ impl Audited for Transacted {
     const WORK: &'static str = "transact";
 
     fn hear(&mut self, record: Record) -> Result<(), String> {
-        let (tag, version, is_done) = match record {
-            Record::Begun { tag, version } => (tag, version, false),
-            Record::Done { tag, version } => (tag, version, true),
-            Record::Fault => return Err("the process with transactions met a fault".to_owned()),
-            Record::Opened
-            | Record::Closed
-            | Record::ManyBegun { .. }
-            | Record::ManyDone { .. }
-            | Record::Won { .. }
-            | Record::IndexBegun { .. }
-            | Record::IndexDone { .. }
-            | Record::PassBegun
-            | Record::PassDone
-            | Record::SyncBegun { .. }
-            | Record::SyncDone { .. }
-            | Record::Taken { .. } => return Ok(()),
-        };
+        let Some(Step { tag, version, is_done }) = record.step()? else { return Ok(()) };
         let course = self.courses.entry(tag).or_default();
         if is_done {
             course.done = version;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
-use cairndb_tests::journal::Record;
+use cairndb_tests::journal::{Record, Step};
 use cairndb_tests::uploading;
 
 use crate::crash::kill::{Audited, fault_of_early_answers, kill_in_folders};
@@ -31,28 +31,13 @@ impl Audited for Uploaded {
     const WORK: &'static str = "upload";
 
     fn hear(&mut self, record: Record) -> Result<(), String> {
-        match record {
-            Record::Begun { tag, version } => {
-                // Absent until the upload ends, and there until the removal does.
-                self.versions.entry(tag).or_insert_with(|| BTreeSet::from([0])).insert(version);
-            }
-            Record::Done { tag, version } => {
-                self.acknowledged += 1;
-                self.versions.insert(tag, BTreeSet::from([version]));
-            }
-            Record::Fault => return Err("the uploading process met a fault".to_owned()),
-            Record::Opened
-            | Record::Closed
-            | Record::ManyBegun { .. }
-            | Record::ManyDone { .. }
-            | Record::Won { .. }
-            | Record::IndexBegun { .. }
-            | Record::IndexDone { .. }
-            | Record::PassBegun
-            | Record::PassDone
-            | Record::SyncBegun { .. }
-            | Record::SyncDone { .. }
-            | Record::Taken { .. } => {}
+        let Some(Step { tag, version, is_done }) = record.step()? else { return Ok(()) };
+        if is_done {
+            self.acknowledged += 1;
+            self.versions.insert(tag, BTreeSet::from([version]));
+        } else {
+            // Absent until the upload ends, and there until the removal does.
+            self.versions.entry(tag).or_insert_with(|| BTreeSet::from([0])).insert(version);
         }
         Ok(())
     }
