@@ -11,7 +11,7 @@ use crate::outcomes::once::{Call, Once};
 use crate::outcomes::token::Token;
 use crate::shared::{Caller, Shared};
 
-/// What is known of a call before it is run.
+/// A call as it is known before it is run.
 pub(crate) enum Known {
     /// It has happened, and was answered this.
     Answered(Document),
@@ -48,7 +48,7 @@ pub(crate) fn ask(
     Ok(Known::Answered(answer))
 }
 
-/// What another call with the token was answered, if it came first while this one ran. `has_failed` tells that this one was refused or
+/// The answer of another call with the token, if it came first while this one ran. `has_failed` tells that this one was refused or
 /// failed.
 pub(crate) fn overtaken(
     shared: &Arc<Shared>,
@@ -57,7 +57,7 @@ pub(crate) fn overtaken(
     concern: Option<&WriteConcern>,
 ) -> Result<Option<Document>> {
     if has_failed && !once.is_stored() {
-        // What it has met may be what the other call had done: an `_id` that is taken, for example. That one's row came with it.
+        // It may have met the effect of the other call: an `_id` that is taken, for example. That one's row came with it.
         look_again(shared, once)?;
     }
     let Some(answer) = once.take_found() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Whatever bytes are stored as what repeated writes are answered from: who reads them gets a row, or an error that names the family
+//! Any bytes, stored as a row by which repeated writes are answered: a reader gets a row, or an error that names the family
 //! and the key. Nothing panics, and `verify` reads all of it.
 //!
 //! The bytes are the decisions that the suite takes from a seed.

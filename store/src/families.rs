@@ -42,7 +42,7 @@ pub enum Family {
     Entries,
     /// What repeated writes are answered from.
     Outcomes,
-    /// What was changed.
+    /// The log of changes.
     Changes,
 }
 

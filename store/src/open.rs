@@ -339,7 +339,7 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
 
 /// Makes a folder of an older format one of the current format.
 ///
-/// What versions 4 and 5 add is optional: a catalog entry and an entry of an index mean in them what they meant before. Versions 6 and 7
+/// Versions 4 and 5 add optional things: a catalog entry and an entry of an index mean in them what they meant before. Versions 6 and 7
 /// add a family each. The marker is written first, because a library that does not know the new version must not open a folder that was
 /// written to under it, then the family is made, and then the stamp. A crash in between leaves an older stamp, and the next opening
 /// goes on from there.

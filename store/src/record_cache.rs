@@ -156,7 +156,7 @@ impl RecordCache {
                 shard.hits += 1;
                 LookedUp::Record
             }
-            // What the snapshot has is not kept in its place.
+            // The snapshot's older record is not kept in its place.
             Some(_) => {
                 shard.misses += 1;
                 LookedUp::Nothing(None)

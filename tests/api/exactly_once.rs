@@ -638,7 +638,7 @@ fn when_the_table_of_tokens_is_full_nothing_is_written() {
         (0..20).find_map(|id| Some((id, delete(id).err()?))).expect("16 documents are more than 64 KiB");
     assert_eq!((full, error.code()), (15, Some(146)), "{error}");
     assert_eq!(people.count_documents(doc! {}).run().expect("counted"), 5);
-    // What is remembered is so still, and a smaller result has room.
+    // All that is remembered is so still, and a smaller result has room.
     assert!(delete(3).expect("answered").is_some());
     assert_eq!(
         people.delete_one(doc! { "_id": full }).exactly_once("small").run().expect("done").deleted_count,

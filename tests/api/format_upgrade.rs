@@ -30,7 +30,7 @@ const OF_BOOKS: [(&str, &str); 3] = [
     ("format_6", "CairnDB format 6\n"),
 ];
 
-/// What a retryable write has left in the folder of format 6.
+/// The row that a retryable write has left in the folder of format 6.
 fn has_answer(name: &str) -> bool {
     name == "format_6"
 }

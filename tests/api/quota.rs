@@ -147,7 +147,7 @@ fn writes_end_below_the_quota_reads_go_on_and_deletes_make_room() {
     );
 }
 
-/// What a delete is answered from is written beside it, and must not keep it out.
+/// The row of a delete is written beside it, and must not keep it out.
 #[test]
 fn deletes_with_tokens_pass_in_a_full_folder_and_a_refused_insert_spends_none() {
     let scratch = Scratch::new();

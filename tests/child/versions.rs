@@ -12,7 +12,7 @@ use cairndb_tests::workload;
 use crate::Outcome;
 use crate::journal::{self, Flaw, told};
 
-/// What the threads do.
+/// The work of the threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) threads: u64,

@@ -1,4 +1,4 @@
-//! What open transactions hold: thousands that do nothing, and one that stays open beside many plain writes.
+//! The memory of open transactions: thousands that do nothing, and one that stays open beside many plain writes.
 //!
 //! `CAIRNDB_BESIDE_WRITES` says how many writes those are.
 
@@ -13,9 +13,9 @@ use cairndb_tests::scratch::{Scratch, small};
 use crate::held;
 
 const OPEN_MAX: usize = 10_000;
-/// What an open transaction may take that has staged one small document.
+/// The bytes that an open transaction may take that has staged one small document.
 const IDLE_BYTES_MAX: usize = 8 << 10;
-/// What all notes of written keys may take.
+/// The bytes that all notes of written keys may take.
 const NOTES_BYTES_MAX: usize = 24 << 20;
 /// More keys than are noted, so that the notes are full.
 const KEYS: u64 = 700_000;
@@ -83,7 +83,7 @@ fn a_transaction_beside_many_plain_writes_holds_little_and_reads_its_state() {
     let things = client.database("app").collection::<Document>("things");
     let before = doc! { "_id": -1, "n": 1 };
     things.insert_one(&before).run().expect("stored");
-    // What is made once, and no note.
+    // Made once, and no note.
     things.insert_many((1..=100).map(|id| doc! { "_id": -1 - id })).run().expect("stored");
     let (mut reader, mut late) = (begin(&client), begin(&client));
     for session in [&mut reader, &mut late] {

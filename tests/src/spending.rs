@@ -15,7 +15,7 @@ pub const KINDS: usize = 7;
 /// How many documents of a thread are updated, or inserted, together.
 const MANY: i64 = 5;
 
-/// What a call was answered.
+/// The answer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// A number that is another one for each call of the kind, where there is one.
@@ -33,7 +33,7 @@ pub fn kind(tag: u64, version: u64) -> usize {
     usize::try_from(mix(tag.rotate_left(32) ^ version) % KINDS as u64).unwrap_or_default()
 }
 
-/// What names a version of a thread in the journal.
+/// The name of a version of a thread in the journal.
 pub fn course(tag: u64, version: u64) -> u64 {
     tag << 48 | version
 }

@@ -1,4 +1,4 @@
-//! What repeated writes are answered from: every row can be read, no statement of a command was done by two commits, and tokens are of
+//! The rows by which repeated writes are answered: every row can be read, no statement of a command was done by two commits, and tokens are of
 //! generations that are known.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What calls with tokens were answered, as their rows have it. The fields of writes of one document are those of `outcomes::once`.
+//! The answers of calls with tokens, as their rows have them. The fields of writes of one document are those of `outcomes::once`.
 
 use std::sync::Arc;
 

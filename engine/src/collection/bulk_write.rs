@@ -135,7 +135,7 @@ pub struct BulkWrite<'a, R> {
     options: BulkWriteOptions,
     /// Why it cannot be a part of the session that it was given.
     refused: Option<Error>,
-    /// What the call is known by, if it is to happen exactly once.
+    /// The token of the call, if it is to happen exactly once.
     token: Option<Token>,
     result: PhantomData<fn() -> R>,
 }
@@ -361,7 +361,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         let mut outcome =
             whole.run(asked, |caller| run_all(shared, &caller, models.clone(), options.clone()))?;
         if outcome.is_refusal() {
-            // What was done before it was taken back.
+            // The writes before it were taken back.
             outcome.done = VerboseBulkWriteResult::default();
         }
         Ok(outcome)
@@ -405,7 +405,7 @@ fn run_all(
         match write_one(&collection, model, &options, now) {
             Ok(single) => outcome.add(index, single),
             Err(error) => {
-                // What ends a whole transaction is no refusal of one write.
+                // The error of a whole transaction is not the refusal of one write.
                 if !error.labels().is_empty() {
                     return Err(error);
                 }

@@ -19,7 +19,7 @@ pub(super) enum Scope<'a> {
 /// A handle of the action's own.
 pub(super) struct Own {
     handle: Handle,
-    /// What the action is known by, if it is to happen exactly once.
+    /// The token of the action, if it is to happen exactly once.
     token: Option<Token>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// What the action is known by, if it is to happen exactly once.
+    /// The token of the action, if it is to happen exactly once.
     #[inline]
     pub(super) fn token(&self) -> Option<&Token> {
         match self {

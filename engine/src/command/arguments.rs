@@ -260,7 +260,7 @@ impl<'a> Arguments<'a> {
         Collation::from_document(collation).map(Some)
     }
 
-    /// What the command is known by, if it is to happen exactly once.
+    /// The token of the command, if it is to happen exactly once.
     pub(super) fn token(&self) -> Result<Option<Token>> {
         let Some(value) = self.given(TOKEN_FIELD) else { return Ok(None) };
         let token = Token::of_bson(value).ok_or_else(|| {

@@ -30,7 +30,7 @@ struct Shared<'a> {
     bypass: Option<bool>,
     /// `$$NOW`, one for all statements.
     now: DateTime,
-    /// What the only statement is known by, if it is to happen exactly once.
+    /// The token of the only statement, if it is to happen exactly once.
     token: Option<Token>,
 }
 

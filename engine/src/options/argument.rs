@@ -6,7 +6,7 @@ use crate::options::collation::Collation;
 use crate::options::indexes::Hint;
 use crate::options::writes::UpdateModifications;
 
-/// What can be an argument of a call.
+/// A value that can be an argument of a call.
 pub(crate) trait Argument {
     fn to_argument(&self) -> Bson;
 }

@@ -11,7 +11,7 @@ const BLOCK_BYTES: usize = 8;
 /// The digest of what was written to it so far.
 pub(crate) struct Digest {
     state: [u64; 4],
-    /// What does not fill a block yet.
+    /// The bytes that do not fill a block yet.
     rest: [u8; BLOCK_BYTES],
     rest_len: usize,
     len: u64,

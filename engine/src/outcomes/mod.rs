@@ -1,4 +1,4 @@
-//! What repeated writes are answered from. A client that got no answer sends a write again, under the number or the token that it had; the rows
+//! The rows by which repeated writes are answered. A client that got no answer sends a write again, under the number or the token that it had; the rows
 //! of the family `outcomes` say what of it was done. A row is in the batch of its write, so neither is there without the other.
 
 pub(crate) mod digest;

@@ -46,11 +46,11 @@ pub(crate) struct Once {
 struct State {
     /// The newest generation when the token was looked up.
     seen: u32,
-    /// What the next commit does.
+    /// The effect of the next commit.
     effect: Option<RawDocumentBuf>,
     shown: Option<RawDocumentBuf>,
     generated: RawDocumentBuf,
-    /// What another call with the token was answered, that came first.
+    /// The answer of another call with the token, that came first.
     found: Option<Document>,
     is_stored: bool,
 }
@@ -65,7 +65,7 @@ impl Once {
         store::latch::hash_of(&token_row::key(&self.token, 0))
     }
 
-    /// What the call was answered when it came before. Fails if another call had the token, if it is too old, or if there is no room.
+    /// The answer of the call when it came before. Fails if another call had the token, if it is too old, or if there is no room.
     pub(crate) fn look_up(&self, database: &Database) -> Result<Option<Document>> {
         let (row, seen) = self.generations.look_up(database, &self.token)?;
         if let Some(row) = row {
@@ -76,7 +76,7 @@ impl Once {
         Ok(None)
     }
 
-    /// What another call with the token was answered that came first, while this one ran.
+    /// The answer of another call with the token that came first, while this one ran.
     pub(crate) fn take_found(&self) -> Option<Document> {
         self.state.lock().found.take()
     }

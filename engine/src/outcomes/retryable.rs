@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(done((3, 3), rawdoc! { "v": { "_id": 1 } }), Some(1));
         assert_eq!(done((3, 9), rawdoc! {}), Some(7));
         assert_eq!(done((0, 9), rawdoc! { "s": [0_i64, 9_i64] }), Some(2));
-        // What is shown is that of one statement.
+        // The shown document is that of one statement.
         assert_eq!(done((0, 1_000_000), rawdoc! { "v": { "_id": 1 } }), None);
         assert_eq!(done((0, 1), rawdoc! { "u": 1 }), None);
         assert_eq!(done((3, 3), rawdoc! { "v": 1 }), None);

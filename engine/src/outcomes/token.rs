@@ -12,7 +12,7 @@ const BYTES_MAX: usize = 64;
 const OBJECT_ID_BYTES: usize = 12;
 const UUID_BYTES: usize = 16;
 
-/// What a call is known by that is to happen exactly once: an `ObjectId`, a UUID, a text or bytes, of 1 to 64 bytes.
+/// The name of a call that is to happen exactly once: an `ObjectId`, a UUID, a text or bytes, of 1 to 64 bytes.
 ///
 /// [`Client::token`](crate::Client::token) makes one. A call and each repetition of it have the same token, and no other call has it. A text
 /// and the bytes of its UTF-8 are one token.
@@ -41,7 +41,7 @@ pub struct Token {
     bytes: Vec<u8>,
 }
 
-/// What a token tells beside being different from others. The numbers are on disk.
+/// The information in a token beside being different from others. The numbers are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TokenKind {
     /// An `ObjectId`, which begins with its seconds.

@@ -49,7 +49,7 @@ pub(crate) fn generation_of(key: &[u8]) -> Option<u32> {
     ((*tag, token.is_empty()) == (TAG_TOKEN, false)).then(|| u32::from_be_bytes(*generation))
 }
 
-/// What a call with a token is answered from when it comes again.
+/// The row by which a call with a token is answered when it comes again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TokenRow {
     /// The digest of the call and its arguments.

@@ -45,7 +45,7 @@ impl Commit<'_> {
             once,
         };
         let done = transaction.commit(&operation, |open| commit::commit(open, terms));
-        // What was stored is counted now, and no verb does it.
+        // The stored documents are counted now, and no verb does it.
         shared.recorder.count_notes();
         if done.is_ok()
             && !transaction.made().all().is_empty()

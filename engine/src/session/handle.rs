@@ -188,7 +188,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// What calls of the session share, whose calls they are, and what transactions are started with.
+    /// The state that calls of the session share, their caller, and the options of its transactions.
     pub(super) fn terms(&self) -> (&Arc<Shared>, &Caller, &TransactionOptions) {
         (&self.shared, &self.caller, &self.defaults)
     }

@@ -139,7 +139,7 @@ impl ClientSession {
     /// Looks up whether a transaction of a token is committed.
     fn ask(&self, token: &Token, concern: Option<&WriteConcern>) -> Result<Known> {
         let (shared, caller, _) = self.terms();
-        // What a transaction does is not known before, so all of them are one call.
+        // The statements of a transaction are not known before, so all of them are one call.
         let call = Call { name: NAME.to_owned(), digest: Digest::of_call(NAME).finish() };
         ask(shared, caller, token, call, concern)
     }
@@ -182,7 +182,7 @@ impl ClientSession {
     }
 }
 
-/// What a function has returned, as a row has it.
+/// The result of a function, as a row has it.
 fn stored<R: Serialize>(result: &R) -> Result<Document> {
     let answer = doc! { RESULT: bson::serialize_to_bson(result)? };
     let bytes = answer.to_vec()?.len();

@@ -46,7 +46,7 @@ pub(crate) struct Transaction {
     made: Arc<MadeCollections>,
     /// Ends the statement that runs when the time of the transaction is over.
     token: CancellationToken,
-    /// What statements may use that compute nothing.
+    /// The limits of statements that compute nothing.
     operation: OperationContext,
     phase: Mutex<Phase>,
 }

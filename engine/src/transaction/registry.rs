@@ -18,7 +18,7 @@ const OPEN_MAX: usize = 10_000;
 /// How many bytes all of them together may stage.
 const STAGED_BYTES_MAX: usize = 256 << 20;
 
-/// What transactions and tokens of a store may use.
+/// The limits of the transactions and tokens of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How long one may last, from its first statement on.

@@ -27,7 +27,7 @@ thread_local! {
     static LAST: RefCell<[Option<Parsed>; PLACES]> = const { RefCell::new([const { None }; PLACES]) };
 }
 
-/// What an update was parsed to before by this thread, or is now by `parse`. It has no array filters, and compares texts by their bytes.
+/// The operators of an update that this thread parsed before, or that `parse` reads now. It has no array filters, and compares texts by their bytes.
 pub(super) fn remembered(
     update: &RawDocument,
     parse: impl FnOnce() -> Result<Arc<Operators>, Error>,

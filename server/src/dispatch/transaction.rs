@@ -369,7 +369,7 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
     if let Some(token) = &token
         && call.peer.client().is_committed(token, concern.engine.as_ref())?
     {
-        // Whatever became of this transaction: what the token stands for is done. A newer one of the session goes on.
+        // The call of the token is done, whether this transaction was it or not. A newer one of the session goes on.
         let cursors = call.with_turn(|turn| turn.last.abort_number(number));
         call.shared.cursors.close(cursors.unwrap_or_default());
         return Ok(concern.reply(true));

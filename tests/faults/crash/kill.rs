@@ -46,7 +46,7 @@ pub(crate) fn fault_of_early_answers<O: Audited>(seed: u64) -> Option<String> {
     fault_of_flaw::<O>(seed, "acknowledge-first")
 }
 
-/// What is found of processes that have a flaw, in one of a few folders.
+/// The fault that is found of processes with a flaw, in one of a few folders.
 pub(crate) fn fault_of_flaw<O: Audited>(seed: u64, flaw: &str) -> Option<String> {
     (0..8).find_map(|folder| kill_repeatedly::<O>(part(seed, folder), KILLS_PER_FOLDER, flaw).err())
 }

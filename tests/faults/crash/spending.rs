@@ -16,7 +16,7 @@ const KILLS_DEFAULT: u64 = 400;
 /// How many of the calls of a life are made again, the last ones of each thread: more than can be lost with delayed durability.
 const AGAIN_MAX: usize = 400;
 
-/// What must be there, and what killing came to.
+/// The effects that must be there, and counts of the kills.
 #[derive(Default)]
 struct Spent {
     /// By thread and kind, how many calls have taken effect.
@@ -61,7 +61,7 @@ impl Audited for Spent {
                     *count += 1;
                 }
             }
-            // What has no effect is counted by no collection.
+            // A call without effect is counted by no collection.
             if let Some(last) = expected.last_mut() {
                 *last = 0;
             }

@@ -111,7 +111,7 @@ impl<'a> OneDocument<'a> {
         Ok((complete, &mut self.holds))
     }
 
-    /// What is generated for the document, so far.
+    /// The values generated for the document so far.
     pub(in crate::write) fn generated(&self) -> GeneratedValues {
         match &self.form {
             Form::Unnumbered => GeneratedValues::default(),

@@ -15,7 +15,7 @@ const THREADS: i32 = 4;
 /// Inserts of a thread.
 const INSERTS: i32 = 20;
 
-/// What the threads work on.
+/// The state that the threads work on.
 struct Bills {
     client: cluster::Client,
     /// The documents that were stored, as their inserts say.

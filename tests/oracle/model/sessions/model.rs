@@ -1,4 +1,4 @@
-//! What transactions read and when they conflict, by rules as short as those of the documentation.
+//! The reads and the conflicts of transactions, by rules as short as those of the documentation.
 //!
 //! A transaction has a copy of everything, taken by its first statement, and writes there. What it claims it must have for itself
 //! until its end, and not written by others since its beginning. Where the engine may see a conflict and need not, the model follows it.
@@ -12,7 +12,7 @@ pub(crate) const CONFLICT: i32 = 112;
 pub(crate) const CHANGED: i32 = 246;
 pub(crate) const NO_TRANSACTION: i32 = 251;
 
-/// What was stored, and when.
+/// The stored documents, and when they were.
 pub(crate) struct Model {
     pub(crate) stored: Tables,
     /// Counts everything that changes what is stored.
@@ -41,7 +41,7 @@ enum Phase {
 struct Open {
     begun: u64,
     is_serializable: bool,
-    /// What it reads.
+    /// The state that it reads.
     view: Tables,
     claims: BTreeSet<Key>,
     written: BTreeSet<(&'static str, i32)>,
@@ -50,7 +50,7 @@ struct Open {
     reads: Reads,
 }
 
-/// What a serializable transaction has read.
+/// The reads of a serializable transaction.
 #[derive(Default)]
 struct Reads {
     keys: BTreeSet<Key>,
@@ -71,7 +71,7 @@ enum Reading {
     Nothing,
 }
 
-/// What the model knows of a conflict.
+/// The model's knowledge of a conflict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     No,
@@ -446,7 +446,7 @@ struct StagedClaims<'a, V> {
 impl<V: Fn(Key) -> Verdict> Claims for StagedClaims<'_, V> {
     fn claim(&mut self, key: Key) -> Result<(), i32> {
         let verdict = match (self.verdict)(key) {
-            // What it has claimed already is looked at by the commit, and perhaps before.
+            // A key that it has claimed already is looked at by the commit, and perhaps before.
             Verdict::Yes if self.claims.contains(&key) => Verdict::Perhaps,
             verdict @ (Verdict::No | Verdict::Perhaps | Verdict::Yes) => verdict,
         };

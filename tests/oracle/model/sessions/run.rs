@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CURSOR_NOT_FOUND: i32 = 43;
 const OPERATIONS_PER_CHECK: usize = 40;
 
-/// What a history came to.
+/// The counts of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a cursor shows is what its transaction had staged when it was opened, and nothing after the transaction's end.
+    /// A cursor shows what its transaction had staged when it was opened, and nothing after the transaction's end.
     fn advance_cursor(&mut self) -> Result<(), String> {
         if self.cursors.is_empty() {
             return Ok(());

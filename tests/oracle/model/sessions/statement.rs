@@ -178,7 +178,7 @@ impl Search {
     }
 }
 
-/// What changes the first document, by `_id`, that a filter finds.
+/// A change of the first document, by `_id`, that a filter finds.
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
     pub(crate) filter: Filter,

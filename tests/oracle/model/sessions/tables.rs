@@ -8,7 +8,7 @@ use crate::model::sessions::statement::{Answer, CHANGING, Filter, INDEXED, Searc
 
 pub(crate) const DUPLICATE: i32 = 11000;
 
-/// What a write is about: a record, or a value of the unique index.
+/// The key of a write: a record, or a value of the unique index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// With the number of the collection: one that is dropped and made again has others.
@@ -28,7 +28,7 @@ pub(crate) struct Tables {
     tables: BTreeMap<&'static str, Table>,
 }
 
-/// What is asked before a document is written, and told afterwards.
+/// A hook that is asked before a document is written, and told afterwards.
 pub(crate) trait Claims {
     /// Fails with a code if the key is another's.
     fn claim(&mut self, key: Key) -> Result<(), i32>;
