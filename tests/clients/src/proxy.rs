@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// The header of a message: length, number, number of the request, operation.
@@ -38,8 +38,7 @@ pub enum Cut {
 /// A running proxy.
 pub struct Proxy {
     address: SocketAddr,
-    /// Where connections are passed on to.
-    server: Arc<Mutex<SocketAddr>>,
+    server: Arc<Destination>,
     stopping: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -52,7 +51,7 @@ impl Proxy {
         let stopping = Arc::new(AtomicBool::new(false));
         let decide = Arc::new(decide);
         let is_stopping = Arc::clone(&stopping);
-        let server = Arc::new(Mutex::new(server));
+        let server = Arc::new(Destination { address: Mutex::new(Some(server)), known: Condvar::new() });
         let newest = Arc::clone(&server);
         let acceptor = thread::spawn(move || {
             for client in listener.incoming() {
@@ -60,17 +59,26 @@ impl Proxy {
                     break;
                 }
                 let decide = Arc::clone(&decide);
-                let server = *newest.lock().unwrap_or_else(PoisonError::into_inner);
+                let newest = Arc::clone(&newest);
                 // A connection that ends early is what this is for: no test needs to hear of it.
-                thread::spawn(move || client.and_then(|client| pass(client, server, &*decide)));
+                thread::spawn(move || client.and_then(|client| pass(client, newest.address(), &*decide)));
             }
         });
         Self { address, server, stopping, acceptor: Some(acceptor) }
     }
 
+    /// Lets new connections wait until [`turn_to`](Self::turn_to) names a server, because the present one is about to end.
+    ///
+    /// A driver takes a connection that ends while it is opened for another fault than one that ends at a command, and mongosh's
+    /// does not try a transaction again after it.
+    pub fn hold(&self) {
+        *self.server.lock() = None;
+    }
+
     /// Passes new connections on to another server, in place of one that has ended.
     pub fn turn_to(&self, server: SocketAddr) {
-        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
+        *self.server.lock() = Some(server);
+        self.server.known.notify_all();
     }
 
     /// Where clients connect to.
@@ -85,6 +93,30 @@ impl Drop for Proxy {
         // One more connection wakes the acceptor, which then ends.
         if TcpStream::connect(self.address).is_ok() {
             let _ = self.acceptor.take().map(JoinHandle::join);
+        }
+    }
+}
+
+/// Where connections are passed on to.
+struct Destination {
+    /// None while there is no server.
+    address: Mutex<Option<SocketAddr>>,
+    known: Condvar,
+}
+
+impl Destination {
+    fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
+        self.address.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is one.
+    fn address(&self) -> SocketAddr {
+        let mut address = self.lock();
+        loop {
+            if let Some(address) = *address {
+                return address;
+            }
+            address = self.known.wait(address).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

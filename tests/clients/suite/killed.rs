@@ -62,6 +62,7 @@ pub(crate) fn under_kills(work: impl FnOnce(&str)) {
         let killer = scope.spawn(move || {
             let (mut cairn, mut kills) = (cairn, 0);
             while let Ok(Notice::Kill) = received.recv() {
+                proxied.hold();
                 thread::park_timeout(STEP * (kills % STEPS));
                 cairn.kill();
                 cairn = Cairn::start_in(folder, &REPLICA_SET);
