@@ -37,7 +37,6 @@ impl<T> SessionCursor<T> {
     ///
     /// Fails with code 43 (`CursorNotFound`) if its transaction has ended, or the session is another one.
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
-        fork::refuse_child()?;
         let Some(transaction) = &self.transaction else { return self.cursor.advance() };
         if !session.has(transaction) || !transaction.is_open() {
             // What it has read would be kept as long as it is.
@@ -46,7 +45,8 @@ impl<T> SessionCursor<T> {
             return Err(Error::command(Code::CURSOR_NOT_FOUND, message));
         }
         let advanced = self.cursor.advance();
-        if advanced.is_err() {
+        // The locks of a forked child may never be free.
+        if advanced.is_err() && !fork::is_child() {
             transaction.abort();
         }
         advanced

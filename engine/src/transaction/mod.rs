@@ -11,12 +11,13 @@ pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod stage;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use base::namespace::Namespace;
-use base::sync::{self, Mutex};
+use base::sync::{self, AtomicBool, Mutex};
 use query::code::Code;
 use query::operation::{Allowance, CancellationToken, OperationContext};
 use sequence::allocator::{Sequence, Turn};
@@ -49,6 +50,8 @@ pub(crate) struct Transaction {
     /// The limits of statements that compute nothing.
     operation: OperationContext,
     phase: Mutex<Phase>,
+    /// Whether that is `Open`: cursors ask for each document.
+    is_open: AtomicBool,
 }
 
 /// What a transaction promises of what it has read.
@@ -114,6 +117,7 @@ impl Transaction {
             token,
             operation: OperationContext::new(allowance),
             phase: Mutex::new(Phase::New),
+            is_open: AtomicBool::new(false),
         })
     }
 
@@ -157,6 +161,7 @@ impl Transaction {
         let mut phase = sync::lock_for(operation, &self.phase)?;
         if let Phase::New = &*phase {
             *phase = Phase::Open(Box::new(self.begin(database, operation)?));
+            self.is_open.store(true, Ordering::Relaxed);
         }
         let done = match &*phase {
             Phase::Open(open) => run(open),
@@ -169,7 +174,7 @@ impl Transaction {
                 return error;
             }
             let is_over = is_over(&phase);
-            *phase = Phase::Ended(if is_over { End::Expired } else { End::Aborted });
+            self.end(&mut phase, if is_over { End::Expired } else { End::Aborted });
             if is_over { exceeded() } else { error }
         })
     }
@@ -255,11 +260,12 @@ impl Transaction {
             Phase::Open(_) if is_over(&phase) => Err(End::Expired.refusal()),
             Phase::Open(open) => commit(open),
         };
-        *phase = Phase::Ended(match &done {
+        let end = match &done {
             Ok(()) => End::Committed,
             Err(error) if error.is_commit_unknown() => End::Unknown,
             Err(_) => End::Aborted,
-        });
+        };
+        self.end(&mut phase, end);
         done
     }
 
@@ -273,22 +279,29 @@ impl Transaction {
     fn end_as(&self, end: End) {
         let mut phase = self.phase.lock();
         if !matches!(*phase, Phase::Ended(_)) {
-            *phase = Phase::Ended(end);
+            self.end(&mut phase, end);
         }
+    }
+
+    fn end(&self, phase: &mut Phase, end: End) {
+        *phase = Phase::Ended(end);
+        self.is_open.store(false, Ordering::Relaxed);
     }
 
     /// Ends the transaction because its time is over. Returns `false` if a statement or the commit runs.
     fn expire_at_rest(&self) -> bool {
         let Some(mut phase) = self.phase.try_lock() else { return false };
         if matches!(&*phase, Phase::Open(_)) {
-            *phase = Phase::Ended(End::Expired);
+            self.end(&mut phase, End::Expired);
         }
         true
     }
 
     /// Whether it reads and writes still.
+    #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        matches!(*self.phase.lock(), Phase::Open(_))
+        // What a cursor reads does not depend on it: the state is kept as long as the cursor.
+        self.is_open.load(Ordering::Relaxed)
     }
 }
 
