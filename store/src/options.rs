@@ -282,6 +282,16 @@ pub enum PlantedFault {
     ArraysAnnouncedLate,
     /// A commit of a transaction does not look at the notes.
     NotesNotAsked,
+    /// Writers let their latches go before they leave their notes.
+    NotesLeftLate,
+    /// Writers ask whether notes are taken before they have their latches.
+    NotingAskedEarly,
+    /// Keys whose notes were forgotten count as not written.
+    FloorsIgnored,
+    /// The filters of given keys do not learn of keys that transactions commit.
+    KeysNotAdmitted,
+    /// A transaction is committed by two writes.
+    CommittedApart,
     /// A transaction claims records and no unique keys.
     UniqueNotClaimed,
     /// The commit of a serializable transaction does not look at what it has read.

@@ -1,7 +1,7 @@
 //! Transactions beside each other and beside plain writers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use cairndb::bson::doc;
 use cairndb::{AutoIncrement, Contract, Error, Hint, PlantedFault, ReadConcern, TRANSIENT_TRANSACTION_ERROR};
@@ -47,11 +47,11 @@ fn count_in_a_transaction(world: &World) -> bool {
     }
 }
 
-/// Whether both counters have what as many committed transactions and the plain writer have added.
-fn judged(world: &World, committed: i32) -> Findings {
+/// Whether both counters have what as many committed transactions and writes of the plain writer have added.
+fn judged(world: &World, committed: i32, plain: i32) -> Findings {
     let stored = world.documents();
     let counted = |id: &str| stored.get(id).and_then(|found| found.get_i32("a").ok()).unwrap_or_default() - 1;
-    let expected = [committed + PLAIN_ROUNDS, committed];
+    let expected = [committed + plain, committed];
     let counted = ["1", "2"].map(counted);
     world.expect(counted == expected, || format!("{counted:?} where {expected:?} were added"));
     world.findings()
@@ -79,7 +79,7 @@ fn counters_in_transactions(fault: PlantedFault) -> Findings {
         }
     });
     beside(vec![count(), count(), plain]);
-    judged(&world, committed.load(Ordering::Relaxed))
+    judged(&world, committed.load(Ordering::Relaxed), PLAIN_ROUNDS)
 }
 
 #[test]
@@ -97,9 +97,132 @@ fn planted_commits_that_do_not_ask_for_notes_are_found() {
     finds(PlantedFault::NotesNotAsked, counters_in_transactions);
 }
 
+#[test]
+fn planted_notes_that_are_left_after_the_latches_are_found() {
+    finds(PlantedFault::NotesLeftLate, counters_in_transactions);
+}
+
+/// A transaction that adds to a counter, beside a plain writer that adds to it too, and then writes more documents than are noted.
+fn counter_beside_many_writes(fault: PlantedFault) -> Findings {
+    const DOCUMENTS: i32 = 150;
+    let world = World::new(fault);
+    world.filled("things", [1]);
+    use_transactions(&world);
+    let committed = Arc::new(AtomicBool::new(false));
+    let is_committed = Arc::clone(&committed);
+    let count = world.thread(move |world| {
+        let mut session = world.client.start_session().run().expect("an open client");
+        session.start_transaction().run().expect("none is in progress");
+        let read = world.things().find_one(doc! { "_id": 1 }).session(&mut session).run().expect("read");
+        let next = read.and_then(|read| read.get_i32("a").ok()).unwrap_or_default() + 1;
+        (0..ROUNDS).for_each(|_| pause(world));
+        let set = doc! { "$set": { "a": next } };
+        let updated = world.things().update_one(doc! { "_id": 1 }, set).session(&mut session).run();
+        let ended = updated.and_then(|_| session.commit_transaction().run());
+        is_committed.store(ended.is_ok(), Ordering::Relaxed);
+        let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+        world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+    });
+    let plain = world.thread(|world| {
+        is_done(world, world.things().update_one(doc! { "_id": 1 }, doc! { "$inc": { "a": 1 } }).run());
+        world.filled("things", 2..=DOCUMENTS);
+    });
+    beside(vec![count, plain]);
+    let counted = world.documents().get("1").and_then(|found| found.get_i32("a").ok());
+    let added = 1 + i32::from(committed.load(Ordering::Relaxed));
+    world.expect(counted == Some(1 + added), || format!("{counted:?} where {added} were added to 1"));
+    world.findings()
+}
+
+#[test]
+fn forgotten_notes_are_conflicts() {
+    holds(counter_beside_many_writes);
+}
+
+#[test]
+fn planted_floors_that_are_ignored_are_found() {
+    finds(PlantedFault::FloorsIgnored, counter_beside_many_writes);
+}
+
+/// Transactions that add to two counters, which a reader sees as one.
+fn counters_of_one_commit(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1, 2]);
+    use_transactions(&world);
+    let count = world.thread(|world| {
+        for _ in 0..ROUNDS {
+            count_in_a_transaction(world);
+        }
+    });
+    let read = world.thread(|world| {
+        for _ in 0..4 * ROUNDS {
+            let read = world.documents();
+            let counted = ["1", "2"].map(|id| read.get(id).and_then(|found| found.get_i32("a").ok()));
+            world.expect(counted[0] == counted[1], || format!("a reader sees {counted:?}"));
+        }
+    });
+    beside(vec![count, read]);
+    world.findings()
+}
+
+#[test]
+fn a_commit_is_seen_whole() {
+    holds(counters_of_one_commit);
+}
+
+#[test]
+fn planted_commits_by_two_writes_are_found() {
+    finds(PlantedFault::CommittedApart, counters_of_one_commit);
+}
+
+/// A transaction that inserts documents, beside a plain writer whose inserts, in no order, begin a filter of given keys.
+fn ids_of_transactions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [100]);
+    use_transactions(&world);
+    let transact = world.thread(|world| {
+        let mut session = world.client.start_session().run().expect("an open client");
+        session.start_transaction().run().expect("none is in progress");
+        let inserted = [7, 4].into_iter().try_for_each(|id| {
+            world.things().insert_one(doc! { "_id": id }).session(&mut session).run().map(|_| ())
+        });
+        let ended = inserted.and_then(|()| session.commit_transaction().run());
+        let is_expected = ended.as_ref().err().is_none_or(|error| {
+            error.is_duplicate_key() || error.contains_label(TRANSIENT_TRANSACTION_ERROR)
+        });
+        world.expect(is_expected, || format!("{ended:?}"));
+    });
+    let plain = world.thread(|world| {
+        for id in [5, 3, 8, 1, 7, 4] {
+            is_done(world, world.things().insert_one(doc! { "_id": id }).run());
+        }
+    });
+    beside(vec![transact, plain]);
+    // A second document of an `_id` takes the place of the first one, and is counted.
+    let stored = world.documents().len() as u64;
+    let counted = world.things().estimated_document_count().run().expect("a count");
+    world.expect(counted == stored, || format!("{counted} counted, {stored} stored"));
+    world.findings()
+}
+
+#[test]
+fn an_id_of_a_transaction_is_given_once() {
+    holds(ids_of_transactions);
+}
+
+#[test]
+fn planted_keys_that_filters_do_not_learn_of_are_found() {
+    finds(PlantedFault::KeysNotAdmitted, ids_of_transactions);
+}
+
 /// Counters that transactions and a plain writer add to, of which none has begun before: the first transaction of all waits for
 /// writers that leave no notes yet.
 fn counters_when_transactions_begin(fault: PlantedFault) -> Findings {
+    counters_when_they_begin(fault, PLAIN_ROUNDS)
+}
+
+/// The same with a plain writer that writes as often as given.
+fn counters_when_they_begin(fault: PlantedFault, rounds: i32) -> Findings {
     let world = World::new(fault);
     // A write of a unique key takes several latches.
     world.index("k", true).expect("an empty collection");
@@ -109,11 +232,12 @@ fn counters_when_transactions_begin(fault: PlantedFault) -> Findings {
     let count = || {
         let committed = Arc::clone(&committed);
         world.thread(move |world| {
+            pause(world);
             committed.fetch_add(i32::from(count_in_a_transaction(world)), Ordering::Relaxed);
         })
     };
-    let plain = world.thread(|world| {
-        for round in 0..PLAIN_ROUNDS {
+    let plain = world.thread(move |world| {
+        for round in 1..=rounds {
             let keyed = if round % 2 == 0 {
                 doc! { "k": round }
             } else {
@@ -125,7 +249,7 @@ fn counters_when_transactions_begin(fault: PlantedFault) -> Findings {
         }
     });
     beside(vec![plain, count(), count()]);
-    judged(&world, committed.load(Ordering::Relaxed))
+    judged(&world, committed.load(Ordering::Relaxed), rounds)
 }
 
 #[test]
@@ -136,6 +260,12 @@ fn no_increment_is_lost_when_transactions_begin() {
 #[test]
 fn planted_beginnings_without_a_pass_are_found() {
     finds(PlantedFault::PassLeftOut, counters_when_transactions_begin);
+}
+
+#[test]
+fn planted_writers_that_ask_early_whether_to_note_are_found() {
+    // A second write would leave a note.
+    finds(PlantedFault::NotingAskedEarly, |fault| counters_when_they_begin(fault, 1));
 }
 
 #[test]

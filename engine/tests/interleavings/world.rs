@@ -148,18 +148,22 @@ pub(crate) fn holds(scenario: fn(PlantedFault) -> Findings) {
     run(PctScheduler::new_from_seed(seed, PCT_DEPTH, count), scenario);
 }
 
-/// Some schedule finds the planted fault.
+/// Some schedule finds the planted fault: one at random, or one with few switches.
 #[track_caller]
 pub(crate) fn finds(fault: PlantedFault, scenario: fn(PlantedFault) -> Findings) {
     let found = Arc::new(AtomicBool::new(false));
-    // In parts, because most faults are found by one of the first schedules.
-    for part in 0..PLANTED_PARTS {
+    let run = |scheduler: Box<dyn Scheduler + Send>| {
         let note = Arc::clone(&found);
-        Runner::new(RandomScheduler::new_from_seed(part, PLANTED_SCHEDULES), config()).run(move || {
+        Runner::new(scheduler, config()).run(move || {
             if !scenario(fault).is_empty() {
                 note.store(true, Ordering::Relaxed);
             }
         });
+    };
+    // In parts, because most faults are found by one of the first schedules.
+    for part in 0..PLANTED_PARTS {
+        run(Box::new(RandomScheduler::new_from_seed(part, PLANTED_SCHEDULES)));
+        run(Box::new(PctScheduler::new_from_seed(part, PCT_DEPTH, PLANTED_SCHEDULES)));
         if found.load(Ordering::Relaxed) {
             return;
         }

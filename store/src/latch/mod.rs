@@ -42,7 +42,6 @@ pub struct Latches {
     registry: Registry,
     /// How long operations have waited for each other.
     pub(super) waits: Timing,
-    fault: PlantedFault,
 }
 
 /// The stripes that an operation will hold, collected before the first is locked.
@@ -180,8 +179,9 @@ impl Iterator for Stripes<'_> {
 impl Latches {
     /// All latches, free.
     pub(crate) fn new(fault: PlantedFault) -> Self {
-        let stripes = (0..STRIPES).map(|stripe| CachePadded::new(Mutex::new(Notes::of(stripe)))).collect();
-        Self { stripes, registry: Registry::new(), waits: Timing::default(), fault }
+        let stripes =
+            (0..STRIPES).map(|stripe| CachePadded::new(Mutex::new(Notes::of(stripe, fault)))).collect();
+        Self { stripes, registry: Registry::new(fault), waits: Timing::default() }
     }
 
     /// An empty set.
@@ -199,22 +199,25 @@ impl Latches {
     #[inline]
     fn lock_hash(&self, hash: u64, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
+        let early = self.asked_early();
         let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
         let first = first.transpose()?;
-        Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting: self.noting(), _place: place })
+        let noting = early.unwrap_or_else(|| self.noting());
+        Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting, _place: place })
     }
 
     /// Waits for all latches of the set. Fails if the operation must end before, and holds none then.
     #[inline]
     pub fn lock(&self, set: &LatchSet, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
+        let early = self.asked_early();
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        let noting = self.noting();
+        let noting = early.unwrap_or_else(|| self.noting());
         // Hashes are of use only where they are noted.
         let keys = match &set.hashes {
             Some(hashes) if noting.is_some() => Keys::in_order(hashes.clone()),
@@ -227,6 +230,21 @@ impl Latches {
     #[inline]
     fn noting(&self) -> Option<&Registry> {
         self.registry.is_noting().then_some(&self.registry)
+    }
+
+    /// What a planted fault asks before it has its latches. The checker of interleavings alone looks for it.
+    #[inline]
+    fn asked_early(&self) -> Option<Option<&Registry>> {
+        if !cfg!(feature = "shuttle") || self.registry.fault != PlantedFault::NotingAskedEarly {
+            return None;
+        }
+        let early = self.noting();
+        // Until the first transaction has seen every latch free.
+        let mut turns = 0..10 * STRIPES;
+        while early.is_none() && self.registry.oldest().is_none() && turns.next().is_some() {
+            sync::yield_now();
+        }
+        Some(early)
     }
 
     /// The first latch from this one on that is busy. Each of those before it was free at some moment of the call.
@@ -323,9 +341,8 @@ impl Latches {
                 return Ok(begun);
             }
             // They may be switched off again before the next round.
-            let is_on_early = self.fault == PlantedFault::OnBeforePass;
-            self.registry.switch_on(operation, is_on_early, || {
-                if self.fault == PlantedFault::PassLeftOut {
+            self.registry.switch_on(operation, || {
+                if self.registry.fault == PlantedFault::PassLeftOut {
                     return Ok(());
                 }
                 sync::fetch(self.stripes.iter().map(|stripe| &**stripe));
@@ -340,7 +357,7 @@ impl Latches {
     /// Ends a transaction on the state of `sequence`, and takes back the claims that it still has.
     pub fn end(&self, owner: Owner, sequence: u64, claims: impl IntoIterator<Item = u64>) {
         let _place = lock_order::take(Place::Latches);
-        let claims = claims.into_iter().filter(|_| self.fault != PlantedFault::ClaimsKept);
+        let claims = claims.into_iter().filter(|_| self.registry.fault != PlantedFault::ClaimsKept);
         for hash in claims {
             if let Some(stripe) = self.stripes.get(stripe_of(hash)) {
                 stripe.lock().release(hash, owner, || self.registry.oldest().unwrap_or(sequence));
@@ -381,6 +398,11 @@ impl Latched<'_> {
     #[cold]
     fn note(&mut self, registry: &Registry, stamp: u64) {
         let oldest = || registry.oldest().unwrap_or(stamp);
+        if registry.fault == PlantedFault::NotesLeftLate {
+            for guard in self.first.iter_mut().chain(&mut self.others) {
+                MutexGuard::unlocked(guard, sync::yield_now);
+            }
+        }
         if matches!(self.keys, Keys::Any) {
             for notes in self.first.iter_mut().chain(&mut self.others) {
                 notes.any_written(stamp);
@@ -499,7 +521,7 @@ mod tests {
     }
 
     fn switch_on(latches: &Latches) {
-        latches.registry.switch_on(&OperationContext::default(), false, || Ok(())).expect("nothing waits");
+        latches.registry.switch_on(&OperationContext::default(), || Ok(())).expect("nothing waits");
     }
 
     const KEYS: [&[u8]; 3] = [b"one", b"two", b"three"];

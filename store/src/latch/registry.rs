@@ -13,6 +13,7 @@ use base::sync::{self, AtomicBool, Mutex, MutexGuard};
 use query::operation::{Interruption, OperationContext};
 
 use super::notes::Owner;
+use crate::options::PlantedFault;
 
 /// The open transactions of a store.
 pub(super) struct Registry {
@@ -20,6 +21,7 @@ pub(super) struct Registry {
     switching: Mutex<()>,
     noting: AtomicBool,
     open: Mutex<Open>,
+    pub(super) fault: PlantedFault,
 }
 
 struct Open {
@@ -33,10 +35,10 @@ struct Open {
 }
 
 impl Registry {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(fault: PlantedFault) -> Self {
         let open =
             Open { is_on: false, last_owner: 0, sequences: BTreeMap::new(), idle_since: Instant::now() };
-        Self { switching: Mutex::new(()), noting: AtomicBool::new(false), open: Mutex::new(open) }
+        Self { switching: Mutex::new(()), noting: AtomicBool::new(false), open: Mutex::new(open), fault }
     }
 
     /// Whether writers take notes. To be asked under the latch, before the write: see the header.
@@ -79,11 +81,10 @@ impl Registry {
         self.open().sequences.first_key_value().map(|(sequence, _)| *sequence)
     }
 
-    /// Switches notes on. `pass` sees every latch free once, and clears what is noted there. `is_on_early` is a planted fault.
+    /// Switches notes on. `pass` sees every latch free once, and clears what is noted there.
     pub(super) fn switch_on(
         &self,
         operation: &OperationContext,
-        is_on_early: bool,
         pass: impl FnOnce() -> Result<(), Interruption>,
     ) -> Result<(), Interruption> {
         let _switching = sync::lock_for(operation, &self.switching)?;
@@ -92,7 +93,7 @@ impl Registry {
             return Ok(());
         }
         self.noting.store(true, Ordering::Relaxed);
-        if is_on_early {
+        if self.fault == PlantedFault::OnBeforePass {
             self.open().is_on = true;
         }
         let passed = pass();

@@ -148,7 +148,9 @@ fn enter<'a>(open: &Open, touched: &'a Touched) -> Result<Entered<'a>> {
 
 fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Result<Batch<'a>> {
     let overlay = stage.overlay();
-    let mut batch = Batch::with_capacity(terms.storage.database, overlay.bytes());
+    let database = terms.storage.database;
+    let mut batch = Batch::with_capacity(database, overlay.bytes());
+    let admits = database.fault() != PlantedFault::KeysNotAdmitted;
     // Both are in the order of the collections' ids.
     let mut collections = entered.iter().peekable();
     for (key, value) in overlay.changes(Family::Records) {
@@ -157,13 +159,17 @@ fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Res
         let Some(entered) = collections.peek().filter(|entered| entered.touched.state.id.0 == id) else {
             return Err(misplaced(key));
         };
-        if value.is_some() && entered.touched.inserted > 0 {
+        if value.is_some() && entered.touched.inserted > 0 && admits {
             // Here and not when it was claimed: a filter of keys that was begun since does not have it, and would call it absent.
             // One that is updated is stored, and the filter has it.
             entered.target(terms).admit_record(key)?;
         }
         stage_change(&mut batch, Family::Records, key, value);
         entered.touched.state.builds.note(&mut batch, key, value.map_or(0, <[u8]>::len));
+        if database.fault() == PlantedFault::CommittedApart {
+            let apart = std::mem::replace(&mut batch, Batch::with_capacity(database, overlay.bytes()));
+            terms.storage.store.commit(apart, terms.level)?;
+        }
     }
     let mut unique = HashMap::new();
     for entered in entered {
@@ -172,6 +178,7 @@ fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Res
     }
     for (key, value) in overlay.changes(Family::Entries) {
         if value.is_some()
+            && admits
             && let Some((entered, index)) = split_id(key).and_then(|(id, _)| unique.get(&id))
         {
             entered.target(terms).admit(&index.given_keys, key, || KeySpace::of_entries(index.id))?;

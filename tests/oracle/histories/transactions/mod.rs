@@ -20,7 +20,7 @@ use crate::histories::bounded;
 use crate::histories::transactions::run::{Tally, run};
 
 /// Histories of a normal run.
-const HISTORIES_DEFAULT: u64 = 400;
+const HISTORIES_DEFAULT: u64 = 2000;
 /// Histories in which a planted fault must be found.
 const HISTORIES_MAX: u64 = 300;
 
@@ -77,6 +77,11 @@ fn notes_that_no_commit_asks_for_are_found() {
 #[test]
 fn unique_keys_that_no_transaction_claims_are_found() {
     is_found(PlantedFault::UniqueNotClaimed, &["took the name"]);
+}
+
+#[test]
+fn documents_that_cursors_read_late_are_found() {
+    is_found(PlantedFault::DocumentsReadLate, &["G-single", "G1", "was never", "was lost"]);
 }
 
 #[test]
