@@ -31,6 +31,8 @@ const ENDS_COMMAND: [Code; 5] = [
 
 /// The label of an error after which a transaction may be tried again from its beginning. Nothing of it was stored.
 pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+/// The label of an error after which a change stream cannot be resumed: what it had not read is forgotten, or was never logged.
+pub const NON_RESUMABLE_CHANGE_STREAM_ERROR: &str = "NonResumableChangeStreamError";
 /// The label of an error after which it is not known whether a transaction was committed. The commit may be tried again.
 pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
 

@@ -125,6 +125,11 @@ impl CodeMeaning {
             "ask again",
         ),
         code(
+            Code::NO_MATCHING_DOCUMENT,
+            "a change stream requires documents that are not kept",
+            "ask for them where they are available",
+        ),
+        code(
             Code::NAMESPACE_EXISTS,
             "the name is taken, with other options",
             "use what is there, or drop it",
@@ -318,6 +323,11 @@ impl CodeMeaning {
             "write less in one",
         ),
         code(
+            Code::INVALID_RESUME_TOKEN,
+            "a resume token of another store, of the end of a stream, or none at all",
+            "open a new stream; read what it follows first",
+        ),
+        code(
             Code::TOO_MANY_LOGICAL_SESSIONS,
             "as many transactions are open as there may be",
             "end some, or wait until their time is over",
@@ -343,6 +353,16 @@ impl CodeMeaning {
             "build it again, if it was not meant",
         ),
         code(Code::CLIENT_DISCONNECT, "the client of the call is gone", "nothing"),
+        code(
+            Code::CHANGE_STREAM_FATAL_ERROR,
+            "the pipeline of a change stream has changed the resume token of an event",
+            "leave `_id` as it is",
+        ),
+        code(
+            Code::CHANGE_STREAM_HISTORY_LOST,
+            "events that a change stream had not read are forgotten, or were never logged",
+            "read what it follows anew, and open a new stream",
+        ),
         code(
             Code::TRANSACTION_EXCEEDED_LIFETIME,
             "the time of a transaction was over during a statement",

@@ -7,6 +7,8 @@
 /// What a thread holds, from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
+    /// The switching on of the log of changes, for one scope at a time.
+    Logging,
     /// The gate of a collection, shared or alone. Several by their ids.
     Collection,
     /// The set of collections, views, indexes and sequences, and their next ids.
@@ -21,6 +23,8 @@ pub enum Place {
     Arrays,
     /// The generations of tokens: shared by a commit with a token, alone by the beginning of another one.
     Tokens,
+    /// The mark of the log of changes, while it is raised.
+    LogMark,
     /// The counter of a collection's documents, while it is set.
     Count,
 }

@@ -37,6 +37,7 @@
 //! | change | [`update_one`](Collection::update_one), [`replace_one`](Collection::replace_one), [`find_one_and_update`](Collection::find_one_and_update) |
 //! | remove | [`delete_one`](Collection::delete_one), [`delete_many`](Collection::delete_many), [`truncate`](Collection::truncate), [`drop`](Collection::drop) |
 //! | index | [`create_index`](Collection::create_index) |
+//! | learn what was changed | [`watch`](Collection::watch) |
 //! | store files of any size | [`gridfs_bucket`](Database::gridfs_bucket) |
 //! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
@@ -46,7 +47,7 @@
 //!
 //! **Where to go:** the [guide] goes through it page by page, from the [first half hour](guide::first_half_hour) over
 //! [opening](guide::opening), [documents](guide::documents), [queries](guide::queries), [indexes](guide::indexes),
-//! [transactions](guide::transactions), [exactly once](guide::exactly_once),  [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
+//! [transactions](guide::transactions), [exactly once](guide::exactly_once), [change streams](guide::change_streams), [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
 //! [threads](guide::threads) to [production](guide::production) and [data in and out](guide::data). The
 //! [recipes](guide::recipes) are programs to copy from; [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says
 //! what is called what, and the [comparison](guide::comparison) which store does what better. [Errors](guide::errors),
@@ -288,6 +289,7 @@
 mod audit;
 mod auto_increment;
 mod catalog;
+mod changes;
 mod client;
 mod collection;
 mod command;
@@ -319,6 +321,7 @@ mod session;
 mod shared;
 #[cfg(test)]
 mod stored_example;
+mod streams;
 mod tail;
 mod transaction;
 mod uploads;
@@ -333,7 +336,8 @@ pub use sequence::error::SequenceError;
 
 #[doc(inline)]
 pub use base::error::{
-    CommandError, Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+    CommandError, Error, ErrorKind, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result, TRANSIENT_TRANSACTION_ERROR,
+    UNKNOWN_TRANSACTION_COMMIT_RESULT,
 };
 #[doc(inline)]
 pub use base::error_meaning::{CodeMeaning, ErrorMeaning};
@@ -418,6 +422,10 @@ pub use crate::salvage::{
 };
 pub use crate::sequences::{Sequence, ValueTrace, ValueVerdict};
 pub use crate::session::{ClientSession, ReadConcern, SessionCursor, SessionCursorIter, TransactionOptions};
+pub use crate::streams::{
+    ChangeNamespace, ChangeStream, ChangeStreamEvent, FullDocumentBeforeChangeType, FullDocumentType,
+    OperationType, ResumeToken, StreamWaker, TruncatedArray, UpdateDescription,
+};
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {
@@ -461,6 +469,7 @@ pub mod action {
     pub use crate::session::{
         AbortTransaction, CommitTransaction, StartSession, StartTransaction, StartTransactionOnce,
     };
+    pub use crate::streams::Watch;
 }
 
 // Runs the examples of the README as doc tests.

@@ -25,6 +25,7 @@ use crate::catalog::change::{Created, NewCollection};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
+use crate::changes::rounds::RoundMaker;
 use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::options::WriteConcern;
 use crate::outcomes::generations::Generations;
@@ -211,6 +212,11 @@ impl Engine {
             let tokens = Generations::load(&database, limits.tokens)?;
             (catalog, files.map(|files| Arc::new(files) as Arc<dyn TemporaryFiles>), Arc::new(tokens))
         };
+        {
+            let database = store.enter()?;
+            let rounds = Arc::clone(&catalog.log.rounds);
+            store.watch_syncs(Arc::new(RoundMaker { rounds, database: Arc::downgrade(&database) }));
+        }
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
         // Shared with cursors, which may outlive the client.
@@ -308,6 +314,8 @@ impl Engine {
         let closed = self.store.close(|database| {
             // Those that were running a statement before.
             self.transactions.close();
+            // Streams that wait learn that the store is closed, and hold no snapshot.
+            self.catalog.log.rounds.close();
             self.catalog.save(&self.store, database)
         });
         for state in self.catalog.collections() {

@@ -24,6 +24,7 @@ pub mod generator;
 mod host;
 pub mod in_flight;
 pub mod object_id;
+pub mod position;
 pub mod run;
 pub mod slot;
 pub mod state;

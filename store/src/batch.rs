@@ -10,6 +10,7 @@ use rocksfile::table::ChangeKind;
 
 use crate::families::{Database, Family};
 use crate::format::LogStamp;
+use crate::keys::event_key;
 use crate::record_cache::Changes;
 
 /// Pending changes. No reader sees them before [`Commits::commit`](super::write::Commits::commit).
@@ -18,6 +19,9 @@ pub struct Batch<'a> {
     builder: BatchBuilder,
     /// The records that are not new.
     changes: Changes,
+    /// Events for the log of changes, which get their keys by [`place_events`](Self::place_events).
+    events: Vec<Vec<u8>>,
+    events_bytes: usize,
 }
 
 impl<'a> Batch<'a> {
@@ -36,7 +40,8 @@ impl<'a> Batch<'a> {
     /// An empty batch with room for `bytes` bytes of keys and values.
     #[inline]
     pub fn with_capacity(database: &'a Database, bytes: usize) -> Self {
-        Self { database, builder: BatchBuilder::with_capacity(bytes), changes: Changes::default() }
+        let (builder, changes) = (BatchBuilder::with_capacity(bytes), Changes::default());
+        Self { database, builder, changes, events: Vec::new(), events_bytes: 0 }
     }
 
     /// Adds a key with its new value.
@@ -82,6 +87,35 @@ impl<'a> Batch<'a> {
         self.builder.delete_range(self.database.number(Family::Records), start, end);
     }
 
+    /// Adds an event for the log of changes, whose position is not known yet.
+    pub fn add_event(&mut self, event: Vec<u8>) {
+        self.events_bytes += event.len();
+        self.events.push(event);
+    }
+
+    /// Whether there are events that have no position.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Takes the events away, into a batch of their own. Only a planted fault writes them apart.
+    pub fn split_events(&mut self) -> Self {
+        let mut apart = Self::new(self.database);
+        (apart.events, apart.events_bytes) = (std::mem::take(&mut self.events), self.events_bytes);
+        self.events_bytes = 0;
+        apart
+    }
+
+    /// Gives all events a position in the log of changes, with ordinals from 0 on.
+    pub fn place_events(&mut self, position: u64) {
+        let family = self.database.number(Family::Changes);
+        for (ordinal, event) in (0..).zip(std::mem::take(&mut self.events)) {
+            self.builder.put(family, &event_key(position, ordinal), &event);
+        }
+        self.events_bytes = 0;
+    }
+
     /// Adds a stamp, which is in the log only.
     pub(super) fn stamp(&mut self, stamp: LogStamp) {
         self.builder.note(&stamp.bytes());
@@ -102,11 +136,12 @@ impl<'a> Batch<'a> {
     /// Bytes that the batch holds so far.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.builder.size()
+        self.builder.size() + self.events_bytes
     }
 
     /// The batch for RocksDB. Fails if it is beyond what its format can hold.
     pub(super) fn finish(&mut self) -> Result<Finished<'_>> {
+        debug_assert!(self.events.is_empty(), "events are written under a position");
         match self.builder.bytes() {
             Some(bytes) => Ok(Finished { bytes, changes: &self.changes }),
             None => Err(Error::new(ErrorKind::Storage {

@@ -5,6 +5,7 @@
 //! operating system reported that the sync succeeded.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use base::error::Result;
@@ -26,6 +27,17 @@ pub(super) struct DurableMark {
     ended: Condvar,
     /// The syncs of the log, and those of journaled writes.
     pub(super) syncs: Timing,
+    /// Who learns of them.
+    watcher: OnceLock<Arc<dyn SyncWatcher>>,
+}
+
+/// Learns of the syncs of a store, of which one runs at a time.
+pub trait SyncWatcher: Send + Sync {
+    /// A sync begins: what is written by now is on stable storage once it has succeeded.
+    fn sync_begins(&self);
+
+    /// The sync has ended.
+    fn sync_ended(&self, has_succeeded: bool);
 }
 
 /// Which syncs there were, by numbers from 1.
@@ -40,11 +52,16 @@ struct Turns {
 impl DurableMark {
     pub(super) fn starting_at(sequence: u64, fault: PlantedFault) -> Self {
         let (turns, ended, syncs) = (Mutex::default(), Condvar::default(), Timing::default());
-        Self { sequence: AtomicU64::new(sequence), fault, turns, ended, syncs }
+        Self { sequence: AtomicU64::new(sequence), fault, turns, ended, syncs, watcher: OnceLock::new() }
     }
 
     pub(super) fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
+    }
+
+    /// Lets a watcher learn of the syncs. There is one at most: a second one is not kept.
+    pub(super) fn watch(&self, watcher: Arc<dyn SyncWatcher>) {
+        let _ = self.watcher.set(watcher);
     }
 
     /// Notes that everything up to `sequence` is synced.
@@ -97,6 +114,9 @@ impl Running<'_> {
         let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
         // Once it has the turn: a write that has failed before it is known then.
         let admission = health.admit_sync()?;
+        if let Some(watcher) = mark.watcher.get() {
+            watcher.sync_begins();
+        }
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();
         // A store in memory has no log.
@@ -124,6 +144,9 @@ impl Drop for Running<'_> {
             turns.succeeded = self.number;
         }
         drop(turns);
+        if let Some(watcher) = self.mark.watcher.get() {
+            watcher.sync_ended(self.has_succeeded);
+        }
         self.mark.ended.notify_all();
     }
 }

@@ -19,6 +19,11 @@
 //! | `entries` | order id + `00` | where a capped collection stands, 32 bytes: `catalog::capped` |
 //! | `entries` | order id + `01` + position, 8 bytes | encoded `_id` |
 //! | `entries` | order id + `02` + encoded `_id` | position, 8 bytes |
+//! | `meta` | `u` | the id of the log of changes, 8 bytes |
+//! | `meta` | `w` | a position that none in the log is above, 8 bytes |
+//! | `meta` | `l` | the position, 8 bytes, and the ordinal, 4 bytes, of the last change that was forgotten |
+//! | `meta` | `v` + name | since which position changes under this name are logged, 8 bytes |
+//! | `changes` | position, 8 bytes + ordinal, 4 bytes | an event: `changes::event` |
 
 use std::fmt;
 
@@ -48,6 +53,15 @@ pub const META_GAP: u8 = b'g';
 
 /// First byte of the key of a generation of tokens.
 pub const META_TOKENS: u8 = b't';
+
+/// The key of the id of the log of changes.
+pub const META_LOG: &[u8] = b"u";
+/// The key of the position that none in the log of changes is above.
+pub const META_LOG_MARK: &[u8] = b"w";
+/// The key of how far the log of changes was forgotten.
+pub const META_LOG_LOW: &[u8] = b"l";
+/// First byte of the key of a name under which changes are logged.
+pub const META_LOGGED: u8 = b'v';
 
 /// After the id of an order: where the collection stands.
 const ORDER_STATE: u8 = 0;
@@ -231,6 +245,21 @@ impl SequenceId {
     }
 }
 
+/// The key of an event: its position in the log of changes, and its number in the commit.
+pub fn event_key(position: u64, ordinal: u32) -> [u8; 12] {
+    let mut key = [0; 12];
+    let bytes = position.to_be_bytes().into_iter().chain(ordinal.to_be_bytes());
+    key.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    key
+}
+
+/// The position and the ordinal in the key of an event. Returns `None` if the key has another length.
+pub fn split_event_key(key: &[u8]) -> Option<(u64, u32)> {
+    let mut rest = key;
+    let parts = (rest.try_get_u64().ok()?, rest.try_get_u32().ok()?);
+    rest.is_empty().then_some(parts)
+}
+
 /// The sequence id after the one-byte tag of a `meta` key, and the rest of the key. Returns `None` if the key is too
 /// short.
 pub fn split_sequence(key: &[u8]) -> Option<(SequenceId, &[u8])> {
@@ -277,6 +306,15 @@ mod tests {
         assert_eq!(split_id(&[0, 0, 1, 0, 9]), Some((256, &[9u8][..])));
         assert_eq!(tagged_id(b"c123"), None);
         assert_eq!(split_id(b"c12"), None);
+    }
+
+    #[test]
+    fn keys_of_events_sort_by_position_and_ordinal() {
+        let parts = [(0, 0), (0, 7), (1, 0), (255, 1), (256, 0), (u64::MAX, u32::MAX)];
+        let keys = parts.map(|(position, ordinal)| event_key(position, ordinal));
+        assert!(keys.is_sorted());
+        assert_eq!(keys.map(|key| split_event_key(&key)), parts.map(Some));
+        assert_eq!((split_event_key(b"short"), split_event_key(&[0; 13])), (None, None));
     }
 
     #[test]

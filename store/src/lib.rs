@@ -77,6 +77,7 @@ mod write_group;
 #[cfg(test)]
 mod fixture;
 
+pub use self::durable_mark::SyncWatcher;
 pub use self::families::{Database, Family};
 pub use self::open::{OpenMode, SpillOptions, StoreOptions};
 pub use self::quota::DISK_QUOTA_MIN;

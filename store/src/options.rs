@@ -302,6 +302,12 @@ pub enum PlantedFault {
     TokensNotLookedUp,
     /// With a new generation of tokens the last one is forgotten, and not the one before it.
     GenerationsDroppedEarly,
+    /// Events are written after the write that they are of, in a batch of their own.
+    EventsApart,
+    /// Streams read on past writers that are still at work.
+    HolesPassed,
+    /// Streams show what is not on stable storage yet.
+    EventsShownEarly,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
     /// Where RocksDB has passed many deleted keys, a scan takes that for its end.

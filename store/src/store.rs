@@ -10,6 +10,7 @@ use crossbeam::channel::bounded;
 
 use crate::disk_room::DiskRoom;
 use crate::durability::CommitLevel;
+use crate::durable_mark::SyncWatcher;
 use crate::families::{Database, Family};
 use crate::fork;
 use crate::latch::{Latched, Latches};
@@ -211,6 +212,11 @@ impl Store {
         latched: &mut Latched<'_>,
     ) -> Result<()> {
         self.commits.commit_record(database, record, level, latched)
+    }
+
+    /// Lets a watcher learn of all syncs from now on. A store has one at most.
+    pub fn watch_syncs(&self, watcher: Arc<dyn SyncWatcher>) {
+        self.commits.durable.watch(watcher);
     }
 
     /// Returns once everything written before the call is on stable storage.

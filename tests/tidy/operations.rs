@@ -114,6 +114,7 @@ const EXCEPTIONS: &[Exception] = &[
     exception("sort/mod.rs", "key", OneDocument),
     exception("sort/mod.rs", "values", OneDocument),
     exception("sort/spilling.rs", "push", OwnOperation),
+    exception("update/describe.rs", "describe", OneDocument),
     exception("update/mod.rs", "parse", OnePass),
     exception("update/mod.rs", "parse_collated", OnePass),
     exception("update/mod.rs", "is_positional", Short),

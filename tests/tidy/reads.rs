@@ -9,7 +9,7 @@ use crate::tree::{File, Finding, Tree};
 const READS: [&str; 4] = ["Snapshot::take(", "database.record(", "database.get(", ".exists(Family::"];
 
 /// How often the files of the engine read so.
-const ALLOWED: [(&str, usize); 22] = [
+const ALLOWED: [(&str, usize); 25] = [
     // A `Caller` without a transaction comes here, and one with its transaction takes the snapshot of that.
     ("engine/src/execute/read_view.rs", 9),
     ("engine/src/transaction/mod.rs", 2),
@@ -36,6 +36,10 @@ const ALLOWED: [(&str, usize); 22] = [
     ("engine/src/outcomes/generations.rs", 3),
     ("engine/src/outcomes/retryable.rs", 2),
     ("engine/src/outcomes/upkeep.rs", 2),
+    // The log of changes, which no transaction reads.
+    ("engine/src/changes/log.rs", 1),
+    ("engine/src/changes/rounds.rs", 1),
+    ("engine/src/streams/stream.rs", 1),
     // Audits.
     ("engine/src/audit/mod.rs", 1),
     ("engine/src/audit/memory.rs", 1),

@@ -8,6 +8,7 @@
 //! error: the audit continues to the end.
 
 mod catalog;
+mod changes;
 mod entries;
 mod files;
 mod findings;
@@ -117,6 +118,7 @@ impl Subject {
                         validation: _,
                         collation: _,
                         clustered: _,
+                        is_logged: _,
                     } = entry.with_fault(database.fault());
                     let audited =
                         Audited { id: collection, namespace, indexes, fields, capped, record_keys, counted };
@@ -183,6 +185,8 @@ pub(crate) fn verify(
     let audited = order::audit(&subject, watch, &mut findings);
     as_far_as_read(audited, &mut findings)?;
     let audited = outcomes::audit(&subject, database, &mut findings);
+    as_far_as_read(audited, &mut findings)?;
+    let audited = changes::audit(&subject, database, &mut findings);
     as_far_as_read(audited, &mut findings)?;
     findings.report_into(&mut report);
     orphans.report_into(&mut report);

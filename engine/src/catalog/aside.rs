@@ -56,7 +56,8 @@ impl Catalog {
         let order = |Capped { limits, .. }| stage_order(&mut batch, &mut next, limits);
         let capped = like.capped.map(order).transpose()?;
         let definition = like.with_indexes(indexes).with_fields(AutoFields::default()).with_capped(capped);
-        let definition = definition.with_record_keys(record_keys);
+        // What is gathered is not logged, only that it gets its name.
+        let definition = definition.with_record_keys(record_keys).with_log(None);
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit_definition(batch)?;

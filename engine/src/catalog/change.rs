@@ -29,9 +29,12 @@ use crate::catalog::names::{Catalog, Named, NextIds};
 use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
-use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
+use crate::catalog::stage::{
+    stage_build_removal, stage_collection_removal, stage_entry, stage_event, stage_rename,
+};
 use crate::catalog::validation::{Validation, ValidationChange};
 use crate::catalog::views::is_a_view;
+use crate::changes::event::EventKind;
 use crate::options::PlantedFault;
 
 /// The ids that an index build takes. Both are marked as being built until it ends.
@@ -99,6 +102,7 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         let capped = new.capped.map(|limits| stage_order(&mut batch, &mut next, limits)).transpose()?;
         let empty = new.definition(namespace, capped, storage.database.fault())?;
+        let empty = empty.with_log(self.log_of(namespace));
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let fields = parse_fields(&new.fields, &empty.fields)?;
@@ -147,11 +151,13 @@ impl Catalog {
             };
             let mut batch = Batch::new(storage.database);
             stage_collection_removal(&mut batch, &collection, &alone);
+            stage_event(&mut batch, &collection, &alone, EventKind::Drop);
             let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
             // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
             let commit = || {
-                collection
-                    .remove_records(RecordRange::Whole, batch, |batch| storage.store.commit_definition(batch))
+                collection.remove_records(RecordRange::Whole, batch, |batch| {
+                    self.log.commit_definition(storage, batch)
+                })
             };
             self.announce(storage.database, || {
                 collection.end(|| end_sequences(&fields, Box::new(commit)))?;
@@ -215,10 +221,14 @@ impl Catalog {
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_collection_removal(&mut batch, target, definition);
         }
-        stage_entry(&mut batch, collection.id, to, &definition)?;
+        let renamed = definition.with_log(self.log_of(to));
+        stage_entry(&mut batch, collection.id, to, &renamed)?;
+        if definition.log.is_some() || renamed.log.is_some() {
+            stage_rename(&mut batch, &collection, to);
+        }
         let fields: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
-        let commit = |batch| storage.store.commit_definition(batch);
+        let commit = |batch| self.log.commit_definition(storage, batch);
         // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
         // so that handles to the old name look it up again.
         self.announce(storage.database, || {
@@ -230,7 +240,7 @@ impl Catalog {
                 None => commit(batch),
             })?;
             self.forget(&fields);
-            let renamed = collection.renamed(to.clone(), &definition);
+            let renamed = collection.renamed(to.clone(), &renamed);
             renamed.note_change(storage.database);
             self.exchange(from, Arc::new(renamed));
             Ok(())

@@ -32,6 +32,7 @@ use crate::catalog::multikey::IndexArrays;
 use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::validation::Validation;
+use crate::changes::log::ChangeLog;
 use crate::options::PlantedFault;
 
 pub(crate) struct CollectionState {
@@ -75,6 +76,8 @@ pub(crate) struct Definition {
     /// Present if the collection was declared to be clustered.
     pub(crate) clustered: Option<Clustered>,
     pub(crate) record_keys: RecordKeys,
+    /// Where its changes are logged. Absent if they are not.
+    pub(crate) log: Option<Arc<ChangeLog>>,
 }
 
 /// What was announced to the readers of a collection.
@@ -357,6 +360,7 @@ impl Definition {
             collation: Collation::simple(),
             clustered: None,
             record_keys: RecordKeys::new(PlantedFault::None),
+            log: None,
         }
     }
 
@@ -367,6 +371,7 @@ impl Definition {
             && Arc::ptr_eq(&self.fields, &other.fields)
             && checks(self) == checks(other)
             && self.capped == other.capped
+            && self.log.is_some() == other.log.is_some()
     }
 
     /// Where arrays and shortened keys are known of an index by its position, or of the `_id`s.
@@ -395,6 +400,11 @@ impl Definition {
     /// The same definition with records that are keyed in another way.
     pub(crate) fn with_record_keys(&self, record_keys: RecordKeys) -> Self {
         Self { record_keys, ..self.clone() }
+    }
+
+    /// The same definition with or without a log of changes.
+    pub(crate) fn with_log(&self, log: Option<Arc<ChangeLog>>) -> Self {
+        Self { log, ..self.clone() }
     }
 
     /// The same definition with other limits.

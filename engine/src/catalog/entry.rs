@@ -20,7 +20,7 @@
 //! `collatedIndexes` in place of all of these, and `collationRules: string`: the version of the rules that made the sort keys in
 //! the entries. Another version is refused by its name. Its keys would be in another order.
 //!
-//! One of format version 5 has `shortKeys: bool`, and `longIds: bool` once the key of an `_id` was shortened.
+//! One of format version 5 has `shortKeys: bool`, and `longIds: bool` once the key of an `_id` was shortened; a logged one `changeLog: true`.
 
 use std::sync::Arc;
 
@@ -66,11 +66,15 @@ const COLLATION_RULES: &str = "collationRules";
 const SHORT_KEYS: &str = "shortKeys";
 const LONG_IDS: &str = "longIds";
 
+/// Whether its changes are logged. A library that does not know the log refuses the folder, and leaves no hole in it.
+const CHANGE_LOG: &str = "changeLog";
+
 /// All fields of a collection's entry.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
+    CHANGE_LOG,
     CLUSTERED_INDEX,
     COLLATED_INDEXES,
     COLLATION,
@@ -121,6 +125,8 @@ pub(crate) struct CollectionEntry {
     pub(crate) collation: Collation,
     pub(crate) clustered: Option<Clustered>,
     pub(crate) record_keys: RecordKeys,
+    /// Whether its changes are logged.
+    pub(crate) is_logged: bool,
 }
 
 impl CollectionEntry {
@@ -136,7 +142,8 @@ impl CollectionEntry {
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation, capped, collation, clustered, record_keys } = definition;
+    let Definition { indexes, fields, validation, capped, collation, clustered, record_keys, log } =
+        definition;
     let is_collated =
         !collation.is_simple() || indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
@@ -163,6 +170,9 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     }
     if let Some(clustered) = clustered {
         entry.insert(CLUSTERED_INDEX, clustered.encode());
+    }
+    if log.is_some() {
+        entry.insert(CHANGE_LOG, true);
     }
     note_keys(&mut entry, record_keys.long_keys, record_keys.announced().has_shortened());
     stored(namespace, &entry)
@@ -208,6 +218,11 @@ pub(crate) fn note_keys(entry: &mut Document, long_keys: LongKeys, has_shortened
     if has_shortened {
         entry.insert(LONG_IDS, true);
     }
+}
+
+/// Makes a stored entry one of a collection whose changes are not logged.
+pub(crate) fn forget_log(entry: &mut Document) {
+    entry.remove(CHANGE_LOG);
 }
 
 /// Makes a stored entry one of these rules, for a caller who makes all of its sort keys anew.
@@ -289,6 +304,7 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         namespace: namespace.clone(),
         collation,
         record_keys,
+        is_logged: flag(CHANGE_LOG)?,
     }))
 }
 

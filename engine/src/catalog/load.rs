@@ -22,13 +22,14 @@ use crate::catalog::sequence_entry::{decode_definition, decode_mark};
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
 use crate::catalog::stage::{stage_build_removal, stage_mark};
 use crate::catalog::views::View;
+use crate::changes::log::ChangeLog;
 
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be
     /// forgotten.
     pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
-        let mut catalog = Self::empty(next_ids);
+        let mut catalog = Self::empty(next_ids, ChangeLog::load(database)?);
         let snapshot = Snapshot::take(database);
         // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;
@@ -45,7 +46,9 @@ impl Catalog {
                     continue;
                 }
             };
-            let collection = bind(CollectionId(id), entry.with_fault(database.fault()), &sequences)?;
+            let log = entry.is_logged.then(|| Arc::clone(&catalog.log));
+            catalog.log.note_collection(&entry.namespace, log.is_some());
+            let collection = bind(CollectionId(id), entry.with_fault(database.fault()), &sequences, log)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
                 collection.count.set(documents);
             }
@@ -73,6 +76,7 @@ impl Catalog {
                 None => batch.delete(Family::Meta, &collection.id.count_key()),
             }
         }
+        self.log.save(&mut batch);
         // The counters hold for exactly this state: every later write has a higher sequence number.
         let sequence = database.latest_sequence() + batch.len() + 1;
         batch.put(Family::Meta, META_CLEAN_CLOSE, &sequence.to_be_bytes());
@@ -166,6 +170,7 @@ fn bind(
     id: CollectionId,
     entry: CollectionEntry,
     sequences: &HashMap<SequenceId, Arc<SequenceState>>,
+    log: Option<Arc<ChangeLog>>,
 ) -> Result<CollectionState> {
     let mut fields = Vec::with_capacity(entry.fields.len());
     for (field, sequence) in entry.fields {
@@ -182,7 +187,8 @@ fn bind(
         .with_capped(entry.capped)
         .with_collation(entry.collation)
         .with_clustered(entry.clustered)
-        .with_record_keys(entry.record_keys);
+        .with_record_keys(entry.record_keys)
+        .with_log(log);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

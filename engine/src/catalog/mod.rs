@@ -17,6 +17,7 @@ pub(crate) mod gate;
 pub(crate) mod given_keys;
 pub(crate) mod indexes;
 pub(crate) mod load;
+mod logging;
 pub(crate) mod multikey;
 pub(crate) mod names;
 pub(crate) mod record_keys;

@@ -18,11 +18,16 @@ use store::Database;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
 use crate::catalog::views::{View, ViewSet};
+use crate::changes::log::ChangeLog;
 
 /// All collections, views and sequences, and the one lock of all changes to them.
 pub(crate) struct Catalog {
     databases: RwLock<HashMap<String, BTreeMap<String, Named>>>,
     pub(crate) sequences: Sequences,
+    /// The log of the changes of those collections that are logged.
+    pub(crate) log: Arc<ChangeLog>,
+    /// Held while changes of a scope begin to be logged.
+    pub(super) switching: Mutex<()>,
     /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
     next_ids: Mutex<NextIds>,
     /// A sequence number not below that of the last change of a view, or of the last removal of a name. The highest of all while such a
@@ -71,10 +76,12 @@ impl DerefMut for Ids<'_> {
 
 impl Catalog {
     /// A catalog without any name.
-    pub(super) fn empty(next_ids: NextIds) -> Self {
+    pub(super) fn empty(next_ids: NextIds, log: ChangeLog) -> Self {
         Self {
             databases: RwLock::default(),
             sequences: Sequences::default(),
+            log: Arc::new(log),
+            switching: Mutex::new(()),
             next_ids: Mutex::new(next_ids),
             names_since: AtomicU64::new(0),
             was_closed_in_order: false,

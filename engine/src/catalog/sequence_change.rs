@@ -29,8 +29,9 @@ use crate::catalog::record_removal::RecordRange;
 use crate::catalog::sequence_entry::Identity;
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, end_sequences};
 use crate::catalog::stage::{
-    NewSequence, stage_entry, stage_new_sequence, stage_sequence_change, stage_sequence_removal,
+    NewSequence, stage_entry, stage_event, stage_new_sequence, stage_sequence_change, stage_sequence_removal,
 };
+use crate::changes::event::EventKind;
 
 impl Catalog {
     /// Creates a sequence for a user.
@@ -234,6 +235,7 @@ pub(crate) fn truncate(
     let definition = enter_present(collection, operation)?;
     let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
+    stage_event(&mut batch, collection, &definition, EventKind::Truncate);
     // Ranges and not single keys: the cost does not depend on the number of documents.
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
@@ -260,7 +262,10 @@ pub(crate) fn truncate(
         turn.state = OrderState { first: next, documents: 0, bytes: 0, next };
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
-    let commit = |batch| storage.store.commit_definition(batch);
+    let commit = |batch| match &definition.log {
+        Some(log) => log.commit_definition(storage, batch),
+        None => storage.store.commit_definition(batch),
+    };
     collection.count.reset(0, || {
         collection.remove_records(RecordRange::All, batch, |batch| match turn {
             Some(mut turn) => turn.commit(batch, commit),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use base::error::Result;
 use base::namespace::Namespace;
-use bson::DateTime;
 use bson::oid::ObjectId;
+use bson::{DateTime, rawdoc};
 use sequence::allocator::Sequence;
 use sequence::state::{Mark, State};
 use sequence::store::{Change, GAPS_KEPT, Gap};
@@ -20,6 +20,7 @@ use crate::catalog::entry;
 use crate::catalog::names::NextIds;
 use crate::catalog::sequence_entry::{self, Identity};
 use crate::catalog::sequences::SequenceState;
+use crate::changes::event::{Event, EventKind};
 
 /// A sequence that is to be created.
 pub(crate) struct NewSequence<'a> {
@@ -67,6 +68,27 @@ pub(crate) fn stage_entry(
 ) -> Result<()> {
     batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, definition)?);
     Ok(())
+}
+
+/// Stages the event of a change of a collection as a whole, if its changes are logged.
+pub(crate) fn stage_event(
+    batch: &mut Batch<'_>,
+    collection: &CollectionState,
+    definition: &Definition,
+    kind: EventKind,
+) {
+    if definition.log.is_some() {
+        let namespace = collection.namespace.to_string();
+        batch.add_event(Event::new(kind, collection.id, &namespace).encode());
+    }
+}
+
+/// Stages the event of a collection that gets another name.
+pub(crate) fn stage_rename(batch: &mut Batch<'_>, collection: &CollectionState, to: &Namespace) {
+    let detail = rawdoc! { "to": { "db": to.db.as_str(), "coll": to.coll.as_str() } };
+    let namespace = collection.namespace.to_string();
+    let event = Event::new(EventKind::Rename, collection.id, &namespace);
+    batch.add_event(Event { detail: Some(&detail), ..event }.encode());
 }
 
 /// Stages a change of a sequence.

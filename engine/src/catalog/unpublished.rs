@@ -46,6 +46,7 @@ impl Catalog {
         }
         self.refuse_case_clash(&namespace.db)?;
         let definition = new.definition(namespace, None, storage.database.fault())?;
+        let definition = definition.with_log(self.log_of(namespace));
         let id = CollectionId(ids.id);
         ids.id = following_id(ids.id)?;
         let collection = CollectionState::new(id, namespace.clone(), definition);
@@ -67,7 +68,11 @@ impl Catalog {
         let ids = self.try_lock_ids(Duration::ZERO)?;
         let is_free = |collection: &Arc<CollectionState>| {
             let namespace = &collection.namespace;
-            self.occupant(namespace).is_none() && self.refuse_case_clash(&namespace.db).is_ok()
+            // Its changes may be logged since it was made, and those that are staged are not.
+            let is_logged_as_made = collection.definition().log.is_some() == self.log.covers(namespace);
+            self.occupant(namespace).is_none()
+                && self.refuse_case_clash(&namespace.db).is_ok()
+                && is_logged_as_made
         };
         collections.iter().all(is_free).then_some(Publishing { catalog: self, ids, collections })
     }

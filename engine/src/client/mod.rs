@@ -13,6 +13,7 @@ mod metrics;
 mod open;
 mod planted;
 mod verify;
+mod watch;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};
 pub use self::durability::DurabilityTicket;

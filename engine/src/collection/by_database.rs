@@ -47,7 +47,9 @@ pub(crate) fn drop_database(shared: &Shared, db: &str, operation: &OperationCont
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     // Each drop is a commit of its own: after a crash a collection is there as a whole or gone as a whole.
-    for name in shared.catalog.collection_names(db) {
+    let names = shared.catalog.collection_names(db);
+    let was_there = !names.is_empty();
+    for name in names {
         // `stored`, not `parse`: the names include those of system collections.
         let namespace = Namespace::stored(db, &name)?;
         shared.define(&storage, |storage| shared.catalog.drop_collection(storage, &namespace, operation))?;
@@ -60,6 +62,9 @@ pub(crate) fn drop_database(shared: &Shared, db: &str, operation: &OperationCont
             operation.look()?;
             shared.define(&storage, |storage| shared.catalog.drop_sequence(storage, db, name))?;
         }
+    }
+    if was_there {
+        shared.catalog.log_drop_of_database(shared.storage(&storage), db)?;
     }
     // What was not there may have been dropped by another thread, which has not synced it yet.
     shared.store.sync_written(&storage)

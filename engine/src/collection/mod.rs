@@ -43,6 +43,7 @@ mod stats;
 mod truncate;
 mod update;
 mod view_reads;
+mod watch;
 mod within;
 mod write_results;
 

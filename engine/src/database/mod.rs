@@ -6,6 +6,7 @@ mod create;
 mod handle;
 mod modify;
 mod sequences;
+mod watch;
 
 pub use self::commands::{RunCommand, RunCursorCommand, RunSessionCursorCommand};
 pub use self::create::CreateCollection;

@@ -8,6 +8,7 @@
 //! | ask, change, aggregate | [`queries`] |
 //! | change several documents as one | [`transactions`] |
 //! | repeat a write whose answer was lost | [`exactly_once`] |
+//! | learn what was changed, and miss nothing | [`change_streams`] |
 //! | make a search fast | [`indexes`] |
 //! | keep the newest documents, and follow them | [`capped`] |
 //! | number documents | [`numbering`] |
@@ -24,6 +25,8 @@
 
 #[doc = include_str!("../../../docs/guide/capped.md")]
 pub mod capped {}
+#[doc = include_str!("../../../docs/guide/change_streams.md")]
+pub mod change_streams {}
 #[doc = include_str!("../../../docs/guide/coming_from.md")]
 pub mod coming_from {}
 #[doc = include_str!("../../../docs/guide/comparison.md")]

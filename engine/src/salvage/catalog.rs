@@ -244,8 +244,10 @@ impl FoundCatalog {
         // Entries of indexes are made anew, so it does not matter by which rules these were made.
         let decoded = entry::decode_made_by(SortKeyRules::Any, CollectionId(id), value);
         let decoded = decoded.and_then(|entry| {
-            let stored = RawDocument::from_bytes(value).and_then(Document::try_from);
-            stored.map(|stored| (entry, stored)).map_err(Error::from)
+            let mut stored = Document::try_from(RawDocument::from_bytes(value)?)?;
+            // The new folder has no log.
+            entry::forget_log(&mut stored);
+            Ok((entry, stored))
         });
         let (entry, stored) = match decoded {
             Ok(decoded) => decoded,
@@ -267,6 +269,7 @@ impl FoundCatalog {
             validation: _,
             collation: _,
             clustered: _,
+            is_logged: _,
         } = entry;
         for index in &indexes {
             self.meet(index.id.0);

@@ -26,6 +26,9 @@ pub(crate) struct Stage {
     /// The memory of collections and indexes that it makes.
     made_bytes: usize,
     numbers: Numbers,
+    /// Events for the log of changes, in the order of the statements.
+    events: Vec<Vec<u8>>,
+    events_bytes: usize,
     /// What was read, if the transaction is to be serializable.
     reads: Option<Reads>,
 }
@@ -75,9 +78,25 @@ impl Stage {
         Arc::make_mut(&mut self.overlay).delete(family, key);
     }
 
+    /// Stages an event for the log of changes, if there is one.
+    pub(crate) fn add_event(&mut self, event: Option<Vec<u8>>) {
+        if let Some(event) = event {
+            self.events_bytes += event.len() + size_of::<Vec<u8>>();
+            self.events.push(event);
+        }
+    }
+
+    /// The events.
+    pub(crate) fn events(&self) -> &[Vec<u8>] {
+        &self.events
+    }
+
     /// About how many bytes of memory the changes take.
     pub(crate) fn bytes(&self) -> usize {
-        self.overlay.bytes() + self.made_bytes + self.reads.as_ref().map_or(0, Reads::bytes)
+        self.overlay.bytes()
+            + self.made_bytes
+            + self.events_bytes
+            + self.reads.as_ref().map_or(0, Reads::bytes)
     }
 
     /// Counts the memory of a collection or an index that the transaction makes, as declared by `declared` bytes.

@@ -227,7 +227,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         let id = encoded_id(&prepared.record_key);
         // From here on nothing can be refused.
         let (order, position) = (self.turn.id(), self.turn.state.next);
-        self.target.put_record(&mut self.batch, &prepared.record_key, prepared.bytes);
+        self.target.put_free_record(&mut self.batch, &prepared.record_key, prepared.bytes);
         for entry in &drawn.entries {
             self.batch.put(Family::Entries, &entry.key, &entry.value);
         }

@@ -75,6 +75,12 @@ impl<'a> Change<'a> {
         Ok(Self::Replacement(document))
     }
 
+    /// Whether it puts another document in the place of the one that is there.
+    #[inline]
+    pub(super) fn is_replacement(&self) -> bool {
+        matches!(self, Self::Replacement(_))
+    }
+
     /// The document as the change leaves it. Returns `None` if its bytes stay the same.
     #[inline]
     pub(super) fn successor(

@@ -4,7 +4,9 @@
 //! Writers wait meanwhile, readers do not. The positions carry an id that is marked as being made until that commit: what a
 //! kill cuts short is removed by the next open.
 
+use base::codes::refused;
 use base::error::Result;
+use query::code::Code;
 use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
@@ -83,6 +85,13 @@ fn convert_alone(
     let build = OrderBuild { storage, collection: state.id, order: capped.order, operation, look };
     // What has no room gets no position, and goes with the commit.
     let kept = build.kept(capped.limits)?;
+    if definition.log.is_some() && kept.first.as_slice() > state.id.prefix().as_slice() {
+        let message = format!(
+            "{} has more documents than a capped collection of this size may have, and its changes are logged: remove them first",
+            state.namespace
+        );
+        return Err(refused(Code::ILLEGAL_OPERATION, message).in_namespace(&state.namespace));
+    }
     let stands = build.run(kept.first.clone())?;
     let mut batch = Batch::new(storage.database);
     let changed = definition.with_indexes(Vec::new()).with_capped(Some(capped)).with_clustered(None);

@@ -5,7 +5,7 @@ use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
 use store::Family;
 use store::latch::{LatchSet, Latched};
-use store::write::{Batch, RecordBytes};
+use store::write::Batch;
 
 use crate::catalog::capped::OrderTurn;
 use crate::catalog::indexes::Index;
@@ -16,6 +16,7 @@ use crate::write::change::Change;
 use crate::write::changed_fields::ChangedFields;
 use crate::write::entries::{Drawn, Entry, NewArrays, check_added, stored_entries_of};
 use crate::write::find::Check;
+use crate::write::logged::DocumentChange;
 use crate::write::modified::Shown;
 use crate::write::prepare::{Taker, encoded_id};
 use crate::write::unique::{is_taken, is_unique, taken_entry};
@@ -32,6 +33,13 @@ pub(super) enum Computed {
         /// Absent if no index is concerned.
         difference: Option<Difference>,
     },
+}
+
+/// A record whose document is changed.
+#[derive(Clone, Copy)]
+pub(super) struct Changed<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) change: DocumentChange<'a>,
 }
 
 /// What is to become of a document.
@@ -197,10 +205,11 @@ impl Difference {
         &self,
         target: Target<'_>,
         turn: Option<OrderTurn<'_>>,
-        record: RecordBytes<'_>,
+        changed: Changed<'_>,
         latched: &mut Latched<'_>,
     ) -> Result<()> {
-        let RecordBytes { key, document } = record;
+        let Changed { key, change } = changed;
+        let document = change.new;
         for entry in self.added_unique(target) {
             if is_taken(target, entry)? {
                 let taker = Taker { encoded_id: encoded_id(key), document: stored(key, document)? };
@@ -210,7 +219,7 @@ impl Difference {
         // An estimate of the batch, so that it grows seldom.
         let bytes = document.len() + 128 * (1 + self.added.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
-        target.put_record(&mut batch, key, document);
+        target.put_changed_record(&mut batch, key, change);
         for entry in &self.written {
             batch.put(Family::Entries, &entry.key, &entry.value);
         }

@@ -18,6 +18,7 @@ pub(crate) mod index_build;
 pub(crate) mod index_definition;
 pub(crate) mod index_settings;
 pub(crate) mod insert;
+mod logged;
 pub(crate) mod modified;
 pub(crate) mod order_build;
 pub(crate) mod outcome;
@@ -51,6 +52,7 @@ use crate::catalog::given_keys::filters::Absence;
 use crate::catalog::given_keys::steps::{KeySpace, Step};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
+use crate::changes::log::ChangeLog;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::outcomes::once::Once;
@@ -58,6 +60,7 @@ use crate::outcomes::retryable::{Effect, Retryable, Staged};
 use crate::plan::selector::Selector;
 use crate::transaction::Staging;
 use crate::write::entries::{Entry, NewArrays};
+use crate::write::logged::{DocumentChange, LoggedCollection};
 use crate::write::validation::Checks;
 
 /// The most bytes that one commit of many documents holds. It bounds memory, and how long other writers wait for the
@@ -96,6 +99,14 @@ pub(crate) struct Target<'a> {
 /// How many steps a write may compute while it holds latches: about a millisecond. What takes longer is computed without them, and
 /// counts if the document is still the same under the latch.
 const STEPS_UNDER_LATCH: u64 = 1 << 14;
+
+/// Adds an event, if there is one.
+#[inline]
+fn add_event(batch: &mut Batch<'_>, event: Option<Vec<u8>>) {
+    if let Some(event) = event {
+        batch.add_event(event);
+    }
+}
 
 /// Looks at a document's final bytes before they are committed.
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
@@ -224,30 +235,52 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// The collection, if its changes are logged.
+    #[inline]
+    fn logged(&self) -> Option<LoggedCollection<'a>> {
+        self.definition.log.is_some().then_some(LoggedCollection(self.collection))
+    }
+
     /// Stages a record that is absent. Its latch is held.
     #[inline]
     fn put_new_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
         batch.put_new_record(key, document);
         self.collection.builds.note(batch, key, document.len());
+        add_event(batch, self.logged().map(|logged| logged.inserted(document)));
+    }
+
+    /// Stages a record whose key was free, or is freed by the same batch. Its latch is held.
+    fn put_free_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
+        batch.put(Family::Records, key, document);
+        self.collection.builds.note(batch, key, document.len());
+        add_event(batch, self.logged().map(|logged| logged.inserted(document)));
     }
 
     /// Stages the new bytes of a record, whose latch is held.
-    fn put_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
-        batch.put(Family::Records, key, document);
-        self.collection.builds.note(batch, key, document.len());
+    fn put_changed_record(&self, batch: &mut Batch<'_>, key: &[u8], change: DocumentChange<'_>) {
+        batch.put(Family::Records, key, change.new);
+        self.collection.builds.note(batch, key, change.new.len());
+        add_event(batch, self.logged().map(|logged| logged.changed(change)));
     }
 
     /// Stages the removal of a record, whose latch is held.
     fn delete_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
         batch.delete(Family::Records, key);
         self.collection.builds.note(batch, key, document.len());
+        add_event(batch, self.logged().map(|logged| logged.deleted(document)));
+    }
+
+    /// Whether a record is written as such, and nothing beside it.
+    #[inline]
+    fn writes_records_alone(&self) -> bool {
+        self.collection.builds.is_idle() && !self.is_repeatable() && self.definition.log.is_none()
     }
 
     /// Commits a record that is absent, and has no entries. Its latch is held.
     #[inline]
     fn commit_new_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
         // A record alone needs no batch: RocksDB's single put is cheaper.
-        if self.collection.builds.is_idle() && !self.is_repeatable() {
+        if self.writes_records_alone() {
             let committed = self.store.commit_new_record(self.database, record, self.level, latched);
             self.note_write(latched);
             return committed;
@@ -259,14 +292,20 @@ impl<'a> Target<'a> {
 
     /// Commits the new bytes of a record without entries. Its latch is held.
     #[inline]
-    fn commit_changed_record(&self, record: RecordBytes<'_>, latched: &mut Latched<'_>) -> Result<()> {
-        if self.collection.builds.is_idle() && !self.is_repeatable() {
+    fn commit_changed_record(
+        &self,
+        key: &[u8],
+        change: DocumentChange<'_>,
+        latched: &mut Latched<'_>,
+    ) -> Result<()> {
+        if self.writes_records_alone() {
+            let record = RecordBytes { key, document: change.new };
             let committed = self.store.commit_changed_record(self.database, record, self.level, latched);
             self.note_write(latched);
             return committed;
         }
         let mut batch = Batch::new(self.database);
-        self.put_record(&mut batch, record.key, record.document);
+        self.put_changed_record(&mut batch, key, change);
         self.commit_batch(batch, latched)
     }
 
@@ -276,10 +315,26 @@ impl<'a> Target<'a> {
         let committed = if self.is_repeatable() {
             self.commit_repeatable(batch, latched)
         } else {
-            self.store.commit_latched(batch, self.level, latched)
+            self.write_batch(batch, latched)
         };
         self.note_write(latched);
         committed
+    }
+
+    /// Writes a batch of documents with its events.
+    #[inline]
+    fn write_batch(&self, batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
+        match &self.definition.log {
+            None => self.store.commit_latched(batch, self.level, latched),
+            Some(log) => self.write_logged(log, batch, latched),
+        }
+    }
+
+    #[cold]
+    fn write_logged(&self, log: &ChangeLog, batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
+        log.write(self.storage(), batch, |batch| self.store.write_latched(batch, self.level, latched))?;
+        // Apart, so that the sync of a journaled write lets streams see it.
+        self.store.reach(self.database, self.level)
     }
 
     /// Whether the write leaves rows that it is answered from if it comes again.
@@ -291,7 +346,7 @@ impl<'a> Target<'a> {
     #[cold]
     fn commit_repeatable(&self, mut batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
         let staged = self.retryable.map(|retryable| retryable.stage(&mut batch));
-        let mut write = |batch| self.store.commit_latched(batch, self.level, latched);
+        let mut write = |batch| self.write_batch(batch, latched);
         // A batch that makes room is no effect of the call.
         match self.once.filter(|once| once.is_expecting()) {
             None => write(batch)?,

@@ -8,14 +8,14 @@
 use base::error::Result;
 use base::metrics::notes;
 use store::latch::LatchSet;
-use store::write::RecordBytes;
 
 use crate::options::PlantedFault;
 use crate::outcomes::retryable::Effect;
 use crate::write::capped;
 use crate::write::change::Change;
-use crate::write::difference::{Computed, Wish, compute};
+use crate::write::difference::{Changed, Computed, Wish, compute};
 use crate::write::find::{Check, DocumentSearch, Walk, on_each, on_first};
+use crate::write::logged::DocumentChange;
 use crate::write::modified::{Counts, Matched, Shown};
 use crate::write::{STEPS_UNDER_LATCH, Target, staged};
 
@@ -110,9 +110,10 @@ fn update_found(
             capped::resize(&mut turn.state, &current, &new);
         }
         target.expect(Effect::Updated);
+        let change = DocumentChange { old: &current, new: &new, is_replacement: change.is_replacement() };
         // Without entries to change the latch of the record is all that an update needs, and the commit is a single put.
         if difference.is_none() && turn.is_none() {
-            target.commit_changed_record(RecordBytes { key, document: &new }, &mut latched)?;
+            target.commit_changed_record(key, change, &mut latched)?;
             notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }
@@ -125,7 +126,7 @@ fn update_found(
             ahead = Some((current, Computed::Changed { new, shown, difference: Some(difference) }));
             continue;
         }
-        difference.commit(target, turn, RecordBytes { key, document: &new }, &mut latched)?;
+        difference.commit(target, turn, Changed { key, change }, &mut latched)?;
         notes::updated(1);
         return Ok(Some(Matched { is_modified: true, shown }));
     }

@@ -29,6 +29,7 @@ macro_rules! table {
             CANNOT_BACKFILL_ARRAY = 34, "CannotBackfillArray";
             CONFLICTING_UPDATE_OPERATORS = 40, "ConflictingUpdateOperators";
             CURSOR_NOT_FOUND = 43, "CursorNotFound";
+            NO_MATCHING_DOCUMENT = 47, "NoMatchingDocument";
             NAMESPACE_EXISTS = 48, "NamespaceExists";
             MAX_TIME_MS_EXPIRED = 50, "MaxTimeMSExpired";
             DOLLAR_PREFIXED_FIELD_NAME = 52, "DollarPrefixedFieldName";
@@ -84,6 +85,7 @@ macro_rules! table {
             NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";
             TRANSACTION_COMMITTED = 256, "TransactionCommitted";
             TRANSACTION_TOO_LARGE = 257, "TransactionTooLarge";
+            INVALID_RESUME_TOKEN = 260, "InvalidResumeToken";
             TOO_MANY_LOGICAL_SESSIONS = 261, "TooManyLogicalSessions";
             EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
             OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263, "OperationNotSupportedInTransaction";
@@ -91,6 +93,8 @@ macro_rules! table {
             PREPARED_TRANSACTION_IN_PROGRESS = 267, "PreparedTransactionInProgress";
             INDEX_BUILD_ABORTED = 276, "IndexBuildAborted";
             CLIENT_DISCONNECT = 279, "ClientDisconnect";
+            CHANGE_STREAM_FATAL_ERROR = 280, "ChangeStreamFatalError";
+            CHANGE_STREAM_HISTORY_LOST = 286, "ChangeStreamHistoryLost";
             TRANSACTION_EXCEEDED_LIFETIME = 290, "TransactionExceededLifetimeLimitSeconds";
             NO_QUERY_EXECUTION_PLANS = 291, "NoQueryExecutionPlans";
             QUERY_EXCEEDED_MEMORY_LIMIT = 292, "QueryExceededMemoryLimitNoDiskUseAllowed";
@@ -419,6 +423,7 @@ macro_rules! table {
             STAGE_IN_FACET = 40600;
             STAGE_NOT_LAST = 40601;
             STAGE_NOT_FIRST = 40602;
+            RESUME_OPTIONS_CONFLICT = 40674;
             DATE_FROM_STRING_FORMAT_TYPE = 40684;
             TRIM_UNKNOWN_ARGUMENT = 50694;
             TRIM_INPUT_MISSING = 50695;
@@ -428,6 +433,7 @@ macro_rules! table {
             CURSOR_OF_ANOTHER_SESSION = 50738;
             CURSOR_OF_ANOTHER_TRANSACTION = 50741;
             SUBSTR_BYTES_START_NEGATIVE = 50752;
+            RESUME_AFTER_AND_START_AFTER = 50865;
             PLAN_CACHE_OF_NOTHING = 50933;
             TRIGONOMETRY_OUT_OF_RANGE = 50989;
             VALUE_BELOW_MINIMUM = 51024;

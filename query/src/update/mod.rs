@@ -12,6 +12,7 @@ mod arithmetic;
 mod array_filter;
 mod bits;
 mod context;
+mod describe;
 pub mod error;
 mod leaf;
 mod members;
@@ -39,6 +40,7 @@ use crate::update::parse::Operators;
 use crate::update::pipeline::UpdatePipeline;
 
 pub use crate::update::context::{Context, Phase};
+pub use crate::update::describe::describe;
 pub use crate::update::pipeline::unknown_stage;
 pub use crate::update::replacement::is_replacement;
 pub use crate::update::upsert::{UpsertStart, upsert_base};

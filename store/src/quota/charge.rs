@@ -48,13 +48,13 @@ impl Charge {
 /// Whether a batch deletes documents, entries or definitions, and puts no document and no entry. And whether it puts none, whatever
 /// it deletes.
 fn kinds(database: &Database, batch: &[u8]) -> (bool, bool) {
-    let small = [Family::Meta, Family::Outcomes].map(|family| database.number(family));
+    let small = [Family::Meta, Family::Outcomes, Family::Changes].map(|family| database.number(family));
     let mut deletes = false;
     for change in Batch::parse(batch).into_iter().flat_map(|batch| batch.changes()) {
         match change.kind {
             ChangeKind::Deletion | ChangeKind::RangeDeletion => deletes = true,
             // What is put there beside a deletion is small: a definition without the index that is dropped, or what a repetition is
-            // answered from.
+            // answered from. What the log of changes has of a deletion goes with the oldest changes.
             ChangeKind::Value if small.contains(&change.family) => {}
             ChangeKind::Value | ChangeKind::Other(_) => return (false, false),
         }

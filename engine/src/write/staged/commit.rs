@@ -120,6 +120,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
         batch.put(Family::Outcomes, key, row);
     }
     publishing.as_ref().map_or(Ok(()), |publishing| publishing.stage(&mut batch))?;
+    stage.events().iter().for_each(|event| batch.add_event(event.clone()));
     operation.look()?;
     let committed = write(&entered, batch, terms, &mut numbers, &mut held);
     count(open, &stage, &entered, storage.database, committed)?;
@@ -218,7 +219,8 @@ fn write(
     let mut commit = |batch| {
         has_begun = true;
         numbers.begin_write();
-        storage.store.write_latched(batch, level, latched)
+        let log = &terms.catalog.log;
+        log.write(storage, batch, |batch| storage.store.write_latched(batch, level, latched))
     };
     let written = match terms.once {
         None => commit(batch),

@@ -16,6 +16,7 @@ use crate::write::Target;
 use crate::write::commit::Candidate;
 use crate::write::difference::{Computed, Wish, compute};
 use crate::write::entries::{Entry, NewArrays, split, stored_entries_of};
+use crate::write::logged::DocumentChange;
 use crate::write::modified::Matched;
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::prepare::{Taker, encoded_id};
@@ -58,7 +59,9 @@ pub(super) fn insert_all<S: InsertedSet>(
 
 fn stage_new(target: Target<'_>, staging: Staging<'_>, candidate: &Candidate<'_>) -> Result<()> {
     let Candidate { prepared, drawn, .. } = candidate;
+    let event = target.logged().map(|logged| logged.inserted(prepared.bytes));
     staging.open.change(|stage| {
+        stage.add_event(event);
         stage.put(Family::Records, &prepared.record_key, prepared.bytes);
         for entry in &drawn.entries {
             stage.put(Family::Entries, &entry.key, &entry.value);
@@ -149,7 +152,11 @@ pub(super) fn update(
     if let Some(refusal) = refuse_taken_entries(target, staging, unique, taker)? {
         return Err(Error::write(refusal));
     }
+    let is_replacement = wish.change.is_replacement();
+    let change = DocumentChange { old: &current, new: &new, is_replacement };
+    let event = target.logged().map(|logged| logged.changed(change));
     staging.open.change(|stage| {
+        stage.add_event(event);
         stage.put(Family::Records, key, &new);
         for entry in &difference.written {
             stage.put(Family::Entries, &entry.key, &entry.value);
@@ -182,7 +189,9 @@ pub(super) fn delete<R>(
             }
         })?;
     }
+    let event = target.logged().map(|logged| logged.deleted(&current));
     staging.open.change(|stage| {
+        stage.add_event(event);
         stage.delete(Family::Records, key);
         let touched = stage.touch(staging.state, target.definition);
         touched.documents -= 1;

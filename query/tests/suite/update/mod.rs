@@ -1,6 +1,7 @@
 //! Updates from outside: what operators make of documents, what they refuse, and what an upsert starts from.
 
 mod arrays;
+mod describe;
 mod fields;
 mod model;
 mod pipeline;

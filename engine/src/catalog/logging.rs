@@ -1,0 +1,105 @@
+//! Switching the log of changes on: for a collection, a database, or everything.
+//!
+//! The name is stored first, so that collections which are made or renamed meanwhile are logged. Then each collection that is there
+//! is changed while its gate is held alone: no write that began before is under way then, and none that begins after misses the log.
+
+use std::sync::Arc;
+
+use base::error::Result;
+use base::lock_order::{self, Place};
+use base::namespace::Namespace;
+use base::sync::lock_for;
+use bson::Uuid;
+use query::operation::OperationContext;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{CollectionId, META_LOG};
+use store::write::Batch;
+
+use crate::catalog::collection::CollectionState;
+use crate::catalog::names::Catalog;
+use crate::catalog::stage::stage_entry;
+use crate::changes::event::{Event, EventKind};
+use crate::changes::log::{ChangeLog, LogId, scope_key};
+use crate::changes::scopes::Scope;
+
+impl Catalog {
+    /// Where changes of a collection with this name are logged. Absent if they are not.
+    pub(super) fn log_of(&self, namespace: &Namespace) -> Option<Arc<ChangeLog>> {
+        self.log.covers(namespace).then(|| Arc::clone(&self.log))
+    }
+
+    /// Logs the changes of a scope from now on, if they are not logged already. Writes that begin after this has returned are logged.
+    pub(crate) fn log_changes(
+        &self,
+        storage: Storage<'_>,
+        scope: &Scope,
+        operation: &OperationContext,
+    ) -> Result<()> {
+        if self.log.began(scope).is_some() {
+            return Ok(());
+        }
+        storage.store.admit_write()?;
+        let _place = lock_order::take(Place::Logging);
+        let _switching = lock_for(operation, &self.switching)?;
+        if self.log.began(scope).is_some() {
+            return Ok(());
+        }
+        let name = scope.name();
+        {
+            let _changes = self.lock_ids();
+            let mut batch = Batch::new(storage.database);
+            batch.put(Family::Meta, &scope_key(&name), &0_u64.to_be_bytes());
+            let id = self.log.id().unwrap_or_else(new_id);
+            batch.put(Family::Meta, META_LOG, &id);
+            storage.store.commit_definition(batch)?;
+            self.log.set_id(id);
+            self.log.set_scope(&name, 0);
+        }
+        for collection in self.collections().iter().filter(|state| scope.covers(&state.namespace)) {
+            self.log_collection(storage, collection, operation)?;
+        }
+        let began = self.log.take_position(storage)?;
+        let mut batch = Batch::new(storage.database);
+        batch.put(Family::Meta, &scope_key(&name), &began.to_be_bytes());
+        storage.store.commit_definition(batch)?;
+        self.log.set_scope(&name, began);
+        storage.store.sync_written(storage.database)
+    }
+
+    /// Logs that a database was dropped, if streams on databases learn of it. Its collections are gone.
+    pub(crate) fn log_drop_of_database(&self, storage: Storage<'_>, db: &str) -> Result<()> {
+        let _changes = self.lock_ids();
+        if !self.log.covers_database(db) {
+            return Ok(());
+        }
+        let mut batch = Batch::new(storage.database);
+        batch.add_event(Event::new(EventKind::DropDatabase, CollectionId(0), db).encode());
+        self.log.commit_definition(storage, batch)
+    }
+
+    fn log_collection(
+        &self,
+        storage: Storage<'_>,
+        collection: &CollectionState,
+        operation: &OperationContext,
+    ) -> Result<()> {
+        let mut definition = collection.enter_alone(operation)?;
+        // One that was renamed meanwhile was looked at under its new name.
+        if collection.is_retired() || definition.log.is_some() {
+            return Ok(());
+        }
+        let changed = definition.with_log(Some(Arc::clone(&self.log)));
+        let mut batch = Batch::new(storage.database);
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
+        storage.store.commit_definition(batch)?;
+        collection.publish(storage.database, &mut definition, changed);
+        Ok(())
+    }
+}
+
+/// The id of a new log.
+fn new_id() -> LogId {
+    let [a, b, c, d, e, f, g, h, ..] = Uuid::new().bytes();
+    [a, b, c, d, e, f, g, h]
+}

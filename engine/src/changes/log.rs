@@ -1,0 +1,250 @@
+//! The log of changes in memory: its clock, what it is known to have, and the write of a batch with events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::error::{Error, Result};
+use base::lock_order::{self, Place};
+use base::namespace::Namespace;
+use base::sync::{Mutex, RwLock};
+use bson::Timestamp;
+use query::operation::OperationContext;
+use store::handles::Storage;
+use store::keys::{META_LOG, META_LOG_LOW, META_LOG_MARK, META_LOGGED, split_event_key};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
+use store::{Database, Family};
+
+use crate::changes::rounds::Rounds;
+use crate::changes::scopes::{Scope, is_logged, names_over};
+use crate::options::PlantedFault;
+
+/// How many seconds the mark is ahead of the clock.
+const MARK_AHEAD: u64 = 10;
+
+/// The log of changes of a store.
+pub(crate) struct ChangeLog {
+    pub(crate) rounds: Arc<Rounds>,
+    /// Held while the mark is raised.
+    raising: Mutex<()>,
+    /// The position and ordinal of the last event that was forgotten.
+    low: RwLock<(u64, u32)>,
+    /// Which log it is. `None` until something is logged.
+    id: RwLock<Option<LogId>>,
+    /// The names under which changes are logged, each with the position from which on all of them are. Zero while that is being
+    /// switched on.
+    scopes: RwLock<BTreeMap<String, u64>>,
+}
+
+/// The id of a log.
+pub(crate) type LogId = [u8; 8];
+
+/// What is stored of the log beside its events.
+pub(crate) struct Stored {
+    pub(crate) id: Option<LogId>,
+    pub(crate) mark: u64,
+    /// The position and ordinal of the last event that was forgotten, with all before it.
+    pub(crate) low: (u64, u32),
+    pub(crate) scopes: BTreeMap<String, u64>,
+}
+
+impl ChangeLog {
+    /// The log as it is stored. Fails if what is stored of it is damaged.
+    pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
+        let snapshot = Snapshot::take(database);
+        let Stored { id, mark, low, scopes } = stored(&snapshot, &OperationContext::unlimited())?;
+        Ok(Self {
+            rounds: Arc::new(Rounds::after(mark)),
+            raising: Mutex::new(()),
+            low: RwLock::new(low),
+            id: RwLock::new(id),
+            scopes: RwLock::new(scopes),
+        })
+    }
+
+    /// Whether changes of a collection with this name are logged, or will be in a moment.
+    pub(crate) fn covers(&self, namespace: &Namespace) -> bool {
+        let scopes = self.scopes.read();
+        is_logged(namespace) && names_over(namespace).iter().any(|name| scopes.contains_key(name))
+    }
+
+    /// Whether that a database is dropped is logged.
+    pub(crate) fn covers_database(&self, db: &str) -> bool {
+        let any = Namespace { db: db.to_owned(), coll: String::new() };
+        let scopes = self.scopes.read();
+        is_logged(&any) && (scopes.contains_key(db) || scopes.contains_key(""))
+    }
+
+    /// The position from which on all changes of a scope are logged. `None` if they are not.
+    pub(crate) fn began(&self, scope: &Scope) -> Option<u64> {
+        let scopes = self.scopes.read();
+        let names = scope.names();
+        names.iter().filter_map(|name| scopes.get(name)).copied().filter(|began| *began > 0).min()
+    }
+
+    /// Notes since when changes under a name are logged. Zero: that is being switched on.
+    pub(crate) fn set_scope(&self, name: &str, began: u64) {
+        self.scopes.write().insert(name.to_owned(), began);
+    }
+
+    /// Notes a collection of the catalog while that is read. A library that knows no log has made those that are not logged though they
+    /// are in a scope: it is not known what happened to them.
+    pub(crate) fn note_collection(&self, namespace: &Namespace, is_logged: bool) {
+        if !is_logged && self.covers(namespace) {
+            let mut scopes = self.scopes.write();
+            for name in names_over(namespace) {
+                scopes.entry(name).and_modify(|began| *began = 0);
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> Option<LogId> {
+        *self.id.read()
+    }
+
+    pub(crate) fn set_id(&self, id: LogId) {
+        *self.id.write() = Some(id);
+    }
+
+    /// The position and ordinal of the last event that was forgotten, with all before it. Zeros if none was.
+    pub(crate) fn low(&self) -> (u64, u32) {
+        *self.low.read()
+    }
+
+    /// The highest position that was given.
+    pub(crate) fn last(&self) -> u64 {
+        self.rounds.positions.last()
+    }
+
+    /// The time up to which everything that was logged can be read.
+    pub(crate) fn operation_time(&self) -> Timestamp {
+        timestamp(self.rounds.watermark())
+    }
+
+    /// Takes a position without an event: what was logged before is below it, and what is logged later above.
+    pub(crate) fn take_position(&self, storage: Storage<'_>) -> Result<u64> {
+        let position = self.rounds.positions.take(now());
+        self.admit(storage, position)?;
+        Ok(position)
+    }
+
+    /// Writes a batch by `write`, which does not sync it. The events of the batch get a position. The caller holds the latches, or the
+    /// gate alone, of what is written.
+    pub(crate) fn write<'b>(
+        &self,
+        storage: Storage<'_>,
+        mut batch: Batch<'b>,
+        write: impl FnOnce(Batch<'b>) -> Result<()>,
+    ) -> Result<()> {
+        if !batch.has_events() {
+            return write(batch);
+        }
+        let registered = self.rounds.positions.register();
+        let position = self.take_position(storage)?;
+        let mut apart = None;
+        if storage.database.fault() == PlantedFault::EventsApart {
+            apart = Some(batch.split_events());
+        }
+        batch.place_events(position);
+        let mut written = write(batch);
+        if let (Some(mut events), Ok(())) = (apart, &written) {
+            events.place_events(position);
+            written = storage.store.commit(events, CommitLevel::Delayed);
+        }
+        match &written {
+            // It may come to light at the next opening: no reader passes it until then.
+            Err(error) if error.is_commit_unknown() => registered.never_ends(),
+            Ok(()) | Err(_) => drop(registered),
+        }
+        if storage.database.is_in_memory() {
+            self.rounds.wake();
+        }
+        written
+    }
+
+    /// Writes a change of what exists, as [`Store::commit_definition`](store::Store::commit_definition) does, with its events.
+    pub(crate) fn commit_definition(&self, storage: Storage<'_>, batch: Batch<'_>) -> Result<()> {
+        self.write(storage, batch, |batch| storage.store.commit_definition(batch))
+    }
+
+    /// Makes sure that no later life of the store gives a position again.
+    fn admit(&self, storage: Storage<'_>, position: u64) -> Result<()> {
+        let known = &self.rounds.mark;
+        if position <= known.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _place = lock_order::take(Place::LogMark);
+        let _raising = self.raising.lock();
+        if position > known.load(Ordering::Acquire) {
+            let mark = position.saturating_add(MARK_AHEAD << 32);
+            let mut batch = Batch::new(storage.database);
+            batch.put(Family::Meta, META_LOG_MARK, &mark.to_be_bytes());
+            storage.store.commit(batch, CommitLevel::Journaled)?;
+            known.store(mark, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Stages the mark for a close in order: the next life goes on just there.
+    pub(crate) fn save(&self, batch: &mut Batch<'_>) {
+        if self.rounds.mark.load(Ordering::Acquire) > 0 {
+            batch.put(Family::Meta, META_LOG_MARK, &self.last().to_be_bytes());
+        }
+    }
+}
+
+/// What is stored of the log beside its events.
+pub(crate) fn stored(snapshot: &Arc<Snapshot>, operation: &OperationContext) -> Result<Stored> {
+    let id = number(snapshot, META_LOG)?.map(u64::to_be_bytes);
+    let mark = number(snapshot, META_LOG_MARK)?.unwrap_or_default();
+    let low = snapshot.get(Family::Meta, META_LOG_LOW)?.map_or(Ok((0, 0)), |low| {
+        split_event_key(&low)
+            .ok_or_else(|| damaged(META_LOG_LOW, "the value has another length than 12 bytes"))
+    })?;
+    let bounds = (vec![META_LOGGED], Some(vec![META_LOGGED + 1]));
+    let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill, operation);
+    let mut scopes = BTreeMap::new();
+    while scan.advance()? {
+        let name = scan.key().get(1..).and_then(|name| str::from_utf8(name).ok());
+        let began = <[u8; 8]>::try_from(scan.value()).ok().map(u64::from_be_bytes);
+        let (name, began) =
+            name.zip(began).ok_or_else(|| damaged(scan.key(), "no name has changes logged since then"))?;
+        scopes.insert(name.to_owned(), began);
+    }
+    Ok(Stored { id, mark, low, scopes })
+}
+
+fn number(snapshot: &Snapshot, key: &[u8]) -> Result<Option<u64>> {
+    let Some(value) = snapshot.get(Family::Meta, key)? else { return Ok(None) };
+    let number = <[u8; 8]>::try_from(&*value).ok().map(u64::from_be_bytes);
+    number.map(Some).ok_or_else(|| damaged(key, "the value has another length than 8 bytes"))
+}
+
+fn damaged(key: &[u8], reason: &str) -> Error {
+    Error::corruption(Family::Meta.name(), key, reason)
+}
+
+/// The key of a name under which changes are logged.
+pub(crate) fn scope_key(name: &str) -> Vec<u8> {
+    [&[META_LOGGED][..], name.as_bytes()].concat()
+}
+
+/// The position of this second, without a counter.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs().min(u64::from(u32::MAX)) << 32
+}
+
+/// A position as the time that it is.
+pub(crate) fn timestamp(position: u64) -> Timestamp {
+    let part = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    Timestamp { time: part(position >> 32), increment: part(position) }
+}
+
+/// The position that a time is.
+pub(crate) fn position(time: Timestamp) -> u64 {
+    u64::from(time.time) << 32 | u64::from(time.increment)
+}

@@ -1,0 +1,121 @@
+//! What is logged and what a stream watches: a collection, a database or all of them, by their names.
+
+use base::namespace::Namespace;
+
+use crate::changes::event::{Event, EventKind};
+
+/// The databases of the system, whose collections are never logged.
+const SYSTEM: [&str; 3] = ["admin", "config", "local"];
+
+/// A collection, a database, or everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Client,
+    Database(String),
+    Collection(Namespace),
+}
+
+impl Scope {
+    /// The name under which it is stored: no database has an empty name, or one with a dot.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Client => String::new(),
+            Self::Database(db) => db.clone(),
+            Self::Collection(namespace) => namespace.to_string(),
+        }
+    }
+
+    /// Whether changes of a collection belong to it.
+    pub(crate) fn covers(&self, namespace: &Namespace) -> bool {
+        match self {
+            Self::Client => is_logged(namespace),
+            Self::Database(db) => *db == namespace.db && is_logged(namespace),
+            Self::Collection(own) => own == namespace,
+        }
+    }
+
+    /// Whether a stream on it shows an event.
+    pub(crate) fn shows(&self, event: &Event<'_>) -> bool {
+        match self {
+            Self::Client => true,
+            Self::Database(db) => event.db() == db,
+            Self::Collection(own) => match event.kind {
+                EventKind::Rename => event.is_of(own) || event.is_renamed_to(own),
+                EventKind::DropDatabase => false,
+                EventKind::Insert
+                | EventKind::Replace
+                | EventKind::Update
+                | EventKind::Delete
+                | EventKind::Drop
+                | EventKind::Truncate => event.is_of(own),
+            },
+        }
+    }
+
+    /// Whether the event ends a stream on it.
+    pub(crate) fn is_ended_by(&self, kind: EventKind) -> bool {
+        match self {
+            Self::Client => false,
+            Self::Database(_) => kind == EventKind::DropDatabase,
+            Self::Collection(_) => matches!(kind, EventKind::Drop | EventKind::Rename),
+        }
+    }
+
+    /// The names of all scopes that have its changes too, and its own.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Client => vec![String::new()],
+            Self::Database(db) => vec![String::new(), db.clone()],
+            Self::Collection(namespace) => names_over(namespace).into(),
+        }
+    }
+}
+
+/// The names of the scopes that a collection may be logged by.
+pub(crate) fn names_over(namespace: &Namespace) -> [String; 3] {
+    [String::new(), namespace.db.clone(), namespace.to_string()]
+}
+
+/// Whether changes of a collection may be logged.
+pub(crate) fn is_logged(namespace: &Namespace) -> bool {
+    !SYSTEM.contains(&namespace.db.as_str()) && !namespace.coll.starts_with("system.")
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+    use store::keys::CollectionId;
+
+    use super::*;
+
+    fn namespace(db: &str, coll: &str) -> Namespace {
+        Namespace { db: db.to_owned(), coll: coll.to_owned() }
+    }
+
+    #[test]
+    fn a_scope_covers_its_collections_and_none_of_the_system() {
+        let shop = Scope::Database("shop".to_owned());
+        for (scope, db, coll, covers) in [
+            (&Scope::Client, "shop", "orders", true),
+            (&Scope::Client, "admin", "orders", false),
+            (&shop, "shop", "orders", true),
+            (&shop, "shops", "orders", false),
+            (&shop, "shop", "system.out.1", false),
+            (&Scope::Collection(namespace("shop", "orders")), "shop", "orders", true),
+            (&Scope::Collection(namespace("shop", "orders")), "shop", "orders.old", false),
+        ] {
+            assert_eq!(scope.covers(&namespace(db, coll)), covers, "{scope:?} {db}.{coll}");
+        }
+        assert_eq!(Scope::Collection(namespace("shop", "orders")).names(), ["", "shop", "shop.orders"]);
+    }
+
+    #[test]
+    fn a_rename_is_of_both_names() {
+        let detail = rawdoc! { "to": { "db": "shop", "coll": "new" } };
+        let event =
+            Event { detail: Some(&detail), ..Event::new(EventKind::Rename, CollectionId(1), "shop.orders") };
+        for (coll, is_shown) in [("orders", true), ("new", true), ("others", false)] {
+            assert_eq!(Scope::Collection(namespace("shop", coll)).shows(&event), is_shown, "{coll}");
+        }
+    }
+}

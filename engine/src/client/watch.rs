@@ -1,0 +1,59 @@
+//! `watch`, and the time of the log of changes.
+
+use base::error::Result;
+use bson::{Document, Timestamp};
+
+use crate::client::handle::Client;
+use crate::streams::{Watch, Watched};
+
+impl Client {
+    /// Opens a stream of the changes of all databases but those of the system.
+    ///
+    /// It switches the log of changes on for all collections. See [the page on change streams](crate::guide::change_streams).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let mut stream = client.watch().run()?;
+    /// client.database("shop").collection("orders").insert_one(doc! { "_id": 1 }).run()?;
+    /// let event = stream.next().expect("it waits")?;
+    /// assert_eq!(event.ns.map(|ns| ns.db).as_deref(), Some("shop"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(&self) -> Watch<'_, Document> {
+        Watch::new(&self.shared, self.caller.clone(), Watched::Client)
+    }
+
+    /// The time up to which every change that was logged can be read. A stream that
+    /// [starts](crate::action::Watch::start_at_operation_time) at a time that was taken before a collection was read misses no change of
+    /// it; it may show some that the reader has seen already.
+    ///
+    /// Something must be watched before: nothing is logged otherwise, and the time stands still.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// orders.watch().run()?;
+    /// orders.insert_one(doc! { "_id": 1 }).run()?;
+    ///
+    /// let time = client.operation_time()?;
+    /// let read = orders.find(doc! {}).run()?.collect::<cairndb::Result<Vec<_>>>()?;
+    /// orders.insert_one(doc! { "_id": 2 }).run()?;
+    /// let mut stream = orders.watch().start_at_operation_time(time).run()?;
+    /// # assert_eq!(read.len(), 1);
+    /// # while stream.next().expect("it waits")?.document_key != Some(doc! { "_id": 2 }) {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn operation_time(&self) -> Result<Timestamp> {
+        // A closed store has no time.
+        let _in_use = self.shared.store.enter()?;
+        Ok(self.shared.catalog.log.operation_time())
+    }
+}

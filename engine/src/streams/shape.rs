@@ -1,0 +1,162 @@
+//! What a stream shows of an event: the document that its pipeline gets.
+
+use std::sync::Arc;
+
+use base::codes::refused;
+use base::error::{Error, Result};
+use base::namespace::Namespace;
+use bson::raw::cstr;
+use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
+use query::code::Code;
+use store::Family;
+use store::snapshot::Snapshot;
+
+use crate::catalog::collection::CollectionState;
+use crate::catalog::names::Catalog;
+use crate::changes::event::{Event, EventKind};
+use crate::changes::log::timestamp;
+use crate::streams::event::{FullDocumentBeforeChangeType, FullDocumentType};
+use crate::streams::token::ResumeToken;
+use crate::write::prepare::record_key;
+
+/// Which documents a stream shows beside its events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) full: Option<FullDocumentType>,
+    pub(super) before: Option<FullDocumentBeforeChangeType>,
+    /// Whether it shows what MongoDB shows on demand only.
+    pub(super) is_expanded: bool,
+}
+
+/// Where documents are looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) snapshot: &'a Snapshot,
+}
+
+/// An event with its place.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) event: Event<'a>,
+    pub(super) token: &'a ResumeToken,
+    pub(super) position: u64,
+}
+
+/// Makes the document of an event.
+pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) -> Result<RawDocumentBuf> {
+    let Placed { event, .. } = placed;
+    let mut document = head(placed, event.kind.name());
+    match event.full {
+        Some(full) => document.append(cstr!("fullDocument"), full),
+        None if event.kind == EventKind::Update => add_looked_up(&mut document, event, shown, source)?,
+        None => {}
+    }
+    document.append(cstr!("ns"), &*namespace(&event));
+    if let Some(to) = event.detail.and_then(|detail| detail.get_document("to").ok()) {
+        document.append(cstr!("to"), to);
+    }
+    if let Some(key) = event.key {
+        document.append(cstr!("documentKey"), key);
+    } else if let Some(id) = event.full.and_then(|full| index::element::field(full, "_id")) {
+        let mut key = RawDocumentBuf::new();
+        key.append(cstr!("_id"), id);
+        document.append(cstr!("documentKey"), &*key);
+    }
+    if let Some(description) = event.description {
+        document.append(cstr!("updateDescription"), &*described(description, shown));
+    }
+    if matches!(event.kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
+        add_before(&mut document, event, shown)?;
+    }
+    Ok(document)
+}
+
+/// Makes the document of the end of a stream.
+pub(super) fn invalidate(placed: Placed<'_>) -> RawDocumentBuf {
+    head(placed, "invalidate")
+}
+
+fn head(placed: Placed<'_>, name: &str) -> RawDocumentBuf {
+    let Placed { event, token, position } = placed;
+    let mut document = RawDocumentBuf::new();
+    document.append(cstr!("_id"), &*token.to_document());
+    document.append(cstr!("operationType"), name);
+    document.append(cstr!("clusterTime"), timestamp(position));
+    document.append(cstr!("wallTime"), DateTime::from_millis(event.millis.cast_signed()));
+    document
+}
+
+fn namespace(event: &Event<'_>) -> RawDocumentBuf {
+    let mut namespace = RawDocumentBuf::new();
+    namespace.append(cstr!("db"), event.db());
+    if let Some((_, coll)) = event.namespace.split_once('.') {
+        namespace.append(cstr!("coll"), coll);
+    }
+    namespace
+}
+
+/// Adds the document after an update, if the stream asks for it.
+fn add_looked_up(
+    document: &mut RawDocumentBuf,
+    event: Event<'_>,
+    shown: &Shown,
+    source: Source<'_>,
+) -> Result<()> {
+    match shown.full {
+        None => {}
+        Some(FullDocumentType::UpdateLookup) => match look_up(event, source)? {
+            Some(found) => document.append(cstr!("fullDocument"), RawDocument::from_bytes(&found)?),
+            None => document.append(cstr!("fullDocument"), RawBsonRef::Null),
+        },
+        // No collection keeps what its documents were.
+        Some(FullDocumentType::WhenAvailable) => document.append(cstr!("fullDocument"), RawBsonRef::Null),
+        Some(FullDocumentType::Required) => return Err(missing("after", &event)),
+    }
+    Ok(())
+}
+
+fn add_before(document: &mut RawDocumentBuf, event: Event<'_>, shown: &Shown) -> Result<()> {
+    match (shown.before, event.before) {
+        (None | Some(FullDocumentBeforeChangeType::Off), _) => {}
+        (Some(_), Some(before)) => document.append(cstr!("fullDocumentBeforeChange"), before),
+        (Some(FullDocumentBeforeChangeType::WhenAvailable), None) => {
+            document.append(cstr!("fullDocumentBeforeChange"), RawBsonRef::Null);
+        }
+        (Some(FullDocumentBeforeChangeType::Required), None) => return Err(missing("before", &event)),
+    }
+    Ok(())
+}
+
+/// The document of an update, as the round has it. `None` if it is gone.
+fn look_up(event: Event<'_>, source: Source<'_>) -> Result<Option<Vec<u8>>> {
+    let id = event.key.and_then(|key| index::element::field(key, "_id"));
+    // By the collection's id and not by its name alone, which another one may have by now.
+    let is_meant = |state: &Arc<CollectionState>| state.id == event.collection;
+    let named = event
+        .namespace
+        .split_once('.')
+        .and_then(|(db, coll)| source.catalog.find(&Namespace { db: db.to_owned(), coll: coll.to_owned() }));
+    let state = named.filter(is_meant).or_else(|| source.catalog.collections().into_iter().find(is_meant));
+    match state.zip(id) {
+        Some((state, id)) => source.snapshot.get(Family::Records, &record_key(&state, id)),
+        None => Ok(None),
+    }
+}
+
+fn described(description: &RawDocument, shown: &Shown) -> RawDocumentBuf {
+    let fields = description.iter().filter_map(std::result::Result::ok);
+    let fields = fields.filter(|(name, _)| shown.is_expanded || name.as_str() != "disambiguatedPaths");
+    fields.collect()
+}
+
+#[cold]
+fn missing(when: &str, event: &Event<'_>) -> Error {
+    let message = format!(
+        "the stream requires documents as they were {when} their changes, and {} keeps none of the {} at {}",
+        event.namespace,
+        event.kind.name(),
+        event.key.map(|key| format!("{key:?}")).unwrap_or_default()
+    );
+    refused(Code::NO_MATCHING_DOCUMENT, message)
+}
