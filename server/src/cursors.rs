@@ -75,6 +75,7 @@ pub(crate) struct PagedCursor {
     has_pending: bool,
     /// Whether a batch waits for the first document, if there is none now.
     awaits: bool,
+    is_stream: bool,
     cancellation: CancellationToken,
 }
 
@@ -116,12 +117,19 @@ pub(crate) struct CursorCounts {
 impl PagedCursor {
     /// A cursor whose command, and every later batch, `cancellation` ends.
     pub(crate) fn new(cursor: Cursor<Document>, cancellation: CancellationToken) -> Self {
-        Self { cursor, has_pending: false, awaits: false, cancellation }
+        let is_stream = cursor.resume_token().is_some();
+        // As in MongoDB a change stream always waits.
+        Self { cursor, has_pending: false, awaits: is_stream, is_stream, cancellation }
     }
 
     /// Sets whether later batches wait for documents.
     pub(crate) fn awaiting(self, awaits: bool) -> Self {
-        Self { awaits, ..self }
+        Self { awaits: awaits || self.is_stream, ..self }
+    }
+
+    /// Whether the cursor is one of a change stream.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.is_stream
     }
 
     /// Whether a batch without documents is to wait.
@@ -142,6 +150,9 @@ impl PagedCursor {
     /// Reads documents into a batch until it has `len` of them or no room. Returns whether the cursor is at
     /// its end. Fails at the next document after the cursor was killed.
     pub(crate) fn fill(&mut self, batch: &mut CursorBatch, len: Option<u64>) -> Result<bool, Failure> {
+        if !self.has_pending {
+            batch.go_on_after(self.cursor.resume_token());
+        }
         loop {
             if let Some(reason) = self.cancellation.reason() {
                 return Err(reason.into());
@@ -153,8 +164,10 @@ impl PagedCursor {
             }
             // Never waits: that is done outside of the pool.
             if !self.has_pending && !self.cursor.advance_within(Duration::ZERO)? {
+                batch.go_on_after(self.cursor.resume_token());
                 return Ok(!self.cursor.is_tailing());
             }
+            let token = self.cursor.resume_token();
             // Set before the batch is asked: a batch without room must not lose the document.
             self.has_pending = true;
             let document = self.cursor.current();
@@ -162,6 +175,7 @@ impl PagedCursor {
                 return Ok(false);
             }
             batch.push(document);
+            batch.go_on_after(token);
             self.has_pending = false;
         }
     }

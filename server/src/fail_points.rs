@@ -1,6 +1,6 @@
 //! Fail points: faults on demand, with which the test suites of drivers see how a client handles them.
-//! MongoDB's `failCommand`, `maxTimeAlwaysTimeOut` and `onPrimaryTransactionalWrite` are supported, if the server was started with
-//! test commands.
+//! MongoDB's `failCommand`, `failGetMoreAfterCursorCheckout`, `maxTimeAlwaysTimeOut` and `onPrimaryTransactionalWrite` are supported, if
+//! the server was started with test commands.
 
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(crate) struct FailPoints {
     time_out: Mutex<Trigger>,
     /// `onPrimaryTransactionalWrite`, for writes that may be sent again.
     write: Mutex<(Trigger, WriteFault)>,
+    /// `failGetMoreAfterCursorCheckout`, and the number of the error with which a `getMore` fails that has found its cursor.
+    get_more: Mutex<(Trigger, i32)>,
 }
 
 /// What `onPrimaryTransactionalWrite` does to a write.
@@ -122,6 +124,18 @@ impl FailPoints {
             write.1 = fault.unwrap_or(WriteFault { closes: true, code: None });
             return Ok(write.0.start(mode));
         }
+        if name == "failGetMoreAfterCursorCheckout" {
+            let data = fields.document("data")?.map(|data| Fields::of("data", data));
+            data.map_or(Ok(()), |data| data.allow_all(&["closeConnection", "errorCode"]))?;
+            let code = data.map(|data| data.integer("errorCode")).transpose()?.flatten();
+            let code = code.and_then(|code| i32::try_from(code).ok());
+            if code.is_none() && mode != FailPointMode::Off {
+                return Err(fields.missing("errorCode"));
+            }
+            let mut get_more = self.get_more.lock();
+            get_more.1 = code.unwrap_or_default();
+            return Ok(get_more.0.start(mode));
+        }
         if name != "failCommand" {
             return Err(Failure::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found")));
         }
@@ -139,6 +153,12 @@ impl FailPoints {
     /// Whether a command with a time limit times out now.
     pub(crate) fn times_out(&self) -> bool {
         self.time_out.lock().enter()
+    }
+
+    /// The number of the error with which a `getMore` fails that has found its cursor.
+    pub(crate) fn fault_after_checkout(&self) -> Option<i32> {
+        let mut get_more = self.get_more.lock();
+        get_more.0.enter().then_some(get_more.1)
     }
 
     /// The fault for a write that may be sent again, if it enters a fail point that fails writes before they are done.

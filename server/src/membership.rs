@@ -68,7 +68,7 @@ impl ServerBuilder {
     pub(crate) fn replica_set_at(&self, bound: Option<SocketAddr>) -> Result<Option<ReplicaSet>, Error> {
         self.check_replica_set()?;
         let Some(name) = &self.set_name else { return Ok(None) };
-        Ok(Some(ReplicaSet::new(name.clone(), self.member(bound)?)))
+        Ok(Some(ReplicaSet::new(name.clone(), self.member(bound)?, self.client.clone())))
     }
 
     /// The address of the replica set's member.

@@ -3,9 +3,9 @@
 //! There is no replication. What a set has beside its one member is told as it never changes: one term, one election, one
 //! configuration.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cairndb::Client;
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{DateTime, Document, Timestamp, doc};
 
@@ -26,24 +26,18 @@ pub(crate) struct ReplicaSet {
     /// Identifies the set.
     id: ObjectId,
     started: SystemTime,
-    /// The last time that was given out: seconds and a counter.
-    last: AtomicU64,
+    /// Has the clock: times in replies are comparable with those of changes.
+    client: Client,
 }
 
 impl ReplicaSet {
-    pub(crate) fn new(name: String, member: String) -> Self {
-        Self { name, member, id: ObjectId::new(), started: SystemTime::now(), last: AtomicU64::new(0) }
+    pub(crate) fn new(name: String, member: String, client: Client) -> Self {
+        Self { name, member, id: ObjectId::new(), started: SystemTime::now(), client }
     }
 
     /// The next time: later than every time before, and no earlier than the clock of the system. What clients send moves nothing.
     pub(crate) fn next_time(&self) -> Timestamp {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        // Counters begin at 1, as in MongoDB. A clock beyond 2106 has no seconds that a timestamp could hold.
-        let now = seconds.min(u64::from(u32::MAX) - 1) << 32 | 1;
-        let next = |last: u64| (last + 1).max(now);
-        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        // The update always succeeds.
-        timestamp(next(last.unwrap_or_default()))
+        self.client.next_time()
     }
 
     /// What a hello tells of the set.
@@ -211,16 +205,14 @@ mod tests {
 
     #[test]
     fn times_ascend() {
-        let set = ReplicaSet::new("rs".to_owned(), "localhost:1".to_owned());
+        let client = Client::in_memory().expect("a database in memory");
+        let set = ReplicaSet::new("rs".to_owned(), "localhost:1".to_owned(), client);
         let mut last = set.next_time();
         for _ in 0..1000 {
             let next = set.next_time();
             assert!((next.time, next.increment) > (last.time, last.increment));
             last = next;
         }
-        // A clock that is set back makes no time earlier.
-        set.last.store(u64::from(u32::MAX - 5) << 32 | 7, Ordering::Relaxed);
-        assert_eq!(set.next_time(), Timestamp { time: u32::MAX - 5, increment: 8 });
     }
 
     #[track_caller]

@@ -135,6 +135,8 @@ pub(crate) struct CursorBatch {
     is_short: bool,
     /// The time of the state that is read, if the client reads several times of one.
     time: Option<Timestamp>,
+    /// The token after which a change stream goes on.
+    token: Option<RawDocumentBuf>,
 }
 
 impl CursorBatch {
@@ -153,13 +155,20 @@ impl CursorBatch {
         bytes.extend_from_slice(&[0; 4]);
         let (budget, reserved) = (budget.clone(), Reserved::nothing());
         let (len, document_bytes) = (0, 0);
-        let (is_short, time) = (false, None);
-        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short, time }
+        let (is_short, time, token) = (false, None, None);
+        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short, time, token }
     }
 
     /// Adds the time of the state that is read.
     pub(crate) fn of_time(self, time: Option<Timestamp>) -> Self {
         Self { time, ..self }
+    }
+
+    /// Notes the token after which a change stream goes on, if the cursor is one and is not at its end.
+    pub(crate) fn go_on_after(&mut self, token: Option<RawDocumentBuf>) {
+        if token.is_some() {
+            self.token = token;
+        }
     }
 
     /// The number of documents in the batch.
@@ -178,8 +187,8 @@ impl CursorBatch {
         if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
             return false;
         }
-        // For the document's position as a name, for the end of the reply and for the times of a replica set.
-        let needed = self.bytes.len() + bytes + 256;
+        // For the document's position as a name, for the end of the reply with a token, and for the times of a replica set.
+        let needed = self.bytes.len() + bytes + 384;
         self.is_short = needed > UNCHARGED_BYTES && !self.reserve(needed);
         !self.is_short
     }
@@ -211,8 +220,12 @@ impl CursorBatch {
 
     /// The reply. `id` is the number of the cursor, or 0 at its end.
     pub(crate) fn finish(self, id: i64, namespace: &str) -> Reply {
-        let Self { mut bytes, cursor_at, documents_at, mut reserved, time, .. } = self;
+        let Self { mut bytes, cursor_at, documents_at, mut reserved, time, token, .. } = self;
         close(&mut bytes, documents_at);
+        if let Some(token) = token {
+            push_name(&mut bytes, ElementType::EmbeddedDocument, "postBatchResumeToken");
+            bytes.extend_from_slice(token.as_bytes());
+        }
         push_name(&mut bytes, ElementType::Int64, "id");
         bytes.extend_from_slice(&id.to_le_bytes());
         push_name(&mut bytes, ElementType::String, "ns");

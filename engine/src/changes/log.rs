@@ -124,6 +124,12 @@ impl ChangeLog {
         timestamp(self.rounds.watermark())
     }
 
+    /// The next time: later than every time before, and that of no event.
+    pub(crate) fn next_time(&self) -> Timestamp {
+        // Counters begin at 1, as in MongoDB.
+        timestamp(self.rounds.positions.take(now() | 1))
+    }
+
     /// Takes a position without an event: what was logged before is below it, and what is logged later above.
     pub(crate) fn take_position(&self, storage: Storage<'_>) -> Result<u64> {
         let position = self.rounds.positions.take(now());

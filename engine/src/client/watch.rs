@@ -1,8 +1,10 @@
 //! `watch`, and the time of the log of changes.
 
 use base::error::Result;
+use base::namespace::Namespace;
 use bson::{Document, Timestamp};
 
+use crate::changes::scopes::Scope;
 use crate::client::handle::Client;
 use crate::streams::{Watch, Watched};
 
@@ -25,6 +27,26 @@ impl Client {
     /// ```
     pub fn watch(&self) -> Watch<'_, Document> {
         Watch::new(&self.shared, self.caller.clone(), Watched::Client)
+    }
+
+    /// The next time of the clock that the changes of the store have: later than every time before. Servers put it into their replies.
+    #[doc(hidden)]
+    pub fn next_time(&self) -> Timestamp {
+        self.shared.catalog.log.next_time()
+    }
+
+    /// Whether the changes of a database or of one of its collections are logged, so that a stream of them switches nothing on. Without
+    /// a database those of the client.
+    #[doc(hidden)]
+    pub fn logs_changes(&self, database: Option<&str>, collection: Option<&str>) -> bool {
+        let scope = match (database, collection) {
+            (None, _) => Scope::Client,
+            (Some(db), None) => Scope::Database(db.to_owned()),
+            (Some(db), Some(coll)) => {
+                Scope::Collection(Namespace { db: db.to_owned(), coll: coll.to_owned() })
+            }
+        };
+        self.shared.catalog.log.began(&scope).is_some()
     }
 
     /// The time up to which every change that was logged can be read. A stream that

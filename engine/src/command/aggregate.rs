@@ -7,6 +7,7 @@ use query::code::Code;
 
 use crate::collection::Aggregate;
 use crate::command::arguments::Arguments;
+use crate::command::change_stream;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
@@ -32,6 +33,9 @@ pub(super) fn aggregate(context: &CommandContext<'_>, arguments: &Arguments<'_>)
     if arguments.given("cursor").is_none() {
         let message = "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(refused(Code::FAILED_TO_PARSE, message));
+    }
+    if let Some(opened) = change_stream::open(context, arguments)? {
+        return Ok(opened);
     }
     if !is_database(arguments) {
         let collection = context.collection(arguments.target()?);
@@ -74,13 +78,6 @@ fn database_namespace(context: &CommandContext<'_>) -> String {
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
     arguments.allow(&KNOWN)?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
-    // In the words of a MongoDB without replication. All other stages are refused where the pipeline is parsed.
-    if pipeline.first().is_some_and(|stage| stage.contains_key("$changeStream")) {
-        return Err(refused(
-            Code::CHANGE_STREAM_WITHOUT_REPLICA_SET,
-            "The $changeStream stage is only supported on replica sets",
-        ));
-    }
     let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
     // Read for an explanation too: it needs no cursor, but a malformed one is refused in both.
     read_cursor(arguments)?;
@@ -98,7 +95,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
 }
 
 /// Whether the aggregation is over the database: its target is the number 1 in place of a name.
-fn is_database(arguments: &Arguments<'_>) -> bool {
+pub(super) fn is_database(arguments: &Arguments<'_>) -> bool {
     // Drivers send the 1 as an integer, and some shells send every number as a double.
     match arguments.given("aggregate") {
         Some(Bson::Int32(target)) => *target == 1,

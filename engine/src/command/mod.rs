@@ -9,6 +9,7 @@
 mod aggregate;
 mod arguments;
 mod batch;
+mod change_stream;
 mod collections;
 mod compact;
 mod context;
@@ -85,6 +86,7 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
         // Before the table of cursors: an `aggregate` with `explain: true` opens none.
         explain::of_aggregate(context, &arguments, &body)?
     } else if let Some(open) = CURSOR_COMMANDS.get(name) {
+        change_stream::refuse_one_reply(name, &arguments)?;
         // What is read here is outside of the statement, which ended when the cursor was open.
         open(context, &arguments)?.drain().inspect_err(|_| context.abort_transaction())?
     } else {

@@ -2,6 +2,7 @@
 //!
 //! `typed` is the public cursor, an iterator of `T` or over raw bytes. `raw` does its work and does not know `T`.
 
+mod follower;
 mod raw;
 mod typed;
 

@@ -9,12 +9,14 @@ use bson::{RawDocument, RawDocumentBuf};
 use query::operation::OperationContext;
 use store::fork::{is_child, refuse_child};
 
+use crate::cursor::follower::{Follower, WaitingFollower};
 use crate::document::decode::EMPTY;
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 use crate::metrics::watch::{CursorRequest, CursorWatch, Returned, Watch};
-use crate::tail::{Tail, Waiting, sleep_until, thread_waker};
+use crate::streams::RawStream;
+use crate::tail::{Tail, sleep_until, thread_waker};
 
 /// A walk over the documents of a result, whose bytes it lends.
 pub(crate) struct RawCursor {
@@ -50,7 +52,7 @@ enum Source {
     Rows(Rows),
     Piped(Piped),
     /// Boxed, so that other cursors do not take its size.
-    Tail(Box<Tail>),
+    Follower(Box<Follower>),
     /// Documents that are all in memory, such as a list of indexes.
     List {
         rest: IntoIter<RawDocumentBuf>,
@@ -68,7 +70,16 @@ impl RawCursor {
     }
 
     pub(crate) fn tailing(tail: Tail) -> Self {
-        Self::of(tail.operation().clone(), Source::Tail(Box::new(tail)))
+        Self::following(Follower::Tail(tail))
+    }
+
+    /// A cursor of the events of a change stream.
+    pub(crate) fn of_changes(stream: RawStream) -> Self {
+        Self::following(Follower::Changes(stream, RawDocumentBuf::new()))
+    }
+
+    fn following(follower: Follower) -> Self {
+        Self::of(follower.operation().clone(), Source::Follower(Box::new(follower)))
     }
 
     pub(crate) fn of_list(documents: Vec<RawDocumentBuf>) -> Self {
@@ -128,7 +139,7 @@ impl RawCursor {
         self.operation.resume();
         let stepped = source.step();
         self.operation.pause();
-        let is_tail = matches!(source, Source::Tail(_));
+        let is_tail = matches!(source, Source::Follower(_));
         if let Some(begin) = begin {
             self.started(begin);
         }
@@ -141,7 +152,7 @@ impl RawCursor {
     /// Moves to the next document, and waits at most `time` for it.
     pub(crate) fn advance_within(&mut self, time: Duration) -> Result<bool> {
         refuse_child()?;
-        if !matches!((&self.source, &self.next), (Some(Source::Tail(_)), Next::First | Next::Read)) {
+        if !matches!((&self.source, &self.next), (Some(Source::Follower(_)), Next::First | Next::Read)) {
             return self.advance();
         }
         // Measured like `advance`: the first call alone.
@@ -157,13 +168,21 @@ impl RawCursor {
 
     /// Whether the cursor goes on after the last document that there is now.
     pub(crate) fn is_tailing(&self) -> bool {
-        matches!(&self.source, Some(Source::Tail(tail)) if !tail.is_exhausted())
+        matches!(&self.source, Some(Source::Follower(followed)) if !followed.is_exhausted())
+    }
+
+    /// The token of a change stream, after which a later one goes on.
+    pub(crate) fn resume_token(&self) -> Option<RawDocumentBuf> {
+        match &self.source {
+            Some(Source::Follower(followed)) => followed.resume_token(),
+            Some(Source::Rows(_) | Source::Piped(_) | Source::List { .. }) | None => None,
+        }
     }
 
     /// Wakes by `waker` when a tailable cursor may have another document, or fails, until what is returned is dropped.
     pub(crate) fn wake_when_more(&self, waker: &Waker) -> WaitingCursor {
         match &self.source {
-            Some(Source::Tail(tail)) => WaitingCursor { _waiting: tail.wait(waker) },
+            Some(Source::Follower(followed)) => WaitingCursor { _waiting: Some(followed.wait(waker)) },
             Some(Source::Rows(_) | Source::Piped(_) | Source::List { .. }) | None => {
                 WaitingCursor { _waiting: None }
             }
@@ -179,14 +198,14 @@ impl RawCursor {
                 drop(woken);
                 waiting = Some((self.wake_when_more(&waker), waker));
             }
-            let Some(Source::Tail(tail)) = &mut self.source else { return self.end(Ok(false)) };
+            let Some(Source::Follower(followed)) = &mut self.source else { return self.end(Ok(false)) };
             self.operation.resume();
-            let stepped = tail.advance();
+            let stepped = followed.advance();
             self.operation.pause();
             match stepped {
-                Ok(false) if !tail.is_exhausted() => {}
+                Ok(false) if !followed.is_exhausted() => {}
                 stepped => {
-                    let stepped = stepped.map(|found| found.then(|| tail.bytes().len()));
+                    let stepped = stepped.map(|found| found.then(|| followed.bytes().len()));
                     return self.arrive(stepped);
                 }
             }
@@ -268,7 +287,7 @@ impl RawCursor {
             Some(Source::Rows(rows)) => rows.is_exhausted(),
             // A stage may still filter out all documents that are left.
             Some(Source::Piped(_)) => false,
-            Some(Source::Tail(tail)) => tail.is_exhausted(),
+            Some(Source::Follower(followed)) => followed.is_exhausted(),
             Some(Source::List { rest, .. }) => rest.len() == 0 && !matches!(self.next, Next::Repeat),
         }
     }
@@ -304,8 +323,8 @@ impl RawCursor {
                 rows.rest(current);
                 return;
             }
-            Some(Source::Tail(tail)) => {
-                tail.rest(current);
+            Some(Source::Follower(followed)) => {
+                followed.rest(current);
                 return;
             }
             Some(Source::Piped(piped)) => piped.rest(),
@@ -323,7 +342,7 @@ impl RawCursor {
     /// How long a cursor waits for a document that its reader does not wait for without end.
     pub(super) fn await_time(&self) -> Duration {
         match &self.source {
-            Some(Source::Tail(tail)) => tail.await_time,
+            Some(Source::Follower(followed)) => followed.await_time(),
             Some(Source::Rows(_) | Source::Piped(_) | Source::List { .. }) | None => Duration::ZERO,
         }
     }
@@ -337,7 +356,7 @@ impl Source {
             // With the length, so that the caller does not ask the source a second time.
             Self::Rows(rows) => Ok(rows.advance()?.then(|| rows.bytes().len())),
             Self::Piped(piped) => Ok(piped.advance()?.then(|| piped.bytes().len())),
-            Self::Tail(tail) => Ok(tail.advance()?.then(|| tail.bytes().len())),
+            Self::Follower(followed) => Ok(followed.advance()?.then(|| followed.bytes().len())),
             Self::List { rest, current } => Ok(rest.next().map(|next| {
                 *current = next;
                 current.as_bytes().len()
@@ -350,7 +369,7 @@ impl Source {
         match self {
             Self::Rows(rows) => rows.bytes(),
             Self::Piped(piped) => piped.bytes(),
-            Self::Tail(tail) => tail.bytes(),
+            Self::Follower(followed) => followed.bytes(),
             Self::List { current, .. } => current.as_bytes(),
         }
     }
@@ -373,7 +392,7 @@ impl std::fmt::Debug for RawCursor {
 /// Keeps the waker of [`Cursor::wake_when_more`](crate::Cursor::wake_when_more) until it is dropped.
 #[must_use = "nothing is woken after it was dropped"]
 pub struct WaitingCursor {
-    _waiting: Option<Waiting>,
+    _waiting: Option<WaitingFollower>,
 }
 
 impl std::fmt::Debug for WaitingCursor {

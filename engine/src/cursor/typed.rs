@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::task::Waker;
 use std::time::Duration;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -149,6 +149,27 @@ impl<T> Cursor<T> {
     /// ```
     pub fn is_tailing(&self) -> bool {
         self.raw.is_tailing()
+    }
+
+    /// The token after which a later change stream goes on where this one is, if the cursor is one: see
+    /// [`run_cursor_command`](crate::Database::run_cursor_command) of an `aggregate` with `$changeStream`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let db = client.database("shop");
+    /// let watch = doc! { "aggregate": "orders", "pipeline": [{ "$changeStream": {} }], "cursor": {} };
+    /// let mut events = db.run_cursor_command(watch).run()?;
+    /// db.collection::<Document>("orders").insert_one(doc! { "_id": 1 }).run()?;
+    /// assert!(events.advance()?);
+    /// assert!(events.resume_token().is_some_and(|token| token.get_str("_data").is_ok()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume_token(&self) -> Option<RawDocumentBuf> {
+        self.raw.resume_token()
     }
 
     /// Wakes by `waker`, once, when a tailable cursor may have another document, or fails, unless what is returned is dropped

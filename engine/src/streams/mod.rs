@@ -18,5 +18,6 @@ pub use crate::streams::event::{
 };
 pub use crate::streams::open::Watch;
 pub(crate) use crate::streams::open::Watched;
+pub(crate) use crate::streams::stream::{RawStream, Waiting as WaitingReader};
 pub use crate::streams::token::ResumeToken;
 pub use crate::streams::typed::{ChangeStream, StreamWaker};

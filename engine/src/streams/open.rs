@@ -335,6 +335,11 @@ impl<'a, T> Watch<'a, T> {
 }
 
 impl Watch<'_> {
+    /// Opens the stream as what a cursor reads.
+    pub(crate) fn open_cursor(self) -> Result<RawStream> {
+        self.open()
+    }
+
     fn open(self) -> Result<RawStream> {
         let Self { shared, caller, watched, options, row: _ } = self;
         refuse_several_places(&options)?;

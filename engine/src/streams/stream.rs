@@ -24,6 +24,7 @@ use crate::changes::event::Event;
 use crate::changes::log::LogId;
 use crate::changes::rounds::{OpenStream, Round, Rounds, WaitingStream};
 use crate::changes::scopes::Scope;
+use crate::execute::rest::Rest;
 use crate::shared::Engine;
 use crate::streams::shape::{self, Placed, Shown, Source};
 use crate::streams::stages::Stages;
@@ -42,12 +43,16 @@ pub(super) struct Asked {
 }
 
 /// A stream of the documents of events.
-pub(super) struct RawStream {
+pub(crate) struct RawStream {
     /// Not what handles share: that would keep the client open.
     engine: Arc<Engine>,
     /// Its place is that of the last event that was read, whether it was shown or not.
     asked: Asked,
     reading: Option<Reading>,
+    /// Its place before the event that it returned last.
+    before: Place,
+    /// Whether the event of its place may be one that ends it.
+    is_resumed: bool,
     /// The event, with its position, after which the stream is at its end.
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
@@ -62,7 +67,7 @@ struct Reading {
 }
 
 /// What wakes a stream that waits, until it is dropped.
-struct Waiting {
+pub(crate) struct Waiting {
     _rounds: WaitingStream,
     _tokens: Vec<WakeOnCancel>,
 }
@@ -72,6 +77,8 @@ impl RawStream {
         let open = engine.catalog.log.rounds.open_stream();
         let mut stream = Self {
             engine,
+            before: asked.place,
+            is_resumed: false,
             asked,
             reading: None,
             last: None,
@@ -100,18 +107,37 @@ impl RawStream {
     }
 
     /// The next event, if there is one now. After an error the stream is at its end.
-    pub(super) fn advance(&mut self) -> Result<Option<RawDocumentBuf>> {
+    pub(crate) fn advance(&mut self) -> Result<Option<RawDocumentBuf>> {
         // A forked child must not touch the iterators of its parent's store.
         refuse_child()?;
         if self.is_ended {
             return Ok(None);
         }
+        let before = self.asked.place;
         let read = self.read();
-        if read.is_err() {
-            self.is_ended = true;
-            self.reading = None;
+        match read {
+            Ok(Some(_)) => self.before = before,
+            Ok(None) => {}
+            Err(_) => {
+                self.is_ended = true;
+                self.reading = None;
+            }
         }
         read
+    }
+
+    /// Gives back the snapshot of its round, and if the current event is to be repeated goes back before that.
+    pub(crate) fn rest(&mut self, current: Rest) {
+        self.reading = None;
+        self.is_resumed |= self.last.take().is_some();
+        if current == Rest::Repeat {
+            self.asked.place = self.before;
+            (self.is_ended, self.is_resumed) = (false, true);
+        }
+    }
+
+    pub(crate) fn operation(&self) -> &OperationContext {
+        &self.asked.operation
     }
 
     /// The next event. Waits for it until `moment`, or without end.
@@ -135,7 +161,7 @@ impl RawStream {
         }
     }
 
-    fn wait(&self, waker: &Waker) -> Waiting {
+    pub(crate) fn wait(&self, waker: &Waker) -> Waiting {
         let tokens = self.asked.operation.wake_when_cancelled(waker);
         Waiting { _rounds: self.rounds().wait(waker.clone()), _tokens: tokens }
     }
@@ -149,16 +175,21 @@ impl RawStream {
         &self.is_stopped
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         !self.is_ended
     }
 
     /// The token after which a later stream goes on.
-    pub(super) fn token(&self) -> ResumeToken {
+    pub(crate) fn token(&self) -> ResumeToken {
         self.asked.place.token(self.asked.id)
     }
 
     fn read(&mut self) -> Result<Option<RawDocumentBuf>> {
+        if std::mem::take(&mut self.is_resumed) {
+            let engine = Arc::clone(&self.engine);
+            let database = engine.store.enter()?;
+            self.end_if_resumed_at_end(&database)?;
+        }
         if let Some((position, value)) = self.last.take() {
             return self.end(position, &value).map(Some);
         }

@@ -96,7 +96,7 @@ impl Place {
 
 impl ResumeToken {
     /// The token as a document.
-    pub(super) fn to_document(&self) -> RawDocumentBuf {
+    pub(crate) fn to_document(&self) -> RawDocumentBuf {
         rawdoc! { "_data": self.data.as_str() }
     }
 

@@ -14,9 +14,9 @@ use crate::auth::users::Role;
 use crate::cursors::{Owner, PagedCursor, PinnedCursor, Requester};
 use crate::dispatch::call::Call;
 use crate::dispatch::engine::body;
-use crate::dispatch::operation::{first_stage, with_operations};
+use crate::dispatch::operation::with_operations;
 use crate::dispatch::session::with_sessions;
-use crate::dispatch::{snapshot, transaction};
+use crate::dispatch::{change_stream, snapshot, transaction};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
@@ -40,13 +40,7 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let stays = fields.boolean("noCursorTimeout")? == Some(true);
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
-    // The engine tells of a server without replication.
-    if call.shared.settings.replica_set.is_some()
-        && call.command.name() == "aggregate"
-        && first_stage(call, "$changeStream")?.is_some()
-    {
-        return Err(Failure::new(Code::NOT_IMPLEMENTED, "change streams are not supported"));
-    }
+    change_stream::check(call)?;
     let database = call.client().database(call.command.database());
     // The two stages that only the server can fill are replaced before the engine sees the command.
     let command = match with_operations(call)? {
@@ -202,8 +196,11 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     }
     // To kill this command is to kill the cursor.
     call.shared.operations.adopt(call.operation_id, pinned.cancellation());
+    if let Some(failure) = change_stream::fault(call, pinned.paged()) {
+        return Err(failure);
+    }
     let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
-    if pinned.paged().fill(&mut batch, len)? {
+    if change_stream::fill(pinned.paged(), &mut batch, len)? {
         call.with_turn(|turn| turn.last.forget_cursor(id));
         return Ok(Batched::Done(batch.finish(0, &namespace)));
     }
@@ -227,7 +224,7 @@ impl Awaiting {
         self.wakers = Some(self.pinned.paged().wake(&Waker::from(Arc::clone(&self.woken))));
         // A new one each time: it takes memory that all clients share.
         let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
-        if self.pinned.paged().fill(&mut batch, self.len)? {
+        if change_stream::fill(self.pinned.paged(), &mut batch, self.len)? {
             return Ok(Batched::Done(batch.finish(0, &self.namespace)));
         }
         if batch.len() == 0 && self.pinned.paged().is_to_wait() && !self.is_last {

@@ -8,6 +8,7 @@ mod access;
 mod api;
 mod backup;
 mod call;
+mod change_stream;
 mod cursor;
 mod diagnostic;
 mod engine;

@@ -19,13 +19,18 @@ fn guarded() -> Fixture {
     Fixture::over(add_users, cairndb_server::ServerBuilder::require_users)
 }
 
-fn logged_in(fixture: &Fixture, name: &str, password: &str) -> Peer {
+/// The same as a replica set.
+pub(crate) fn guarded_set() -> Fixture {
+    Fixture::over(add_users, |builder| builder.require_users().replica_set("rs"))
+}
+
+pub(crate) fn logged_in(fixture: &Fixture, name: &str, password: &str) -> Peer {
     let mut peer = fixture.peer();
     log_in(&mut peer, name, password).unwrap_or_else(|refused| panic!("{refused}"));
     peer
 }
 
-fn code(reply: &Document) -> i32 {
+pub(crate) fn code(reply: &Document) -> i32 {
     reply.get_i32("code").unwrap_or(0)
 }
 

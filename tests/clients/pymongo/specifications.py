@@ -29,6 +29,7 @@ SUITES = {
     "crud": (["crud/unified"], 302, 179),
     "crud alone": (["crud/unified"], 295, 187),
     "versioned alone": (["versioned-api"], 37, 4),
+    "change streams": (["change_streams/unified"], 0, 0),
     "retryable writes": (["retryable_writes/unified"], 109, 33),
     "retryable reads": (["retryable_reads/unified"], 226, 66),
 }

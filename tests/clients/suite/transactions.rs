@@ -210,6 +210,11 @@ fn mongodb_s_tests_of_crud_pass_without_a_replica_set() {
 }
 
 #[test]
+fn mongodb_s_tests_of_change_streams_pass() {
+    specification("change streams", &REPLICA_SET);
+}
+
+#[test]
 fn mongodb_s_tests_of_retryable_writes_pass() {
     specification("retryable writes", &REPLICA_SET);
 }
