@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use query::expression::{ComputedFields, Expression, Variables};
 use query::filter::Filter;
 
-const OPERATORS: [&str; 160] = [
+const OPERATORS: [&str; 168] = [
     "$abs",
     "$acos",
     "$acosh",
@@ -161,6 +161,14 @@ const OPERATORS: [&str; 160] = [
     "$bottom",
     "$bottomN",
     "$createObjectId",
+    "$toObject",
+    "$toArray",
+    "$subtype",
+    "$serializeEJSON",
+    "$hexHash",
+    "$hash",
+    "$deserializeEJSON",
+    "$currentDate",
     "$median",
     "$percentile",
     "$sigmoid",
@@ -173,7 +181,13 @@ const OPERATORS: [&str; 160] = [
     "$topN",
 ];
 /// Names of arguments.
-const NAMES: [&str; 47] = [
+const NAMES: [&str; 53] = [
+    "algorithm",
+    "arrayIndexAs",
+    "base",
+    "byteOrder",
+    "relaxed",
+    "valueAs",
     "input",
     "in",
     "as",
@@ -223,7 +237,13 @@ const NAMES: [&str; 47] = [
     "vectors",
 ];
 /// Paths, variables, and texts that mean something to some operator.
-const TEXTS: [&str; 35] = [
+const TEXTS: [&str; 41] = [
+    "$$IDX",
+    "array",
+    "object",
+    "sha256",
+    "[1, {\"a\": [null, \"\\u00e9\"]}]",
+    "{\"$numberLong\": \"5\", \"b\": 1e3}",
     "$a",
     "$b",
     "$a.b",
@@ -286,7 +306,7 @@ fn check(expression: Bson, target: &RawDocument) {
         Err(error) => return check_error(&error),
     };
     let text = expression.to_string();
-    let is_random = text.contains("$rand") || text.contains("$createObjectId");
+    let is_random = ["$rand", "$createObjectId", "$currentDate"].iter().any(|name| text.contains(name));
     let value = parsed.evaluate(target, &variables);
     match &value {
         Ok(Some(value)) => {

@@ -275,6 +275,11 @@ impl Writer {
         Mark(self.bytes.len())
     }
 
+    /// Everything since the mark.
+    pub(crate) fn since(&self, mark: Mark) -> &[u8] {
+        self.bytes.get(mark.0..).unwrap_or_default()
+    }
+
     /// Forgets everything since the mark.
     pub(crate) fn revert(&mut self, mark: Mark) {
         self.bytes.truncate(mark.0);

@@ -75,11 +75,6 @@ impl<'d> Arguments<'_, 'd> {
         self.fault(code, Fault::WrongValue { argument, expected, found: found.describe() })
     }
 
-    /// The error for something that MongoDB accepts and CairnDB does not.
-    pub(super) fn unsupported(&self, feature: impl Into<String>) -> Error {
-        Error::UnsupportedUse { operator: self.operator, feature: feature.into() }
-    }
-
     /// The elements of an array. `code` is the number for a value that is not an array.
     pub(super) fn elements(
         &self,

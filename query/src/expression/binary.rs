@@ -54,7 +54,7 @@ const BASE64_URL: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The bytes of a UUID.
-const UUID_BYTES: usize = 16;
+pub(super) const UUID_BYTES: usize = 16;
 
 const INVALID_LENGTH: &str = "its length is none of such a number";
 
@@ -100,7 +100,7 @@ pub(super) fn subtype(arguments: &Arguments<'_, '_>, given: &Value<'_>) -> Resul
         arguments.wrong_value(Code::CONVERT_SUBTYPE_FRACTION, "subtype", "an integer", given)
     })?;
     // The types that MongoDB has defined, and those of users.
-    let known = u8::try_from(number).ok().filter(|number| *number <= 8 || *number >= 128);
+    let known = u8::try_from(number).ok().filter(|number| *number <= 9 || *number >= 128);
     let unknown =
         || arguments.wrong_value(Code::CONVERT_SUBTYPE_VALUE, "subtype", "a type of binary data", given);
     known.map(BinarySubtype::from).ok_or_else(unknown)
@@ -127,20 +127,24 @@ pub(super) fn from_text<'d>(
     Ok(value(subtype, bytes))
 }
 
-/// The text that stands for bytes.
+/// The text that stands for bytes, as a value.
 pub(super) fn to_text<'d>(binary: RawBinaryRef<'_>, format: Format) -> Result<Value<'d>, &'static str> {
+    binary_text(binary, format).map(Value::text)
+}
+
+/// The text that stands for bytes.
+pub(super) fn binary_text(binary: RawBinaryRef<'_>, format: Format) -> Result<String, &'static str> {
     let RawBinaryRef { subtype, bytes } = binary;
     // The subtype alone is no proof: stored bytes may have any length.
     let is_uuid = subtype == BinarySubtype::Uuid && bytes.len() == UUID_BYTES;
-    let text = match format {
+    Ok(match format {
         Format::Auto | Format::Uuid if is_uuid => write_uuid(bytes),
         Format::Uuid => return Err("it is no UUID"),
         Format::Auto | Format::Base64 => STANDARD.encode(bytes),
         Format::Base64Url => BASE64_URL.encode(bytes),
-        Format::Hex => write_hex(bytes, b"0123456789ABCDEF"),
+        Format::Hex => upper_hex(bytes),
         Format::Utf8 => std::str::from_utf8(bytes).map_err(|_| "it is no UTF-8")?.to_owned(),
-    };
-    Ok(Value::text(text))
+    })
 }
 
 /// The bytes as they are, which must be of the same type.
@@ -210,7 +214,8 @@ fn little(bytes: &[u8], order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-fn value<'d>(subtype: BinarySubtype, bytes: Vec<u8>) -> Value<'d> {
+/// Binary data as a value.
+pub(super) fn value<'d>(subtype: BinarySubtype, bytes: Vec<u8>) -> Value<'d> {
     Value::computed(RawBson::Binary(Binary { subtype, bytes }))
 }
 
@@ -220,13 +225,18 @@ fn read_hex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
+/// Two digits for each byte, the letters large.
+pub(super) fn upper_hex(bytes: &[u8]) -> String {
+    write_hex(bytes, b"0123456789ABCDEF")
+}
+
 fn write_hex(bytes: &[u8], digits: &[u8; 16]) -> String {
     let digit = |half: u8| digits.get(usize::from(half)).copied().map_or('0', char::from);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// A UUID in groups of 8, 4, 4, 4 and 12 digits.
-fn write_uuid(bytes: &[u8]) -> String {
+pub(super) fn write_uuid(bytes: &[u8]) -> String {
     let mut digits = write_hex(bytes, b"0123456789abcdef");
     // From the end, so that the places before it stay what they are.
     for place in [20, 16, 12, 8] {

@@ -23,29 +23,33 @@ const LET: Signature = Signature {
     missing: &[Code::LET_VARS_MISSING, Code::LET_IN_MISSING],
 };
 const MAP: Signature = Signature {
-    names: &["input", "in", "as"],
+    names: &["input", "in", "as", "arrayIndexAs"],
     required: 2,
     not_object: Code::MAP_NOT_OBJECT,
     unknown: Code::MAP_UNKNOWN_ARGUMENT,
     missing: &[Code::MAP_INPUT_MISSING, Code::MAP_IN_MISSING],
 };
 const FILTER: Signature = Signature {
-    names: &["input", "cond", "as", "limit"],
+    names: &["input", "cond", "as", "limit", "arrayIndexAs"],
     required: 2,
     not_object: Code::FILTER_NOT_OBJECT,
     unknown: Code::FILTER_UNKNOWN_ARGUMENT,
     missing: &[Code::FILTER_INPUT_MISSING, Code::FILTER_COND_MISSING],
 };
 const REDUCE: Signature = Signature {
-    names: &["input", "initialValue", "in"],
+    names: &["input", "initialValue", "in", "as", "valueAs", "arrayIndexAs"],
     required: 3,
     not_object: Code::REDUCE_NOT_OBJECT,
     unknown: Code::REDUCE_UNKNOWN_ARGUMENT,
     missing: &[Code::REDUCE_INPUT_MISSING, Code::REDUCE_INITIAL_VALUE_MISSING, Code::REDUCE_IN_MISSING],
 };
 
-/// The name of the current element: always in `$reduce`, and by default in `$map` and `$filter`.
+/// The name of the current element, unless `as` says otherwise.
 const THIS: &str = "this";
+/// The name of what `$reduce` has computed so far, unless `valueAs` says otherwise.
+const VALUE: &str = "value";
+/// The name of the position of the current element, unless `arrayIndexAs` says otherwise. No user can define it.
+const INDEX: &str = "IDX";
 
 pub(super) fn parse_let(
     parser: Parser<'_>,
@@ -77,11 +81,12 @@ pub(super) fn parse_map(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
-    let [input, body, name] = MAP.read::<3>(operator, operand)?;
+    let [input, body, name, index] = MAP.read::<4>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
-    // The input was parsed before its element has a name: only the body sees the variable.
-    let name = element_name(operator, name)?;
-    let body = parser.with_names(&[name], |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
+    // The input was parsed before its element has a name: only the body sees the variables.
+    let named = [NameArgument::element(name), NameArgument::index(index)];
+    let names = variable_names(operator, Code::MAP_NAME_TWICE, named)?;
+    let body = parser.with_names(&names, |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
     Ok(Node::Map { input, body: Box::new(body) })
 }
 
@@ -90,11 +95,12 @@ pub(super) fn parse_filter(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
-    let [input, condition, name, limit] = FILTER.read::<4>(operator, operand)?;
+    let [input, condition, name, limit, index] = FILTER.read::<5>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
-    let name = element_name(operator, name)?;
+    let named = [NameArgument::element(name), NameArgument::index(index)];
+    let names = variable_names(operator, Code::FILTER_NAME_TWICE, named)?;
     let condition =
-        parser.with_names(&[name], |inside| inside.operand(condition.unwrap_or(RawBsonRef::Null)))?;
+        parser.with_names(&names, |inside| inside.operand(condition.unwrap_or(RawBsonRef::Null)))?;
     // The limit is evaluated once, outside of the elements.
     let limit = limit.map(|limit| parser.operand(limit)).transpose()?.map(Box::new);
     Ok(Node::Filter { input, condition: Box::new(condition), limit })
@@ -105,11 +111,13 @@ pub(super) fn parse_reduce(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
-    let [input, initial, body] = REDUCE.read::<3>(operator, operand)?;
+    let [input, initial, body, name, value, index] = REDUCE.read::<6>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
     let initial = Box::new(parser.operand(initial.unwrap_or(RawBsonRef::Null))?);
-    let body =
-        parser.with_names(&[THIS, "value"], |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
+    let value = NameArgument { argument: "valueAs", given: value, default: VALUE };
+    let named = [NameArgument::element(name), value, NameArgument::index(index)];
+    let names = variable_names(operator, Code::REDUCE_NAME_TWICE, named)?;
+    let body = parser.with_names(&names, |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
     Ok(Node::Reduce { input, initial, body: Box::new(body) })
 }
 
@@ -118,18 +126,31 @@ pub(super) fn parse_random(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
-    // MongoDB takes `{}` and an empty list of arguments.
+    check_empty(operator, operand, Code::RAND_ARGUMENT).map(|()| Node::Random)
+}
+
+/// Parses `$currentDate`: unlike `$$NOW`, it is the time of each evaluation.
+pub(super) fn parse_current_date(
+    _: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    check_empty(operator, operand, Code::CURRENT_DATE_ARGUMENT).map(|()| Node::CurrentDate)
+}
+
+/// Refuses an argument of an operator that takes none. MongoDB takes `{}` and an empty list of arguments.
+fn check_empty(operator: &'static str, operand: RawBsonRef<'_>, code: Code) -> Result<(), Error> {
     let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
         || operand.as_array().is_some_and(bson::RawArray::is_empty);
     if is_empty {
-        return Ok(Node::Random);
+        return Ok(());
     }
     let fault = Fault::WrongValue {
         argument: "the argument",
         expected: "an empty object",
         found: Value::Borrowed(operand).describe(),
     };
-    Err(Error::Argument { operator, fault, code: Code::RAND_ARGUMENT })
+    Err(Error::Argument { operator, fault, code })
 }
 
 pub(super) fn evaluate_let<'d>(
@@ -146,8 +167,8 @@ pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) 
     let input = elements(Named { operator: "$map", code: Code::MAP_INPUT_TYPE }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut mapped = ArrayBuilder::new("$map", scope.operation());
-    for element in input {
-        let frame = ValueFrame { values: &[element], outer: scope.frame() };
+    for (index, element) in input.into_iter().enumerate() {
+        let frame = ValueFrame { values: &[element, Value::count(index)], outer: scope.frame() };
         // The result has an element for each element of the input: a missing one becomes null.
         mapped.push(body.evaluate(scope.within(&frame))?.or_null())?;
     }
@@ -168,13 +189,15 @@ pub(super) fn evaluate_filter<'d>(
         None => usize::MAX,
     };
     let mut kept = ArrayBuilder::new("$filter", scope.operation());
-    for element in input {
+    for (index, element) in input.into_iter().enumerate() {
         // Conditions of elements after the limit are not evaluated, so they cannot fail either.
         if left == 0 {
             break;
         }
-        let frame = ValueFrame { values: std::slice::from_ref(&element), outer: scope.frame() };
+        let values = [element, Value::count(index)];
+        let frame = ValueFrame { values: &values, outer: scope.frame() };
         if condition.evaluate(scope.within(&frame))?.is_true() {
+            let [element, _] = values;
             kept.push(element.or_null())?;
             left -= 1;
         }
@@ -191,9 +214,10 @@ pub(super) fn evaluate_reduce<'d>(
     let input = elements(Named { operator: "$reduce", code: Code::REDUCE_INPUT_TYPE }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut value = initial.evaluate(scope)?;
-    for element in input {
-        // In the order in which `parse_reduce` named them: `this`, then `value`.
-        let frame = ValueFrame { values: &[element, value], outer: scope.frame() };
+    for (index, element) in input.into_iter().enumerate() {
+        // In the order in which `parse_reduce` named them.
+        let values = &[element, value, Value::count(index)];
+        let frame = ValueFrame { values, outer: scope.frame() };
         value = body.evaluate(scope.within(&frame))?;
     }
     Ok(value)
@@ -242,13 +266,54 @@ fn read_limit(limit: &Value<'_>) -> Result<usize, Error> {
     }
 }
 
-fn element_name<'b>(operator: &'static str, name: Option<RawBsonRef<'b>>) -> Result<&'b str, Error> {
-    let Some(name) = name else { return Ok(THIS) };
-    let Some(name) = name.as_str() else {
-        let found = Value::Borrowed(name).type_name();
-        let fault = Fault::WrongType { argument: "as", expected: "a string", found };
-        return Err(Error::Argument { operator, fault, code: Code::FAILED_TO_PARSE });
-    };
-    check_name(name)?;
-    Ok(name)
+/// An argument that names a variable.
+struct NameArgument<'b> {
+    argument: &'static str,
+    given: Option<RawBsonRef<'b>>,
+    /// The name where the argument is not given.
+    default: &'static str,
+}
+
+impl<'b> NameArgument<'b> {
+    /// What names the current element.
+    fn element(given: Option<RawBsonRef<'b>>) -> Self {
+        Self { argument: "as", given, default: THIS }
+    }
+
+    /// What names its position.
+    fn index(given: Option<RawBsonRef<'b>>) -> Self {
+        Self { argument: "arrayIndexAs", given, default: INDEX }
+    }
+
+    fn name(&self, operator: &'static str) -> Result<&'b str, Error> {
+        let Some(name) = self.given else { return Ok(self.default) };
+        let Some(name) = name.as_str() else {
+            let found = Value::Borrowed(name).type_name();
+            let fault = Fault::WrongType { argument: self.argument, expected: "a string", found };
+            return Err(Error::Argument { operator, fault, code: Code::FAILED_TO_PARSE });
+        };
+        check_name(name)?;
+        Ok(name)
+    }
+}
+
+/// The names of an operator's variables. `code` is the number for two variables of one name.
+fn variable_names<'b, const N: usize>(
+    operator: &'static str,
+    code: Code,
+    arguments: [NameArgument<'b>; N],
+) -> Result<[&'b str; N], Error> {
+    let mut names = [""; N];
+    for (position, argument) in arguments.iter().enumerate() {
+        let name = argument.name(operator)?;
+        if names.iter().take(position).any(|earlier| *earlier == name) {
+            let (expected, found) = ("a name that no other variable has", format!("\"{name}\""));
+            let fault = Fault::WrongValue { argument: argument.argument, expected, found };
+            return Err(Error::Argument { operator, fault, code });
+        }
+        if let Some(slot) = names.get_mut(position) {
+            *slot = name;
+        }
+    }
+    Ok(names)
 }

@@ -3,7 +3,7 @@
 //! Parsing bounds the depth of every tree, so recursion here is safe.
 
 use bson::oid::ObjectId;
-use bson::{RawArray, RawBsonRef};
+use bson::{DateTime, RawArray, RawBsonRef};
 use index::path::{FieldPath, value_at};
 
 use crate::expression::bind;
@@ -60,6 +60,7 @@ impl Node {
             Node::Regex(call) => regex::evaluate(call, scope),
             Node::Percentile { input, request } => percentile::evaluate(input, request, scope),
             Node::Random => Ok(Value::double(random())),
+            Node::CurrentDate => Ok(Value::date(DateTime::now().timestamp_millis())),
             Node::NewObjectId => Ok(Value::Borrowed(RawBsonRef::ObjectId(ObjectId::new()))),
         }
     }

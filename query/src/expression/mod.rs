@@ -5,7 +5,7 @@
 //! Raw values are read in place.
 //!
 //! The files, from the lowest: `value` and `variables`, `node` (the tree as data),
-//! `parser` (a place in an expression), `arguments` and `signature`, the families of operators, `operator` (their
+//! `parser` (a place in an expression), `arguments` and `signature`, `scalar` and `tree` (what conversions share), the families of operators, `operator` (their
 //! table), `parse` and `evaluate`. The recursion of parsing and evaluation is in methods of `Parser` and `Node`.
 
 pub(crate) mod accumulate;
@@ -23,9 +23,12 @@ pub(crate) mod covariance;
 pub(crate) mod date;
 pub mod error;
 mod evaluate;
+mod extended_json;
 pub mod fields;
+mod hash;
 mod identity;
 pub(crate) mod implied;
+mod json;
 mod let_document;
 mod meta;
 mod node;
@@ -38,6 +41,7 @@ mod percentile;
 mod power;
 mod regex;
 mod round;
+mod scalar;
 pub(crate) mod scoped;
 mod search;
 mod sequence;
@@ -49,9 +53,11 @@ mod switch;
 mod tests;
 mod text;
 mod total;
+mod tree;
 mod trigonometry;
 mod value;
 mod variables;
+mod vector;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 

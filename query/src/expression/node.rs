@@ -61,6 +61,8 @@ pub(super) enum Node {
     Random,
     /// A new `ObjectId` at each evaluation.
     NewObjectId,
+    /// The time of each evaluation.
+    CurrentDate,
 }
 
 /// The value that a path starts at.
@@ -167,7 +169,8 @@ impl Node {
             | Node::Regex(_)
             | Node::Percentile { .. }
             | Node::Random
-            | Node::NewObjectId => None,
+            | Node::NewObjectId
+            | Node::CurrentDate => None,
         }
     }
 
@@ -180,7 +183,12 @@ impl Node {
 
     /// Whether every evaluation with the same variables gives the same value, whatever the document.
     pub(super) fn is_fixed(&self) -> bool {
-        !self.reads_document() && !self.any(|node| matches!(node, Node::Random | Node::NewObjectId))
+        !self.reads_document() && !self.any(Node::is_new_each_time)
+    }
+
+    /// Whether each evaluation gives another value.
+    fn is_new_each_time(&self) -> bool {
+        matches!(self, Node::Random | Node::NewObjectId | Node::CurrentDate)
     }
 
     /// Whether the node or a part of it, at any depth, passes a test.
@@ -199,6 +207,7 @@ impl Node {
             | Node::Path(..)
             | Node::Random
             | Node::NewObjectId
+            | Node::CurrentDate
             | Node::Percentile { .. }
             | Node::Object(_)
             | Node::Array(_)
@@ -223,7 +232,9 @@ impl Node {
     /// The nodes directly below this one.
     pub(super) fn parts(&self) -> Vec<&Node> {
         match self {
-            Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => Vec::new(),
+            Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId | Node::CurrentDate => {
+                Vec::new()
+            }
             Node::Percentile { input, .. } => vec![input],
             Node::Object(fields) => fields.iter().map(|(_, value)| value).collect(),
             Node::Array(values) => values.iter().collect(),

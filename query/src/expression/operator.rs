@@ -11,8 +11,9 @@ use crate::expression::node::{Evaluate, Node};
 use crate::expression::parser::Parser;
 use crate::expression::signature::Signature;
 use crate::expression::{
-    accumulate, arithmetic, array, bind, bits, condition, convert, date, identity, meta, object, order,
-    percentile, power, regex, round, search, sequence, set, similarity, switch, text, trigonometry,
+    accumulate, arithmetic, array, bind, bits, condition, convert, date, extended_json, hash, identity, meta,
+    object, order, percentile, power, regex, round, search, sequence, set, similarity, switch, text,
+    trigonometry,
 };
 use crate::registry::Registry;
 
@@ -70,6 +71,12 @@ pub(super) fn known(name: &str) -> Option<(&'static str, OperatorSupport)> {
 const fn exactly(count: usize, evaluate: Evaluate) -> OperatorSupport {
     // Most operators of a fixed count share one number, and those of a range another.
     let count = Count { min: count, max: count, code: Code::ARGUMENT_COUNT };
+    OperatorSupport::Supported(Form::List { count, evaluate })
+}
+
+/// A short form of `$convert`, which has a number of its own for another count.
+const fn conversion(evaluate: Evaluate) -> OperatorSupport {
+    let count = Count { min: 1, max: 1, code: Code::CONVERSION_COUNT };
     OperatorSupport::Supported(Form::List { count, evaluate })
 }
 
@@ -133,6 +140,7 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$covariancePop", OperatorSupport::Unsupported),
     ("$covarianceSamp", OperatorSupport::Unsupported),
     ("$createObjectId", special(identity::parse_object_id)),
+    ("$currentDate", special(bind::parse_current_date)),
     ("$dateAdd", named(&date::ADD, date::add)),
     ("$dateDiff", named(&date::DIFF, date::difference)),
     ("$dateFromParts", special(date::parse_from_parts)),
@@ -147,6 +155,7 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$degreesToRadians", exactly(1, trigonometry::degrees_to_radians)),
     ("$denseRank", OperatorSupport::Unsupported),
     ("$derivative", OperatorSupport::Unsupported),
+    ("$deserializeEJSON", named(&extended_json::DESERIALIZE, extended_json::deserialize)),
     ("$divide", exactly(2, arithmetic::divide)),
     ("$documentNumber", OperatorSupport::Unsupported),
     ("$encStrContains", OperatorSupport::Unsupported),
@@ -164,6 +173,8 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$getField", special(object::parse_get_field)),
     ("$gt", exactly(2, condition::greater)),
     ("$gte", exactly(2, condition::greater_or_equal)),
+    ("$hash", named(&hash::HASH, hash::hash)),
+    ("$hexHash", named(&hash::HASH, hash::hex_hash)),
     ("$hour", special(date::parse_part)),
     ("$ifNull", at_least(2, Code::IF_NULL_COUNT, condition::if_null)),
     ("$in", exactly(2, search::contains)),
@@ -222,6 +233,7 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$round", between(1, 2, round::round)),
     ("$rtrim", named(&text::TRIM, text::trim_end)),
     ("$second", special(date::parse_part)),
+    ("$serializeEJSON", named(&extended_json::SERIALIZE, extended_json::serialize)),
     ("$setDifference", exactly(2, set::difference)),
     ("$setEquals", at_least(2, Code::SET_EQUALS_COUNT, set::equals)),
     ("$setField", special(object::parse_set_field)),
@@ -249,21 +261,24 @@ pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$substrBytes", exactly(3, text::part_in_bytes)),
     ("$substrCP", exactly(3, text::part_in_characters)),
     ("$subtract", exactly(2, arithmetic::subtract)),
+    ("$subtype", exactly(1, convert::subtype_of)),
     ("$sum", any_number(accumulate::sum)),
     ("$switch", special(switch::parse)),
     ("$tan", exactly(1, trigonometry::tan)),
     ("$tanh", exactly(1, trigonometry::tanh)),
-    ("$toBool", exactly(1, convert::to_bool)),
-    ("$toDate", exactly(1, convert::to_date)),
-    ("$toDecimal", exactly(1, convert::to_decimal)),
-    ("$toDouble", exactly(1, convert::to_double)),
+    ("$toArray", conversion(convert::to_array)),
+    ("$toBool", conversion(convert::to_bool)),
+    ("$toDate", conversion(convert::to_date)),
+    ("$toDecimal", conversion(convert::to_decimal)),
+    ("$toDouble", conversion(convert::to_double)),
     ("$toHashedIndexKey", special(identity::parse_hash)),
-    ("$toInt", exactly(1, convert::to_int)),
-    ("$toLong", exactly(1, convert::to_long)),
+    ("$toInt", conversion(convert::to_int)),
+    ("$toLong", conversion(convert::to_long)),
     ("$toLower", exactly(1, text::to_lower)),
-    ("$toObjectId", exactly(1, convert::to_object_id)),
-    ("$toString", exactly(1, convert::to_string)),
-    ("$toUUID", exactly(1, identity::to_uuid)),
+    ("$toObject", conversion(convert::to_object)),
+    ("$toObjectId", conversion(convert::to_object_id)),
+    ("$toString", conversion(convert::to_string)),
+    ("$toUUID", conversion(identity::to_uuid)),
     ("$toUpper", exactly(1, text::to_upper)),
     ("$top", special(order::parse_best)),
     ("$topN", special(order::parse_best)),

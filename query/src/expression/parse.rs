@@ -147,8 +147,11 @@ impl Parser<'_> {
 /// takes long or makes much: nothing is computed while parsing that an operation does not count.
 fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     let parts = match &node {
-        // `$rand` and `$createObjectId` have no parts and are no constants: each evaluation gives another value.
-        Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => return Ok(node),
+        // `$rand`, `$createObjectId` and `$currentDate` have no parts and are no constants: each evaluation gives another
+        // value.
+        Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId | Node::CurrentDate => {
+            return Ok(node);
+        }
         Node::Object(_)
         | Node::Array(_)
         | Node::Call { .. }

@@ -174,7 +174,8 @@ fn is_fixed(node: &Node) -> bool {
         | Node::Regex(_)
         | Node::Percentile { .. }
         | Node::Random
-        | Node::NewObjectId => false,
+        | Node::NewObjectId
+        | Node::CurrentDate => false,
     }
 }
 

@@ -471,3 +471,54 @@ fn a_collation_compares_the_texts_of_an_expression() {
     let same = Expression::parse(same.as_raw_bson_ref(), &variables).unwrap();
     assert!(same.matches(&rawdoc! { "name": "ADA" }, &variables).unwrap());
 }
+
+#[test]
+fn elements_have_positions() {
+    check(bson!({ "$map": { "input": ["a", "b"], "in": ["$$this", "$$IDX"] } }), bson!([["a", 0], ["b", 1]]));
+    check(
+        bson!({ "$map": { "input": ["a"], "as": "x", "arrayIndexAs": "i", "in": ["$$x", "$$i"] } }),
+        bson!([["a", 0]]),
+    );
+    let nested =
+        bson!({ "$map": { "input": [1, 2], "arrayIndexAs": "j", "in": { "$add": ["$$IDX", "$$j"] } } });
+    check(bson!({ "$map": { "input": [1, 2], "in": nested } }), bson!([[0, 1], [1, 2]]));
+    check(
+        bson!({ "$filter": { "input": [5, 1, 2], "cond": { "$eq": ["$$this", "$$IDX"] } } }),
+        bson!([1, 2]),
+    );
+    let sum = bson!({ "$add": ["$$value", { "$multiply": ["$$this", "$$IDX"] }] });
+    check(bson!({ "$reduce": { "input": [1, 2, 3], "initialValue": 0, "in": sum } }), bson!(8));
+    let named = bson!({ "input": [1, 2], "initialValue": 0, "as": "x", "valueAs": "sum", "arrayIndexAs": "i", "in": { "$add": ["$$sum", "$$x", "$$i"] } });
+    check(bson!({ "$reduce": named }), bson!(4));
+    for (wrong, code) in [
+        (bson!({ "$map": { "input": [1], "arrayIndexAs": "i", "in": "$$IDX" } }), 17_276),
+        (bson!({ "$map": { "input": "$$IDX", "in": 1 } }), 17_276),
+        (bson!({ "$map": { "input": [1], "arrayIndexAs": "IDX", "in": 1 } }), 9),
+        (bson!({ "$map": { "input": [1], "arrayIndexAs": 5, "in": 1 } }), 9),
+        (bson!({ "$map": { "input": [1], "as": "i", "arrayIndexAs": "i", "in": 1 } }), 9_375_801),
+        (bson!({ "$map": { "input": [1], "arrayIndexAs": "this", "in": 1 } }), 9_375_801),
+        (bson!({ "$filter": { "input": [1], "as": "i", "arrayIndexAs": "i", "cond": 1 } }), 9_375_802),
+        (bson!({ "$filter": { "input": [1], "cond": 1, "limit": "$$IDX" } }), 17_276),
+        (
+            bson!({ "$reduce": { "input": [1], "initialValue": 0, "as": "i", "valueAs": "i", "in": 1 } }),
+            9_298_401,
+        ),
+        (bson!({ "$reduce": { "input": [1], "initialValue": 0, "as": "i", "in": "$$this" } }), 17_276),
+        (bson!({ "$reduce": { "input": [1], "initialValue": "$$IDX", "in": 1 } }), 17_276),
+    ] {
+        check_error(wrong, code);
+    }
+}
+
+/// `$$NOW` is that of the command, and `$currentDate` the clock.
+#[test]
+fn the_current_date_is_that_of_the_evaluation() {
+    let before = bson::DateTime::now();
+    let found = evaluate(&bson!({ "$currentDate": {} })).expect("evaluated").expect("a date");
+    let found = found.as_datetime().expect("a date");
+    assert!(before <= found && found <= bson::DateTime::now(), "{before} {found}");
+    check(bson!({ "$gt": [{ "$currentDate": [] }, "$$NOW"] }), bson!(true));
+    for wrong in [bson!(1), bson!({ "a": 1 }), bson!([1]), Bson::Null] {
+        check_error(bson!({ "$currentDate": wrong }), 9_428_201);
+    }
+}

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use bson::{DateTime, RawBsonRef};
 
 use crate::code::Code;
-use crate::expression::convert::{date_text, double_text};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
+use crate::expression::scalar::{date_text, double_text};
 use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, Value, check_bytes};
 use crate::numeric::Numeric;

@@ -212,7 +212,7 @@ fn names(text: &str, name: &str) -> bool {
 
 /// Whether an operator or a stage gives something else each time.
 fn draws(name: &str) -> bool {
-    matches!(name, "$rand" | "$sample" | "$sampleRate" | "$createObjectId")
+    matches!(name, "$rand" | "$sample" | "$sampleRate" | "$createObjectId" | "$currentDate")
 }
 
 /// Whether a value has a text or the name of a field that passes a test. The bytes were validated, which bounds how

@@ -228,6 +228,7 @@ fn what_says_nothing_gives_no_bounds() {
         bson!({ "$eq": ["$a", { "$add": ["$b", 1] }] }),
         bson!({ "$lt": ["$a", { "$rand": {} }] }),
         bson!({ "$eq": ["$a", { "$createObjectId": {} }] }),
+        bson!({ "$eq": ["$a", { "$currentDate": {} }] }),
         bson!({ "$lt": ["$a", { "$divide": [1, 0] }] }),
         bson!({ "$in": [5, "$a"] }),
         bson!({ "$in": ["$a", "$$set"] }),
