@@ -134,7 +134,8 @@ impl PagedCursor {
 
     /// Whether a batch without documents is to wait.
     pub(crate) fn is_to_wait(&self) -> bool {
-        self.awaits && !self.has_pending && self.cursor.is_tailing()
+        // One that is behind answers with the token of its place: a client that wants more asks again, and others come first.
+        self.awaits && !self.has_pending && self.cursor.is_tailing() && !self.cursor.is_behind()
     }
 
     /// Whether later batches wait for documents.

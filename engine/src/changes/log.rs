@@ -150,6 +150,7 @@ impl ChangeLog {
         }
         let registered = self.rounds.positions.register();
         let position = self.take_position(storage)?;
+        self.rounds.note_event(position);
         let mut apart = None;
         if storage.database.fault() == PlantedFault::EventsApart {
             apart = Some(batch.split_events());

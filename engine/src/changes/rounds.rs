@@ -1,7 +1,8 @@
 //! Rounds: how far streams may read.
 //!
 //! A round is a watermark and a snapshot that was taken after it. It counts once a sync has succeeded that began after both, so
-//! what streams show is on stable storage. Each sync of the store makes a round while streams are open.
+//! what streams show is on stable storage. Each sync of the store makes a round while streams are open, if something was logged since
+//! the last one. The snapshot of a round is given back at the next sync: a stream that was slower asks for another one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,8 @@ pub(crate) struct Rounds {
     pub(super) positions: Positions,
     /// On stable storage. No position is shown that is above it: a later life of the store begins there.
     pub(super) mark: AtomicU64,
+    /// No event has a higher position.
+    last_event: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -38,6 +41,10 @@ struct State {
     /// The round of the sync that runs.
     pending: Option<Round>,
     newest: Option<Arc<Round>>,
+    /// The watermark of the last one.
+    shown: u64,
+    /// Whether a stream has not read all that was shown, and there is no round any more.
+    is_wanted: bool,
     /// How many streams are open.
     streams: usize,
     last_waiting: u64,
@@ -66,8 +73,13 @@ pub(crate) struct RoundMaker {
 impl Rounds {
     /// The rounds of a store whose earlier lives have given positions up to a mark.
     pub(super) fn after(mark: u64) -> Self {
-        let (positions, mark) = (Positions::after(mark), AtomicU64::new(mark));
-        Self { positions, mark, state: Mutex::default() }
+        let (positions, last_event) = (Positions::after(mark), AtomicU64::new(mark));
+        Self { positions, mark: AtomicU64::new(mark), last_event, state: Mutex::default() }
+    }
+
+    /// Notes the position of events that are about to be written.
+    pub(super) fn note_event(&self, position: u64) {
+        self.last_event.fetch_max(position, Ordering::AcqRel);
     }
 
     /// The position up to which everything that was logged can be read.
@@ -82,31 +94,48 @@ impl Rounds {
         OpenStream { rounds: Arc::clone(self) }
     }
 
-    /// The newest round, or one of this moment if everything is on stable storage.
-    pub(crate) fn newest(&self, storage: Storage<'_>) -> Option<Arc<Round>> {
+    /// The newest round, or one of this moment if everything is on stable storage. `None` if nothing was logged at a position or above
+    /// it that can be read now.
+    pub(crate) fn newest(&self, storage: Storage<'_>, from: u64) -> Option<Arc<Round>> {
+        if self.last_event.load(Ordering::Acquire) < from {
+            return None;
+        }
         let mut state = self.state.lock();
-        if let Some(round) = self.round_of_now(&state, storage.database) {
+        let known = state.newest.as_ref().map_or(0, |newest| newest.watermark);
+        if let Some(round) = self.round_after(known, &state, storage.database) {
+            let round = Arc::new(round);
+            if storage.database.is_in_memory() {
+                // Not kept: no sync would come to give it back.
+                return Some(round);
+            }
             let is_durable = round.snapshot.sequence() <= storage.store.durable_sequence();
-            let is_shown_early = storage.database.fault() == PlantedFault::EventsShownEarly;
-            if is_durable || storage.database.is_in_memory() || is_shown_early {
-                state.newest = Some(Arc::new(round));
+            if is_durable || storage.database.fault() == PlantedFault::EventsShownEarly {
+                state.newest = Some(round);
+            } else {
+                state.is_wanted = true;
             }
         }
-        state.newest.clone()
+        state.newest.clone().filter(|newest| newest.watermark >= from)
     }
 
-    /// A round of this moment, unless that would show nothing new.
-    fn round_of_now(&self, state: &MutexGuard<'_, State>, database: &Arc<Database>) -> Option<Round> {
+    /// A round of this moment, if it has events that one with a watermark has not.
+    fn round_after(
+        &self,
+        watermark: u64,
+        state: &MutexGuard<'_, State>,
+        database: &Arc<Database>,
+    ) -> Option<Round> {
         if state.is_closed {
             return None;
         }
         // Read before the snapshot is taken: who is below it has written.
-        let watermark = match database.fault() {
+        let now = match database.fault() {
             PlantedFault::HolesPassed => self.positions.last(),
             _ => self.watermark(),
         };
-        let is_new = state.newest.as_ref().is_none_or(|newest| newest.watermark < watermark);
-        is_new.then(|| Round { watermark, snapshot: Snapshot::take(database) })
+        // Times of replies are positions too, and nothing to be woken for.
+        let is_new = watermark < now.min(self.last_event.load(Ordering::Acquire));
+        is_new.then(|| Round { watermark: now, snapshot: Snapshot::take(database) })
     }
 
     /// Wakes by `waker` after the next round, or when the store is closed, unless what is returned is dropped before. A stream that was
@@ -143,18 +172,29 @@ impl SyncWatcher for RoundMaker {
         if state.streams > 0
             && let Some(database) = self.database.upgrade()
         {
-            state.pending = self.rounds.round_of_now(&state, &database);
+            let shown = if state.is_wanted { 0 } else { state.shown };
+            state.pending = self.rounds.round_after(shown, &state, &database);
         }
     }
 
     fn sync_ended(&self, has_succeeded: bool) {
         let mut state = self.rounds.state.lock();
-        let Some(round) = state.pending.take().filter(|_| has_succeeded) else { return };
+        let Some(round) = state.pending.take().filter(|_| has_succeeded) else {
+            // No snapshot is held while nothing is logged.
+            let unused = state.newest.take();
+            drop(state);
+            drop(unused);
+            return;
+        };
+        (state.shown, state.is_wanted) = (state.shown.max(round.watermark), false);
         // A stream may have made a later one meanwhile.
-        if state.newest.as_ref().is_none_or(|newest| newest.watermark < round.watermark) {
-            state.newest = Some(Arc::new(round));
-        }
+        let unused = if state.newest.as_ref().is_none_or(|newest| newest.watermark < round.watermark) {
+            state.newest.replace(Arc::new(round))
+        } else {
+            None
+        };
         drop(state);
+        drop(unused);
         self.rounds.wake();
     }
 }

@@ -24,10 +24,16 @@ const KNOWN: [&str; 7] = [
     "startAtOperationTime",
 ];
 
-/// The options of the stage, if the pipeline of an `aggregate` begins with it.
+/// The options of the stage, if the pipeline of an `aggregate` begins with it. Fails if it is another stage.
 fn stage<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a Bson>> {
-    let pipeline = arguments.documents("pipeline")?;
-    Ok(pipeline.and_then(|pipeline| pipeline.first().and_then(|first| first.get(STAGE))))
+    let pipeline = arguments.documents("pipeline")?.unwrap_or_default();
+    let Some((first, others)) = pipeline.split_first() else { return Ok(None) };
+    let options = first.get(STAGE);
+    if options.is_none() && others.iter().any(|stage| stage.contains_key(STAGE)) {
+        let message = "$changeStream is only valid as the first stage in a pipeline";
+        return Err(refused(Code::STAGE_NOT_FIRST, message));
+    }
+    Ok(options)
 }
 
 /// Refuses a change stream where one reply has all documents: nothing could ask for the next ones. In the words of a MongoDB without

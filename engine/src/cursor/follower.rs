@@ -55,6 +55,14 @@ impl Follower {
         }
     }
 
+    /// Whether the last step has looked at a part only of what is there.
+    pub(super) fn is_behind(&self) -> bool {
+        match self {
+            Self::Tail(_) => false,
+            Self::Changes(stream, _) => stream.is_behind(),
+        }
+    }
+
     /// Wakes by `waker` when there may be another document, until what is returned is dropped.
     pub(super) fn wait(&self, waker: &Waker) -> WaitingFollower {
         match self {

@@ -179,6 +179,11 @@ impl RawCursor {
         }
     }
 
+    /// Whether the last step of a change stream has looked at a part only of what is there: another one goes on.
+    pub(crate) fn is_behind(&self) -> bool {
+        matches!(&self.source, Some(Source::Follower(followed)) if followed.is_behind())
+    }
+
     /// Wakes by `waker` when a tailable cursor may have another document, or fails, until what is returned is dropped.
     pub(crate) fn wake_when_more(&self, waker: &Waker) -> WaitingCursor {
         match &self.source {
@@ -213,6 +218,9 @@ impl RawCursor {
             self.has_current = false;
             if moment.is_some_and(|moment| Instant::now() >= moment) {
                 return Ok(false);
+            }
+            if self.is_behind() {
+                continue;
             }
             // The first time it looks again: what came before the waker was there has woken nothing.
             if waiting.is_some() {

@@ -172,6 +172,12 @@ impl<T> Cursor<T> {
         self.raw.resume_token()
     }
 
+    /// Whether the last step of a change stream has looked at a part only of what is there: another one goes on.
+    #[doc(hidden)]
+    pub fn is_behind(&self) -> bool {
+        self.raw.is_behind()
+    }
+
     /// Wakes by `waker`, once, when a tailable cursor may have another document, or fails, unless what is returned is dropped
     /// before. What came before need not wake: look for a document after the call. A reader that was woken, finds none and
     /// waits on calls it again before it looks. For a program that waits for many cursors without a thread for each of them.

@@ -31,6 +31,9 @@ use crate::streams::stages::Stages;
 use crate::streams::token::{Place, ResumeToken, TokenKind, lost};
 use crate::tail::{sleep_until, thread_waker};
 
+/// How many events that it does not show a stream passes before its reader may do something else.
+const PASSED_MAX: u32 = 10_000;
+
 /// What a stream is asked for.
 pub(super) struct Asked {
     pub(super) scope: Scope,
@@ -53,6 +56,7 @@ pub(crate) struct RawStream {
     before: Place,
     /// Whether the event of its place may be one that ends it.
     is_resumed: bool,
+    is_behind: bool,
     /// The event, with its position, after which the stream is at its end.
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
@@ -79,6 +83,7 @@ impl RawStream {
             engine,
             before: asked.place,
             is_resumed: false,
+            is_behind: false,
             asked,
             reading: None,
             last: None,
@@ -114,6 +119,7 @@ impl RawStream {
             return Ok(None);
         }
         let before = self.asked.place;
+        self.is_behind = false;
         let read = self.read();
         match read {
             Ok(Some(_)) => self.before = before,
@@ -124,6 +130,11 @@ impl RawStream {
             }
         }
         read
+    }
+
+    /// Whether the last look for an event has ended before all were looked at.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Gives back the snapshot of its round, and if the current event is to be repeated goes back before that.
@@ -150,6 +161,9 @@ impl RawStream {
             let is_over = moment.is_some_and(|moment| Instant::now() >= moment);
             if is_over || !self.is_alive() || self.is_stopped.load(Ordering::Acquire) {
                 return Ok(None);
+            }
+            if self.is_behind {
+                continue;
             }
             // The first time it looks again: what came before the waker was there has woken nothing.
             if waiting.is_some() {
@@ -193,6 +207,7 @@ impl RawStream {
         if let Some((position, value)) = self.last.take() {
             return self.end(position, &value).map(Some);
         }
+        let mut passed = 0;
         loop {
             self.asked.operation.look()?;
             if self.reading.is_none() && !self.begin_round()? {
@@ -208,6 +223,11 @@ impl RawStream {
             if let Some(event) = self.show()? {
                 return Ok(Some(event));
             }
+            passed += 1;
+            if passed == PASSED_MAX {
+                self.is_behind = true;
+                return Ok(None);
+            }
         }
     }
 
@@ -216,15 +236,12 @@ impl RawStream {
         let log = &self.engine.catalog.log;
         // Left before the caller waits: closing waits for all that are inside.
         let database = self.engine.store.enter()?;
-        let Some(round) = log.rounds.newest(self.engine.storage(&database)) else { return Ok(false) };
         let Place { position, ordinal, kind } = self.asked.place;
-        let is_read = match kind {
-            TokenKind::Watermark => round.watermark <= position,
-            TokenKind::Event | TokenKind::Invalidate => round.watermark < position,
+        let from = match kind {
+            TokenKind::Watermark => position.saturating_add(1),
+            TokenKind::Event | TokenKind::Invalidate => position,
         };
-        if is_read {
-            return Ok(false);
-        }
+        let Some(round) = log.rounds.newest(self.engine.storage(&database), from) else { return Ok(false) };
         let start = match ordinal.checked_add(1) {
             Some(next) => event_key(position, next),
             None => event_key(position.saturating_add(1), 0),
