@@ -157,6 +157,7 @@ impl Shared {
                 if let Some(engine) = engine.upgrade() {
                     engine.look_after_transactions();
                     engine.look_after_outcomes(rounds);
+                    engine.look_after_changes();
                     rounds = rounds.wrapping_add(1);
                 }
             })?);
@@ -200,7 +201,7 @@ impl Engine {
         let store = Store::open(&options)?;
         let (catalog, files, tokens) = {
             let database = store.enter()?;
-            let catalog = Catalog::load(&database)?;
+            let catalog = Catalog::load(&database, limits.log)?;
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
             if !options.mode.is_read_only() {
                 discard_unfinished_builds(&store, &database)?;
@@ -259,6 +260,18 @@ impl Engine {
         });
         if let Err(error) = removed {
             tracing::warn!(%error, "old rows of repeated writes could not be removed");
+        }
+    }
+
+    /// Forgets the oldest changes, if the log has too many.
+    fn look_after_changes(&self) {
+        if self.options.mode.is_read_only() || !self.catalog.log.is_used() {
+            return;
+        }
+        let forgotten =
+            self.store.enter().and_then(|database| self.catalog.log.forget_old(self.storage(&database)));
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "the oldest changes of the log could not be removed");
         }
     }
 

@@ -107,6 +107,11 @@ impl<'a> Batch<'a> {
         apart
     }
 
+    /// How many bytes the events have that have no position, with their keys.
+    pub fn events_bytes(&self) -> usize {
+        self.events_bytes + self.events.len() * event_key(0, 0).len()
+    }
+
     /// Gives all events a position in the log of changes, with ordinals from 0 on.
     pub fn place_events(&mut self, position: u64) {
         let family = self.database.number(Family::Changes);

@@ -521,6 +521,24 @@ fn a_store_in_memory_has_streams() {
     assert_eq!(next(&mut stream).full_document, Some(doc! { "_id": 1 }));
 }
 
+#[test]
+fn a_store_that_is_read_only_has_the_events_that_are_there() {
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    let token = watch(&orders).resume_token().expect("a token");
+    orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let Fixture { client, things, scratch } = fixture;
+    drop((things, orders));
+    client.close().expect("closed");
+    let client = Client::builder().read_only(true).open(scratch.path()).expect("opened");
+    let mut stream = self::orders(&client).watch().resume_after(token).run().expect("opened");
+    assert_eq!(next(&mut stream).full_document, Some(doc! { "_id": 1 }));
+    let others = client.database("shop").collection::<Document>("others");
+    let refused = others.watch().run().map(drop).expect_err("it cannot be switched on");
+    assert!(matches!(refused.kind(), cairndb::ErrorKind::ReadOnly), "{refused}");
+    crate::verify_clean(&client);
+}
+
 /// Every event once, in the order of positions, and that of each document as it was written.
 #[test]
 fn beside_writers_each_write_is_shown_once_and_in_order() {

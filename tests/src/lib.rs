@@ -11,6 +11,7 @@ pub mod capping;
 pub mod choices;
 pub mod expiring;
 pub mod files;
+pub mod following;
 pub mod indexes;
 pub mod journal;
 pub mod model;

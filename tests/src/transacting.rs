@@ -13,6 +13,8 @@ use crate::choices::mix;
 pub const THREADS: u64 = 3;
 /// How many versions one life may have. Versions ascend through all lives.
 pub const VERSIONS_PER_LIFE: u64 = 100_000;
+/// The database of the collections.
+pub const DATABASE: &str = "crash";
 /// Where the documents of a transaction go, in turns.
 const COLLECTIONS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
@@ -28,7 +30,7 @@ pub struct State {
 }
 
 fn collection(client: &Client, name: &str) -> Collection<Document> {
-    client.database("crash").collection(name)
+    client.database(DATABASE).collection(name)
 }
 
 /// Whether a transaction makes the version, and no command.
@@ -67,7 +69,7 @@ pub fn make(client: &Client) -> Result<(), Error> {
             .create_index(IndexModel::builder().keys(doc! { "parts": 1 }).build())
             .run()?;
     }
-    let database = client.database("crash");
+    let database = client.database(DATABASE);
     if !database.list_collection_names().run()?.iter().any(|name| name == "invoices") {
         let field = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
         database.create_collection("invoices").auto_increment(field).run()?;
@@ -111,7 +113,7 @@ pub fn command(client: &Client, tag: u64, version: u64, is_journaled: bool) -> R
     let update = doc! { "q": { "_id": tag.cast_signed() }, "u": step, "upsert": true };
     let concern = doc! { "w": 1, "j": is_journaled };
     let command = doc! { "update": "counters", "updates": [update], "writeConcern": concern };
-    let answer = client.database("crash").run_command(command).retryable(write(tag, version)).run()?;
+    let answer = client.database(DATABASE).run_command(command).retryable(write(tag, version)).run()?;
     match answer.get("n").and_then(Bson::as_i32) {
         Some(1) => Ok(()),
         _ => Err(Error::custom(format!("version {version} of thread {tag} was answered with {answer}"))),

@@ -22,14 +22,15 @@ use crate::catalog::sequence_entry::{decode_definition, decode_mark};
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
 use crate::catalog::stage::{stage_build_removal, stage_mark};
 use crate::catalog::views::View;
+use crate::changes::kept::LogLimits;
 use crate::changes::log::ChangeLog;
 
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be
     /// forgotten.
-    pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
+    pub(crate) fn load(database: &Arc<Database>, log: LogLimits) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
-        let mut catalog = Self::empty(next_ids, ChangeLog::load(database)?);
+        let mut catalog = Self::empty(next_ids, ChangeLog::load(database, log)?);
         let snapshot = Snapshot::take(database);
         // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;

@@ -18,6 +18,7 @@ use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family};
 
+use crate::changes::kept::{Kept, LogLimits};
 use crate::changes::rounds::Rounds;
 use crate::changes::scopes::{Scope, is_logged, names_over};
 use crate::options::PlantedFault;
@@ -30,6 +31,11 @@ pub(crate) struct ChangeLog {
     pub(crate) rounds: Arc<Rounds>,
     /// Held while the mark is raised.
     raising: Mutex<()>,
+    /// How much is kept.
+    pub(super) limits: LogLimits,
+    pub(super) kept: Mutex<Kept>,
+    /// The mark with which this life of the store began.
+    pub(super) opened_at: u64,
     /// The position and ordinal of the last event that was forgotten.
     low: RwLock<(u64, u32)>,
     /// Which log it is. `None` until something is logged.
@@ -53,12 +59,15 @@ pub(crate) struct Stored {
 
 impl ChangeLog {
     /// The log as it is stored. Fails if what is stored of it is damaged.
-    pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
+    pub(crate) fn load(database: &Arc<Database>, limits: LogLimits) -> Result<Self> {
         let snapshot = Snapshot::take(database);
         let Stored { id, mark, low, scopes } = stored(&snapshot, &OperationContext::unlimited())?;
         Ok(Self {
             rounds: Arc::new(Rounds::after(mark)),
             raising: Mutex::new(()),
+            limits,
+            kept: Mutex::default(),
+            opened_at: mark,
             low: RwLock::new(low),
             id: RwLock::new(id),
             scopes: RwLock::new(scopes),
@@ -114,6 +123,16 @@ impl ChangeLog {
         *self.low.read()
     }
 
+    /// Notes that events are forgotten, before they are.
+    pub(super) fn set_low(&self, low: (u64, u32)) {
+        *self.low.write() = low;
+    }
+
+    /// Whether anything is logged.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.scopes.read().is_empty()
+    }
+
     /// The highest position that was given.
     pub(crate) fn last(&self) -> u64 {
         self.rounds.positions.last()
@@ -155,6 +174,7 @@ impl ChangeLog {
         if storage.database.fault() == PlantedFault::EventsApart {
             apart = Some(batch.split_events());
         }
+        self.kept.lock().add(position, batch.events_bytes() as u64, self.limits);
         batch.place_events(position);
         let mut written = write(batch);
         if let (Some(mut events), Ok(())) = (apart, &written) {
@@ -240,7 +260,7 @@ pub(crate) fn scope_key(name: &str) -> Vec<u8> {
 }
 
 /// The position of this second, without a counter.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs().min(u64::from(u32::MAX)) << 32
 }

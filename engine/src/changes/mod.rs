@@ -4,6 +4,10 @@
 //! still at work, and as far as everything is on stable storage: what they show is never taken back.
 
 pub(crate) mod event;
+pub(crate) mod kept;
 pub(crate) mod log;
+pub(crate) mod retention;
 pub(crate) mod rounds;
 pub(crate) mod scopes;
+#[cfg(test)]
+mod tests;

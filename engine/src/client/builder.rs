@@ -568,6 +568,46 @@ impl ClientBuilder {
         self
     }
 
+    /// How long the log of changes keeps an event, at most. A stream that has not read it by then fails with code 286. The default is 24 hours.
+    ///
+    /// [`open`](Self::open) fails if it is less than a minute or more than 366 days.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let week = Duration::from_secs(7 * 86_400);
+    /// let client = Client::builder().change_log_age_max(week).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log_age_max(mut self, age: Duration) -> Self {
+        self.transactions.log.age = age;
+        self
+    }
+
+    /// How many bytes the log of changes may have, about. Beyond that the oldest events are forgotten, four times a second: a stream that has
+    /// not read them fails with code 286, and no writer waits for one. The default is 1 GiB; it is never more than an eighth of a
+    /// [`disk_quota`](Self::disk_quota), or of the memory budget of a store in memory.
+    ///
+    /// [`open`](Self::open) fails if it is less than 64 KiB.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().change_log_bytes_max(64 << 20).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log_bytes_max(mut self, bytes: u64) -> Self {
+        self.transactions.log.bytes = bytes;
+        self
+    }
+
     /// How many bytes a second a thread of the client reads from the database's files to find damage, or `None`, the default: no
     /// thread does. Give it a small part of what the disk can read.
     ///

@@ -24,6 +24,8 @@ use crate::shared::{Caller, Shared};
 const RETENTIONS: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(366 * 86_400);
 /// The fewest bytes that they may have.
 const TOKEN_BYTES_MIN: u64 = 64 << 10;
+/// The fewest bytes that the log of changes may have.
+const LOG_BYTES_MIN: u64 = 64 << 10;
 const LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 /// The most bytes in which an index build sorts its keys by default.
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
@@ -72,6 +74,9 @@ impl ClientBuilder {
             opened => opened?,
         };
         expiry::start_if_needed(&shared)?;
+        if shared.catalog.log.is_used() {
+            shared.start_upkeep()?;
+        }
         if let Some(bytes_per_second) = self.scrub {
             scrub::start(&shared, bytes_per_second)?;
         }
@@ -91,6 +96,14 @@ impl ClientBuilder {
             witness: self.witness,
             fault: self.fault,
         };
+        let mut limits = self.transactions;
+        // The documents are to have most of what there is.
+        let share = if self.in_memory {
+            Some(self.memory_budget as u64 / 8)
+        } else {
+            self.disk_quota.map(|quota| quota / 8)
+        };
+        limits.log.bytes = share.map_or(limits.log.bytes, |share| limits.log.bytes.min(share));
         let layout = match self.object_id_layout {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,
             ObjectIdLayout::Random => Layout::Random,
@@ -102,7 +115,7 @@ impl ClientBuilder {
         // Without the feature nothing can ask for them.
         let spans = None;
         let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold, spans };
-        Shared::open(options, layout, self.ttl_interval, recording, self.transactions)
+        Shared::open(options, layout, self.ttl_interval, recording, limits)
     }
 
     fn index_build_bytes(&self) -> usize {
@@ -132,6 +145,18 @@ impl ClientBuilder {
             return Err(Error::invalid_argument(format!(
                 "token_bytes_max of {} bytes is below the least that works, {TOKEN_BYTES_MIN} bytes",
                 self.transactions.tokens.bytes_max
+            )));
+        }
+        if !RETENTIONS.contains(&self.transactions.log.age) {
+            return Err(Error::invalid_argument(format!(
+                "change_log_age_max of {:?} is not within 1 minute and 366 days",
+                self.transactions.log.age
+            )));
+        }
+        if self.transactions.log.bytes < LOG_BYTES_MIN {
+            return Err(Error::invalid_argument(format!(
+                "change_log_bytes_max of {} bytes is below the least that works, {LOG_BYTES_MIN} bytes",
+                self.transactions.log.bytes
             )));
         }
         if self.scrub == Some(0) {

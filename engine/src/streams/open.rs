@@ -357,6 +357,7 @@ impl Watch<'_> {
         }
         let log = &shared.catalog.log;
         shared.catalog.log_changes(shared.storage(&database), &scope, &operation)?;
+        shared.start_upkeep()?;
         let (Some(began), Some(id)) = (log.began(&scope), log.id()) else {
             return Err(Error::invalid_argument("the log of changes was not switched on"));
         };

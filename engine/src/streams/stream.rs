@@ -209,7 +209,7 @@ impl RawStream {
         }
         let mut passed = 0;
         loop {
-            self.asked.operation.look()?;
+            self.asked.operation.step()?;
             if self.reading.is_none() && !self.begin_round()? {
                 return Ok(None);
             }
@@ -233,6 +233,8 @@ impl RawStream {
 
     /// Opens a walk over the events of a new round. Returns `false` if there is none.
     fn begin_round(&mut self) -> Result<bool> {
+        // A walk looks only while it reads, and there may be nothing to read for hours.
+        self.asked.operation.look()?;
         let log = &self.engine.catalog.log;
         // Left before the caller waits: closing waits for all that are inside.
         let database = self.engine.store.enter()?;

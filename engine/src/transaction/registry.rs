@@ -11,6 +11,7 @@ use query::code::Code;
 use store::latch::Owner;
 use store::snapshot::Snapshot;
 
+use crate::changes::kept::LogLimits;
 use crate::outcomes::generations::TokenLimits;
 
 /// How many transactions may be open.
@@ -18,7 +19,7 @@ const OPEN_MAX: usize = 10_000;
 /// How many bytes all of them together may stage.
 const STAGED_BYTES_MAX: usize = 256 << 20;
 
-/// The limits of the transactions and tokens of a store.
+/// The limits of the transactions, the tokens and the log of changes of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How long one may last, from its first statement on.
@@ -29,6 +30,8 @@ pub(crate) struct Limits {
     pub(crate) bytes: usize,
     /// How tokens are remembered, of transactions and of single calls.
     pub(crate) tokens: TokenLimits,
+    /// How much of the log of changes is kept.
+    pub(crate) log: LogLimits,
 }
 
 impl Default for Limits {
@@ -38,6 +41,7 @@ impl Default for Limits {
             turn_lifetime: Duration::from_secs(10),
             bytes: 64 << 20,
             tokens: TokenLimits::default(),
+            log: LogLimits::default(),
         }
     }
 }

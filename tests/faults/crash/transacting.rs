@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
+use cairndb_tests::following::Follower;
 use cairndb_tests::journal::{Record, Step};
-use cairndb_tests::transacting::{self, State, THREADS, is_transaction};
+use cairndb_tests::transacting::{self, DATABASE, State, THREADS, is_transaction};
 
 use crate::crash::kill::{Audited, fault_of_early_answers, kill_in_folders};
 use crate::crash::say;
@@ -38,6 +39,8 @@ struct Transacted {
     kept: u64,
     /// Commands that were sent again.
     again: u64,
+    /// A copy that a change stream keeps, from the first audit on.
+    follower: Option<Follower>,
 }
 
 impl Audited for Transacted {
@@ -68,6 +71,10 @@ impl Audited for Transacted {
             let state = course.send_again(client, tag, state)?;
             self.again += u64::from(state.version > 0);
             *course = Course { state, begun: Vec::new(), done: state.version };
+        }
+        match &mut self.follower {
+            Some(follower) => follower.follow(client)?,
+            none => *none = Some(Follower::begin(client, DATABASE)?),
         }
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if report.is_clean() { Ok(()) } else { Err(format!("verify found: {:?}", report.findings)) }
@@ -145,14 +152,16 @@ fn a_transaction_is_whole_or_absent_when_the_process_is_killed() {
     let oracles = kill_in_folders::<Transacted>(seed, 40, kills);
     let sum = |part: fn(&Transacted) -> u64| oracles.iter().map(part).sum::<u64>();
     let (acknowledged, lost) = (sum(|oracle| oracle.acknowledged), sum(|oracle| oracle.lost));
+    let followed = sum(|oracle| oracle.follower.as_ref().map_or(0, |follower| follower.applied));
     say(&format!(
-        "transacting: {kills} kills; {acknowledged} acknowledged, {lost} cut short, {} kept without an answer, {} asked for again, in {:.0} s; {SEED_VARIABLE}={seed}",
+        "transacting: {kills} kills; {acknowledged} acknowledged, {lost} cut short, {} kept without an answer, {} asked for again, {followed} events followed, in {:.0} s; {SEED_VARIABLE}={seed}",
         sum(|oracle| oracle.kept),
         sum(|oracle| oracle.again),
         started.elapsed().as_secs_f64()
     ));
     assert!(acknowledged > kills, "the children hardly wrote");
     assert!(lost * 4 > kills, "few kills fell within a write");
+    assert!(followed > acknowledged / 2, "the streams hardly showed anything");
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! How much of the log of changes is kept: the oldest events are forgotten by their age, and beyond a number of bytes.
+//!
+//! The log is known in segments, of which the oldest one goes as a range. Streams learn of it first: what was forgotten is noted in
+//! memory before it is removed, so no stream takes a hole for the end of the log.
+
+use base::error::Result;
+use query::operation::OperationContext;
+use store::Family;
+use store::handles::Storage;
+use store::keys::{META_LOG_LOW, event_key, split_event_key};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
+
+use crate::changes::kept::Kept;
+use crate::changes::log::{ChangeLog, now};
+
+impl ChangeLog {
+    /// How many bytes its events have, as far as they were counted.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.kept.lock().bytes
+    }
+
+    /// Forgets events that are too old, or too many.
+    pub(crate) fn forget_old(&self, storage: Storage<'_>) -> Result<()> {
+        self.forget_at(storage, now())
+    }
+
+    fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
+        self.count_earlier(storage)?;
+        let Some(through) = self.kept.lock().take_old(now, self.limits) else { return Ok(()) };
+        // Writers below may not have written yet, and would write what is forgotten.
+        let through = through.min(self.rounds.watermark());
+        if (through, u32::MAX) <= self.low() {
+            return Ok(());
+        }
+        self.set_low((through, u32::MAX));
+        let mut batch = Batch::new(storage.database);
+        batch.put(Family::Meta, META_LOG_LOW, &event_key(through, u32::MAX));
+        batch.delete_range(Family::Changes, &event_key(0, 0), &event_key(through.saturating_add(1), 0));
+        storage.store.commit(batch, CommitLevel::Delayed)
+    }
+
+    /// Counts the events of earlier lives of the store, once.
+    fn count_earlier(&self, storage: Storage<'_>) -> Result<()> {
+        if self.kept.lock().is_counted {
+            return Ok(());
+        }
+        // A later life goes on above the mark of the one before.
+        let bounds = (Vec::new(), Some(event_key(self.opened_at.saturating_add(1), 0).to_vec()));
+        let (snapshot, operation) = (Snapshot::take(storage.database), OperationContext::unlimited());
+        let mut scan = Scan::open(&snapshot, Family::Changes, bounds, CacheUse::Bypass, &operation);
+        let mut earlier = Kept::default();
+        while scan.advance()? {
+            // What is damaged stays for `verify` to name.
+            if let Some((position, _)) = split_event_key(scan.key()) {
+                earlier.add(position, (scan.key().len() + scan.value().len()) as u64, self.limits);
+            }
+        }
+        let mut kept = self.kept.lock();
+        if !kept.is_counted {
+            earlier.segments.append(&mut kept.segments);
+            let bytes = kept.bytes + earlier.bytes;
+            *kept = Kept { segments: earlier.segments, bytes, is_counted: true };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::client::Client;
+
+    /// A reader that is one event behind what is kept is told so, and one at the end goes on.
+    #[test]
+    fn a_stream_that_is_overtaken_is_lost_and_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client =
+            Client::builder().change_log_bytes_max(64 << 10).open(folder.path().join("db")).expect("opened");
+        let things = client.database("test").collection::<Document>("things");
+        let behind = things.watch().run().expect("opened").resume_token();
+        let text = "x".repeat(1000);
+        things.insert_many((0..200).map(|id| doc! { "_id": id, "t": &text })).run().expect("stored");
+        let mut reader = things.watch().run().expect("opened");
+        for id in 200..400 {
+            things.insert_one(doc! { "_id": id, "t": &text }).run().expect("stored");
+        }
+        let first = reader.next().expect("it waits").expect("an event");
+        assert_eq!(first.document_key, Some(doc! { "_id": 200 }));
+        let engine = client.shared().engine();
+        let log = &engine.catalog.log;
+        {
+            let database = engine.store.enter().expect("open");
+            let storage = engine.storage(&database);
+            engine.store.sync(&database).expect("synced");
+            log.forget_old(storage).expect("forgotten");
+        }
+        assert!(log.bytes() <= 64 << 10 && log.bytes() > 32 << 10, "{}", log.bytes());
+        let lost = things.watch().resume_after(behind).run().map(drop).expect_err("forgotten");
+        assert_eq!(lost.code(), Some(286));
+        // What it reads now is of a round from before.
+        let rest: Vec<_> = std::iter::from_fn(|| reader.next_if_any().transpose()).collect();
+        assert!(rest.iter().any(Result::is_err) || rest.len() == 199, "{}", rest.len());
+        let end = things.watch().run().expect("opened").resume_token();
+        things.delete_one(doc! { "_id": 0 }).run().expect("deleted");
+        let mut reader = things.watch().resume_after(end).run().expect("opened");
+        assert_eq!(reader.next().expect("it waits").expect("an event").document_key, Some(doc! { "_id": 0 }));
+        assert!(client.verify().expect("verified").findings.is_empty());
+        drop(reader);
+        // What is left is counted by the next life.
+        let before = log.bytes();
+        drop(things);
+        client.close().expect("closed");
+        let client = Client::open(folder.path().join("db")).expect("opened");
+        let engine = client.shared().engine();
+        let database = engine.store.enter().expect("open");
+        engine.catalog.log.forget_old(engine.storage(&database)).expect("counted");
+        assert_eq!(engine.catalog.log.bytes(), before);
+    }
+}

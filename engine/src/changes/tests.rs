@@ -1,0 +1,156 @@
+//! Planted faults of the log, and that the checks here find them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bson::{Document, doc};
+use query::operation::OperationContext;
+use store::Family;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+
+use crate::client::Client;
+use crate::collection::Collection;
+use crate::options::{Durability, PlantedFault};
+
+/// How long a fault may take to show itself. Nothing waits for as long without one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A collection that is logged, in a store with a fault.
+fn logged(client: &Client) -> Collection<Document> {
+    let things = client.database("test").collection("things");
+    things.watch().run().expect("opened");
+    things
+}
+
+fn in_memory(fault: PlantedFault) -> Client {
+    Client::builder().in_memory(true).planted_fault(fault).open("").expect("opened")
+}
+
+/// Whether a state of the store was found in which documents and events are not the same number.
+fn has_a_half_write(fault: PlantedFault, rounds: i32) -> bool {
+    let client = in_memory(fault);
+    let things = logged(&client);
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let count = |snapshot: &Arc<Snapshot>, family| {
+        let operation = OperationContext::unlimited();
+        let mut scan = Scan::open(snapshot, family, (Vec::new(), None), CacheUse::Bypass, &operation);
+        let mut count = 0;
+        while scan.advance().expect("a step") {
+            count += 1;
+        }
+        count
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let ids = (0..rounds).take_while(|_| !is_over.load(Ordering::Relaxed));
+            ids.for_each(|id| drop(things.insert_one(doc! { "_id": id }).run().expect("stored")));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut is_found = false;
+        while !is_found && !is_over.load(Ordering::Relaxed) {
+            let snapshot = Snapshot::take(&database);
+            is_found = count(&snapshot, Family::Records) != count(&snapshot, Family::Changes);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        is_found
+    })
+}
+
+#[test]
+fn a_document_is_never_there_without_its_event() {
+    assert!(!has_a_half_write(PlantedFault::None, 500));
+    assert!(has_a_half_write(PlantedFault::EventsApart, 1_000_000));
+}
+
+/// Whether a stream beside writers has left out a write before a later one.
+fn passes_a_hole(fault: PlantedFault, patience: Duration) -> bool {
+    let client = in_memory(fault);
+    let things = logged(&client);
+    let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    let (is_over, began) = (AtomicBool::new(false), Instant::now());
+    let (written, shown) = thread::scope(|scope| {
+        let write = |writer: i32| {
+            let (things, is_over) = (&things, &is_over);
+            scope.spawn(move || {
+                let ids = (0..).map(|n| writer * 10_000_000 + n);
+                let mut written = BTreeSet::new();
+                for id in ids.take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    things.insert_one(doc! { "_id": id }).run().expect("stored");
+                    written.insert(id);
+                }
+                written
+            })
+        };
+        let writers: Vec<_> = (0..4).map(write).collect();
+        let mut shown = BTreeSet::new();
+        let mut next = BTreeSet::from([0, 10_000_000, 20_000_000, 30_000_000]);
+        let mut take = |shown: &mut BTreeSet<i32>| {
+            let mut is_whole = true;
+            // Not without end: the writers go on meanwhile.
+            while is_whole && (is_over.load(Ordering::Relaxed) || began.elapsed() < patience) {
+                let Some(event) = stream.next_if_any().expect("read") else { break };
+                let id = event.document_key.expect("a key").get_i32("_id").expect("a number");
+                // Each writer ascends by one.
+                is_whole &= next.remove(&id);
+                next.insert(id + 1);
+                shown.insert(id);
+            }
+            is_whole
+        };
+        while take(&mut shown) && began.elapsed() < patience {
+            thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let written: BTreeSet<i32> =
+            writers.into_iter().flat_map(|writer| writer.join().expect("no panic")).collect();
+        take(&mut shown);
+        (written, shown)
+    });
+    written != shown
+}
+
+#[test]
+fn no_stream_passes_a_writer_that_is_still_at_work() {
+    assert!(!passes_a_hole(PlantedFault::None, Duration::from_millis(500)));
+    assert!(passes_a_hole(PlantedFault::HolesPassed, PATIENCE));
+}
+
+/// Whether a stream shows a write before it is on stable storage.
+fn shows_early(fault: PlantedFault) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let builder = Client::builder().planted_fault(fault).durability(durability);
+    let client = builder.open(folder.path().join("db")).expect("opened");
+    let things = logged(&client);
+    let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    let engine = client.shared().engine();
+    let began = Instant::now();
+    // After which write of the store each document was there.
+    let mut written = Vec::new();
+    for id in 0.. {
+        things.insert_one(doc! { "_id": id }).run().expect("stored");
+        written.push(engine.store.enter().expect("open").latest_sequence());
+        let shown = stream.next_if_any().expect("read").and_then(|event| event.document_key);
+        if let Some(key) = shown {
+            let id = usize::try_from(key.get_i32("_id").expect("a number")).expect("not negative");
+            // Asked after the look: a sync may have come in between.
+            return written.get(id).is_none_or(|written| engine.store.durable_sequence() < *written);
+        }
+        if began.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    false
+}
+
+#[test]
+fn nothing_is_shown_before_it_is_on_stable_storage() {
+    assert!(!shows_early(PlantedFault::None));
+    assert!(shows_early(PlantedFault::EventsShownEarly));
+}
