@@ -394,16 +394,16 @@ pub use crate::gridfs::{
 #[cfg(feature = "opentelemetry")]
 pub use crate::metrics::spans::OpentelemetryOptions;
 pub use crate::options::{
-    AggregateOptions, BulkWriteOptions, ClusteredIndex, Collation, CollationAlternate, CollationCaseFirst,
-    CollationMaxVariable, CollationStrength, CountOptions, CursorType, DeleteManyModel,
-    DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions, DistinctOptions,
-    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions,
-    GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
-    GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder, IndexOptions,
-    IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder, InsertOneOptions,
-    ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument, UpdateManyModel,
-    UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder, UpdateOptions,
-    ValidationAction, ValidationLevel, WriteModel,
+    AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex, Collation,
+    CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength, CountOptions,
+    CursorType, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
+    DeleteOptions, DistinctOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
+    FindOneAndUpdateOptions, FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder,
+    GridFsDownloadByNameOptions, GridFsFindOneOptions, GridFsFindOptions, GridFsUploadOptions, Hint,
+    IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneModel,
+    InsertOneModelBuilder, InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions,
+    ReturnDocument, UpdateManyModel, UpdateManyModelBuilder, UpdateModifications, UpdateOneModel,
+    UpdateOneModelBuilder, UpdateOptions, ValidationAction, ValidationLevel, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
 #[doc(hidden)]

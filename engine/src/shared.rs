@@ -268,8 +268,16 @@ impl Engine {
         if self.options.mode.is_read_only() || !self.catalog.log.is_used() {
             return;
         }
-        let forgotten =
-            self.store.enter().and_then(|database| self.catalog.log.forget_old(self.storage(&database)));
+        let forgotten = self.store.enter().and_then(|database| {
+            let (log, storage) = (&self.catalog.log, self.storage(&database));
+            if !log.is_unused() {
+                return log.forget_old(storage);
+            }
+            // Not longer: transactions wait for this thread to end them.
+            let time = Some(UPKEEP_INTERVAL);
+            let operation = OperationContext::new(Allowance { time, ..Allowance::default() });
+            self.catalog.stop_logging(storage, &operation)
+        });
         if let Err(error) = forgotten {
             tracing::warn!(%error, "the oldest changes of the log could not be removed");
         }

@@ -1,26 +1,25 @@
 //! Change streams: what they show and in which order, where they begin and end, and what bad input gets.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, Timestamp, doc};
 use cairndb::{
-    ChangeStream, ChangeStreamEvent, Client, Collection, FullDocumentBeforeChangeType, FullDocumentType,
-    IndexModel, NON_RESUMABLE_CHANGE_STREAM_ERROR, OperationType, ResumeToken, WriteConcern,
+    ChangeStream, ChangeStreamEvent, ChangeStreamPreAndPostImages, Client, Collection,
+    FullDocumentBeforeChangeType, FullDocumentType, IndexModel, NON_RESUMABLE_CHANGE_STREAM_ERROR,
+    OperationType, ResumeToken, WriteConcern,
 };
-use cairndb_tests::race::race;
 
 use crate::Fixture;
 
-type Stream = ChangeStream<ChangeStreamEvent<Document>>;
-type Event = ChangeStreamEvent<Document>;
+pub(crate) type Stream = ChangeStream<ChangeStreamEvent<Document>>;
+pub(crate) type Event = ChangeStreamEvent<Document>;
 
-fn orders(client: &Client) -> Collection<Document> {
+pub(crate) fn orders(client: &Client) -> Collection<Document> {
     client.database("shop").collection("orders")
 }
 
-fn watch(collection: &Collection<Document>) -> Stream {
+pub(crate) fn watch(collection: &Collection<Document>) -> Stream {
     collection.watch().run().expect("opened")
 }
 
@@ -30,12 +29,12 @@ fn refused<T>(result: cairndb::Result<T>, code: i32) {
     assert_eq!(error.code(), Some(code), "{error}");
 }
 
-fn next(stream: &mut Stream) -> Event {
+pub(crate) fn next(stream: &mut Stream) -> Event {
     stream.next().expect("a stream has no end").expect("an event")
 }
 
 /// What there is up to a document with this `_id`, which is inserted to mark the end.
-fn through(collection: &Collection<Document>, stream: &mut Stream) -> Vec<Event> {
+pub(crate) fn through(collection: &Collection<Document>, stream: &mut Stream) -> Vec<Event> {
     collection.insert_one(doc! { "_id": "end" }).run().expect("stored");
     let mut events = Vec::new();
     loop {
@@ -50,7 +49,7 @@ fn through(collection: &Collection<Document>, stream: &mut Stream) -> Vec<Event>
 }
 
 /// What an event tells, in short.
-fn told(event: &Event) -> (&'static str, Bson, Document) {
+pub(crate) fn told(event: &Event) -> (&'static str, Bson, Document) {
     let kind = match event.operation_type {
         OperationType::Insert => "insert",
         OperationType::Update => "update",
@@ -74,25 +73,6 @@ fn check(events: &[Event], expected: &[(&'static str, i32, Document)]) {
     let expected: Vec<_> =
         expected.iter().map(|(kind, id, told)| (*kind, Bson::Int32(*id), told.clone())).collect();
     assert_eq!(found, expected);
-}
-
-/// Applies an event to a copy of a collection.
-fn apply(copy: &mut BTreeMap<String, Document>, event: &Event) {
-    let key = || event.document_key.as_ref().map(Document::to_string).expect("a key");
-    match (&event.operation_type, &event.full_document) {
-        (OperationType::Insert | OperationType::Replace | OperationType::Update, Some(full)) => {
-            copy.insert(key(), full.clone());
-        }
-        // Gone by the time of the look-up: its delete follows.
-        (OperationType::Update, None) => {}
-        (OperationType::Delete, _) => drop(copy.remove(&key())),
-        (other, _) => panic!("{other:?}"),
-    }
-}
-
-fn contents(collection: &Collection<Document>) -> BTreeMap<String, Document> {
-    let found = collection.find(doc! {}).run().expect("a cursor").map(|found| found.expect("a document"));
-    found.map(|found| (doc! { "_id": found.get("_id") }.to_string(), found)).collect()
 }
 
 #[test]
@@ -377,6 +357,52 @@ fn documents_of_updates_are_looked_up() {
 }
 
 #[test]
+fn documents_before_and_after_are_kept_where_that_is_declared() {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    let images = |enabled| ChangeStreamPreAndPostImages { enabled };
+    db.create_collection("orders").change_stream_pre_and_post_images(images(true)).run().expect("made");
+    db.create_collection("orders").change_stream_pre_and_post_images(images(true)).run().expect("alike");
+    refused(db.create_collection("orders").run(), 48);
+    let listed = db.run_command(doc! { "listCollections": 1 }).run().expect("listed").to_string();
+    assert!(listed.contains(r#""changeStreamPreAndPostImages": { "enabled": true }"#), "{listed}");
+    let orders = orders(&fixture.client);
+    let watch = || {
+        let stream = orders.watch().full_document_before_change(FullDocumentBeforeChangeType::Required);
+        stream.full_document(FullDocumentType::Required).run().expect("opened")
+    };
+    let (mut stream, mut plain) = (watch(), orders.watch().run().expect("opened"));
+    orders.insert_one(doc! { "_id": 1, "n": 1, "t": "a long text" }).run().expect("stored");
+    orders.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 2 } }).run().expect("updated");
+    orders.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 3 } }).run().expect("updated");
+    orders.replace_one(doc! { "_id": 1 }, doc! { "x": 1 }).run().expect("replaced");
+    orders.delete_one(doc! { "_id": 1 }).run().expect("deleted");
+    let state = |n: i32| Some(doc! { "_id": 1, "n": n, "t": "a long text" });
+    let replaced = Some(doc! { "_id": 1, "x": 1 });
+    for (before, after) in [
+        (None, state(1)),
+        (state(1), state(2)),
+        (state(2), state(3)),
+        (state(3), replaced.clone()),
+        (replaced, None),
+    ] {
+        let event = next(&mut stream);
+        assert_eq!((event.full_document_before_change, event.full_document), (before, after));
+    }
+    // Who does not ask is shown as much as ever.
+    let events: Vec<_> = (0..5).map(|_| next(&mut plain)).collect();
+    assert!(events.iter().all(|event| event.full_document_before_change.is_none()));
+    assert!(events[1].full_document.is_none() && events[1].update_description.is_some());
+    db.modify_collection("orders").change_stream_pre_and_post_images(images(false)).run().expect("changed");
+    let mut stream = watch();
+    orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    orders.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 2 } }).run().expect("updated");
+    assert_eq!(next(&mut stream).operation_type, OperationType::Insert);
+    refused(stream.next().expect("an error"), 47);
+    fixture.verify_clean();
+}
+
+#[test]
 fn pipelines_choose_and_change_events() {
     let fixture = Fixture::new();
     let orders = orders(&fixture.client);
@@ -537,146 +563,4 @@ fn a_store_that_is_read_only_has_the_events_that_are_there() {
     let refused = others.watch().run().map(drop).expect_err("it cannot be switched on");
     assert!(matches!(refused.kind(), cairndb::ErrorKind::ReadOnly), "{refused}");
     crate::verify_clean(&client);
-}
-
-/// Every event once, in the order of positions, and that of each document as it was written.
-#[test]
-fn beside_writers_each_write_is_shown_once_and_in_order() {
-    const WRITERS: i32 = 16;
-    const WRITES: i32 = 60;
-    let fixture = Fixture::new();
-    let orders = orders(&fixture.client);
-    let mut stream = watch(&orders);
-    race(0..WRITERS, |id| {
-        let concern = if id % 2 == 0 { WriteConcern::journaled() } else { WriteConcern::default() };
-        orders.insert_one(doc! { "_id": id, "n": 0 }).write_concern(concern.clone()).run().expect("stored");
-        for _ in 0..WRITES {
-            // Its own document, and one that all change.
-            orders
-                .update_one(doc! { "_id": id }, doc! { "$inc": { "n": 1 } })
-                .write_concern(concern.clone())
-                .run()
-                .expect("updated");
-            let shared = orders.update_one(doc! { "_id": -1 }, doc! { "$inc": { "n": 1 } }).upsert(true);
-            shared.run().expect("updated");
-        }
-    });
-    let mut counts: BTreeMap<i32, i32> = BTreeMap::new();
-    let mut last = None;
-    for event in through(&orders, &mut stream) {
-        let place = (event.cluster_time, event.id.clone());
-        assert!(
-            last.as_ref().is_none_or(
-                |(time, token)| (*time, format!("{token:?}")) < (place.0, format!("{:?}", place.1))
-            )
-        );
-        last = Some(place);
-        let (kind, id, told) = told(&event);
-        let count = counts.entry(id.as_i32().expect("a number")).or_insert(-1);
-        let n = told.get_i32("n").expect("a number");
-        // The shared document is made by an upsert, which counts at once.
-        let is_first = *count == -1;
-        assert_eq!(kind == "insert", is_first);
-        assert!(is_first || n == *count + 1, "{n} after {count}");
-        *count = n;
-    }
-    let expected = (0..WRITERS).map(|id| (id, WRITES)).chain([(-1, WRITERS * WRITES)]).collect();
-    assert_eq!(counts, expected);
-    fixture.verify_clean();
-}
-
-/// Read at a time, and watched from there, a copy becomes what the original is.
-#[test]
-fn a_copy_that_is_handed_over_equals_its_original() {
-    let fixture = Fixture::new();
-    let orders = orders(&fixture.client);
-    drop(watch(&orders));
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            let orders = orders.clone();
-            thread::spawn(move || {
-                for round in 0..150 {
-                    let id = (writer * 7 + round) % 20;
-                    orders
-                        .update_one(doc! { "_id": id }, doc! { "$inc": { "n": 1 } })
-                        .upsert(true)
-                        .run()
-                        .expect("done");
-                    if round % 5 == 0 {
-                        orders.delete_one(doc! { "_id": (id + 3) % 20 }).run().expect("done");
-                    }
-                }
-            })
-        })
-        .collect();
-    let mut copies = Vec::new();
-    for _ in 0..10 {
-        let time = fixture.client.operation_time().expect("open");
-        let copy = contents(&orders);
-        let lookup = orders.watch().full_document(FullDocumentType::UpdateLookup);
-        copies.push((copy, lookup.start_at_operation_time(time).run().expect("opened")));
-    }
-    for writer in writers {
-        writer.join().expect("no panic");
-    }
-    orders.insert_one(doc! { "_id": "end" }).run().expect("stored");
-    let original = contents(&orders);
-    for (mut copy, mut stream) in copies {
-        loop {
-            let event = next(&mut stream);
-            apply(&mut copy, &event);
-            if event.document_key == Some(doc! { "_id": "end" }) {
-                break;
-            }
-        }
-        assert_eq!(copy, original);
-    }
-}
-
-/// A stream that begins beside writers shows each write that begins after it is open.
-#[test]
-fn switching_on_beside_writers_misses_no_later_write() {
-    let fixture = Fixture::new();
-    for round in 0..8 {
-        let orders = fixture.client.database("shop").collection::<Document>(&format!("orders{round}"));
-        orders.insert_one(doc! { "_id": "first" }).run().expect("stored");
-        let is_open = std::sync::atomic::AtomicBool::new(false);
-        let shown = std::sync::Mutex::new((Vec::new(), Vec::new()));
-        race(0..5, |thread| {
-            if thread == 0 {
-                let mut stream = watch(&orders);
-                is_open.store(true, std::sync::atomic::Ordering::SeqCst);
-                let mut ids = Vec::new();
-                let mut ends = 0;
-                while ends < 4 {
-                    let id = told(&next(&mut stream)).1;
-                    ends += i32::from(id.as_str().is_some());
-                    ids.push(id.to_string());
-                }
-                shown.lock().expect("not poisoned").0 = ids;
-                return;
-            }
-            let mut later = Vec::new();
-            for n in 0..400 {
-                let begins_later = is_open.load(std::sync::atomic::Ordering::SeqCst);
-                let id = thread * 1000 + n;
-                orders.insert_one(doc! { "_id": id }).run().expect("stored");
-                if begins_later {
-                    later.push(Bson::Int32(id).to_string());
-                }
-                if later.len() > 20 {
-                    break;
-                }
-            }
-            while !is_open.load(std::sync::atomic::Ordering::SeqCst) {
-                thread::yield_now();
-            }
-            orders.insert_one(doc! { "_id": format!("end{thread}") }).run().expect("stored");
-            shown.lock().expect("not poisoned").1.extend(later);
-        });
-        let (shown, expected) = shown.into_inner().expect("not poisoned");
-        for id in expected {
-            assert!(shown.contains(&id), "{id} is missing");
-        }
-    }
 }

@@ -630,6 +630,7 @@ fn a_collection_is_modified_to_what_it_is_and_to_nothing_else() {
     for option in [
         doc! {},
         doc! { "validator": {}, "validationLevel": "moderate", "validationAction": "warn" },
+        doc! { "changeStreamPreAndPostImages": { "enabled": true } },
         doc! { "changeStreamPreAndPostImages": { "enabled": false } },
         doc! { "index": { "name": "m", "hidden": false, "prepareUnique": false } },
         doc! { "index": { "keyPattern": { "n": 1 }, "unique": true } },
@@ -642,7 +643,6 @@ fn a_collection_is_modified_to_what_it_is_and_to_nothing_else() {
         (doc! { "validator": 5 }, 14, "validator"),
         (doc! { "validationLevel": "some" }, 2, "validationLevel"),
         (doc! { "validationAction": "none" }, 2, "validationAction"),
-        (doc! { "changeStreamPreAndPostImages": { "enabled": true } }, 238, "changeStreamPreAndPostImages"),
         (doc! { "changeStreamPreAndPostImages": {} }, 40_414, "enabled"),
         (doc! { "index": {} }, 72, "name or key pattern"),
         (doc! { "index": { "name": "n", "keyPattern": { "n": 1 } } }, 72, "both"),

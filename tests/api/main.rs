@@ -9,6 +9,7 @@ mod bulk_write;
 mod bystanders;
 mod cancellation;
 mod capped;
+mod change_stream_races;
 mod change_streams;
 mod clock;
 mod close;

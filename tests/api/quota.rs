@@ -173,6 +173,23 @@ fn deletes_with_tokens_pass_in_a_full_folder_and_a_refused_insert_spends_none() 
     assert!(client.verify().unwrap().is_clean());
 }
 
+/// Their events are puts into the log, whose oldest ones go.
+#[test]
+fn deletes_from_a_logged_collection_pass_in_a_full_folder() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    things.watch().run().expect("opened");
+    let filled = fill(&things, 2000);
+    for n in 0..filled {
+        let deleted = things.delete_one(doc! { "_id": i64::from(n) }).run().expect("deleted");
+        assert_eq!(deleted.deleted_count, 1, "{n} of {filled}");
+    }
+    once_there_is_room(|| things.insert_one(doc! { "_id": "new" }).run());
+    assert!(folder_bytes(&scratch.path()) <= QUOTA);
+    assert!(client.verify().expect("verified").is_clean());
+}
+
 #[test]
 fn a_folder_is_emptied_one_document_at_a_time() {
     let scratch = Scratch::new();

@@ -93,9 +93,7 @@ impl Follower {
                     return Err(shown());
                 };
                 // The workloads set fields at the top level, and nothing else.
-                update.updated_fields.iter().for_each(|(field, value)| {
-                    document.insert(field.clone(), value.clone());
-                });
+                document.extend(update.updated_fields.clone());
                 update.removed_fields.is_empty()
             }
             _ => false,

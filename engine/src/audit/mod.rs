@@ -119,6 +119,7 @@ impl Subject {
                         collation: _,
                         clustered: _,
                         is_logged: _,
+                        keeps_images: _,
                     } = entry.with_fault(database.fault());
                     let audited =
                         Audited { id: collection, namespace, indexes, fields, capped, record_keys, counted };

@@ -57,6 +57,8 @@ pub(crate) struct NewCollection {
     pub(crate) collation: Collation,
     /// Present for one that is declared to be clustered.
     pub(crate) clustered: Option<Clustered>,
+    /// Whether the log of changes has its documents as they were before and after their changes.
+    pub(crate) keeps_images: bool,
 }
 
 impl NewCollection {
@@ -70,7 +72,7 @@ impl NewCollection {
         let validation = Validation::default().changed(namespace, &self.validation, &self.collation)?;
         let empty = Definition::of_indexes(Vec::new()).with_validation(validation).with_capped(capped);
         let empty = empty.with_collation(self.collation.clone()).with_clustered(self.clustered.clone());
-        Ok(empty.with_record_keys(RecordKeys::new(fault)))
+        Ok(empty.with_record_keys(RecordKeys::new(fault)).with_images(self.keeps_images))
     }
 }
 
@@ -500,6 +502,28 @@ pub(crate) fn modify_validation(
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
     collection.publish(storage.database, &mut definition, changed);
+    Ok(Some(()))
+}
+
+/// Changes whether the log of changes has the collection's documents as they were before and after their changes. Returns `None` if
+/// the collection was dropped or renamed meanwhile: the caller must look the name up again.
+pub(crate) fn modify_images(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    operation: &OperationContext,
+    keeps_images: bool,
+) -> Result<Option<()>> {
+    let mut definition = collection.enter_alone(operation)?;
+    if collection.is_retired() {
+        return Ok(None);
+    }
+    if keeps_images != definition.keeps_images {
+        let changed = definition.with_images(keeps_images);
+        let mut batch = Batch::new(storage.database);
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
+        storage.store.commit_definition(batch)?;
+        collection.publish(storage.database, &mut definition, changed);
+    }
     Ok(Some(()))
 }
 

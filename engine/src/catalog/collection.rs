@@ -78,6 +78,8 @@ pub(crate) struct Definition {
     pub(crate) record_keys: RecordKeys,
     /// Where its changes are logged. Absent if they are not.
     pub(crate) log: Option<Arc<ChangeLog>>,
+    /// Whether the log has its documents as they were before and after their changes.
+    pub(crate) keeps_images: bool,
 }
 
 /// What was announced to the readers of a collection.
@@ -361,6 +363,7 @@ impl Definition {
             clustered: None,
             record_keys: RecordKeys::new(PlantedFault::None),
             log: None,
+            keeps_images: false,
         }
     }
 
@@ -372,6 +375,7 @@ impl Definition {
             && checks(self) == checks(other)
             && self.capped == other.capped
             && self.log.is_some() == other.log.is_some()
+            && self.keeps_images == other.keeps_images
     }
 
     /// Where arrays and shortened keys are known of an index by its position, or of the `_id`s.
@@ -405,6 +409,11 @@ impl Definition {
     /// The same definition with or without a log of changes.
     pub(crate) fn with_log(&self, log: Option<Arc<ChangeLog>>) -> Self {
         Self { log, ..self.clone() }
+    }
+
+    /// The same definition, whose log has documents as they were before and after their changes, or not.
+    pub(crate) fn with_images(&self, keeps_images: bool) -> Self {
+        Self { keeps_images, ..self.clone() }
     }
 
     /// The same definition with other limits.

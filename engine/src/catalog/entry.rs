@@ -68,9 +68,11 @@ const LONG_IDS: &str = "longIds";
 
 /// Whether its changes are logged. A library that does not know the log refuses the folder, and leaves no hole in it.
 const CHANGE_LOG: &str = "changeLog";
+/// Whether the log has its documents as they were before and after their changes.
+const IMAGES: &str = "prePostImages";
 
 /// All fields of a collection's entry.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "autoIncrement",
     CAPPED,
     CAPPED_INDEXES,
@@ -83,6 +85,7 @@ const KNOWN: [&str; 17] = [
     INDEXES,
     LONG_IDS,
     "name",
+    IMAGES,
     SHORT_KEYS,
     VALIDATED_INDEXES,
     VALIDATION_ACTION,
@@ -127,6 +130,8 @@ pub(crate) struct CollectionEntry {
     pub(crate) record_keys: RecordKeys,
     /// Whether its changes are logged.
     pub(crate) is_logged: bool,
+    /// Whether the log has its documents as they were before and after their changes.
+    pub(crate) keeps_images: bool,
 }
 
 impl CollectionEntry {
@@ -142,8 +147,17 @@ impl CollectionEntry {
 }
 
 pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let Definition { indexes, fields, validation, capped, collation, clustered, record_keys, log } =
-        definition;
+    let Definition {
+        indexes,
+        fields,
+        validation,
+        capped,
+        collation,
+        clustered,
+        record_keys,
+        log,
+        keeps_images,
+    } = definition;
     let is_collated =
         !collation.is_simple() || indexes.iter().any(|index| !index.spec.collation().is_simple());
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
@@ -173,6 +187,9 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     }
     if log.is_some() {
         entry.insert(CHANGE_LOG, true);
+    }
+    if *keeps_images {
+        entry.insert(IMAGES, true);
     }
     note_keys(&mut entry, record_keys.long_keys, record_keys.announced().has_shortened());
     stored(namespace, &entry)
@@ -305,6 +322,7 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
         collation,
         record_keys,
         is_logged: flag(CHANGE_LOG)?,
+        keeps_images: flag(IMAGES)?,
     }))
 }
 

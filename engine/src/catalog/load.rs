@@ -47,7 +47,9 @@ impl Catalog {
                     continue;
                 }
             };
-            let log = entry.is_logged.then(|| Arc::clone(&catalog.log));
+            // A collection that no name covers any more: the log was about to be switched off.
+            let is_logged = entry.is_logged && catalog.log.covers(&entry.namespace);
+            let log = is_logged.then(|| Arc::clone(&catalog.log));
             catalog.log.note_collection(&entry.namespace, log.is_some());
             let collection = bind(CollectionId(id), entry.with_fault(database.fault()), &sequences, log)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
@@ -189,7 +191,8 @@ fn bind(
         .with_collation(entry.collation)
         .with_clustered(entry.clustered)
         .with_record_keys(entry.record_keys)
-        .with_log(log);
+        .with_log(log)
+        .with_images(entry.keeps_images);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

@@ -1,4 +1,4 @@
-//! Switching the log of changes on: for a collection, a database, or everything.
+//! Switching the log of changes on, for a collection, a database, or everything; and off again, for all of it.
 //!
 //! The name is stored first, so that collections which are made or renamed meanwhile are logged. Then each collection that is there
 //! is changed while its gate is held alone: no write that began before is under way then, and none that begins after misses the log.
@@ -16,7 +16,7 @@ use store::handles::Storage;
 use store::keys::{CollectionId, META_LOG};
 use store::write::Batch;
 
-use crate::catalog::collection::CollectionState;
+use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::names::Catalog;
 use crate::catalog::stage::stage_entry;
 use crate::changes::event::{Event, EventKind};
@@ -67,6 +67,39 @@ impl Catalog {
         storage.store.sync_written(storage.database)
     }
 
+    /// Logs no changes any more and forgets those that were, unless a stream is open.
+    pub(crate) fn stop_logging(&self, storage: Storage<'_>, operation: &OperationContext) -> Result<()> {
+        let _place = lock_order::take(Place::Logging);
+        let _switching = lock_for(operation, &self.switching)?;
+        let Some(names) = self.log.take_scopes() else { return Ok(()) };
+        let stopped = self.stop_logging_all(storage, &names, operation);
+        if stopped.is_err() {
+            // Tried again later. Until then it is as if it were being switched on: the next stream does that.
+            names.iter().for_each(|name| self.log.set_scope(name, 0));
+        }
+        stopped
+    }
+
+    fn stop_logging_all(
+        &self,
+        storage: Storage<'_>,
+        names: &[String],
+        operation: &OperationContext,
+    ) -> Result<()> {
+        for collection in self.collections() {
+            let mut definition = collection.enter_alone(operation)?;
+            if collection.is_retired() || definition.log.is_none() {
+                continue;
+            }
+            self.set_log(storage, &collection, &mut definition, None)?;
+        }
+        let mut batch = Batch::new(storage.database);
+        names.iter().for_each(|name| batch.delete(Family::Meta, &scope_key(name)));
+        storage.store.commit_definition(batch)?;
+        self.log.forget_all(storage)?;
+        storage.store.sync_written(storage.database)
+    }
+
     /// Logs that a database was dropped, if streams on databases learn of it. Its collections are gone.
     pub(crate) fn log_drop_of_database(&self, storage: Storage<'_>, db: &str) -> Result<()> {
         let _changes = self.lock_ids();
@@ -89,11 +122,22 @@ impl Catalog {
         if collection.is_retired() || definition.log.is_some() {
             return Ok(());
         }
-        let changed = definition.with_log(Some(Arc::clone(&self.log)));
+        self.set_log(storage, collection, &mut definition, Some(Arc::clone(&self.log)))
+    }
+
+    /// Logs the changes of a collection, or no more. The caller holds the gate alone.
+    fn set_log(
+        &self,
+        storage: Storage<'_>,
+        collection: &CollectionState,
+        definition: &mut Definition,
+        log: Option<Arc<ChangeLog>>,
+    ) -> Result<()> {
+        let changed = definition.with_log(log);
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        collection.publish(storage.database, &mut definition, changed);
+        collection.publish(storage.database, definition, changed);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::error::{Error, Result};
 use base::lock_order::{self, Place};
 use base::namespace::Namespace;
-use base::sync::{Mutex, RwLock};
+use base::sync::{AtomicU64, Mutex, RwLock};
 use bson::Timestamp;
 use query::operation::OperationContext;
 use store::handles::Storage;
@@ -36,6 +36,8 @@ pub(crate) struct ChangeLog {
     pub(super) kept: Mutex<Kept>,
     /// The mark with which this life of the store began.
     pub(super) opened_at: u64,
+    /// When a stream was last seen open, as a position.
+    used_at: AtomicU64,
     /// The position and ordinal of the last event that was forgotten.
     low: RwLock<(u64, u32)>,
     /// Which log it is. `None` until something is logged.
@@ -68,6 +70,7 @@ impl ChangeLog {
             limits,
             kept: Mutex::default(),
             opened_at: mark,
+            used_at: AtomicU64::new(now()),
             low: RwLock::new(low),
             id: RwLock::new(id),
             scopes: RwLock::new(scopes),
@@ -108,6 +111,26 @@ impl ChangeLog {
                 scopes.entry(name).and_modify(|began| *began = 0);
             }
         }
+    }
+
+    /// Whether no stream was open for as long as events are kept. Asked from time to time, also while one is.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.is_unused_at(now())
+    }
+
+    pub(super) fn is_unused_at(&self, now: u64) -> bool {
+        if self.rounds.has_streams() {
+            self.used_at.store(now, Ordering::Relaxed);
+        }
+        let seconds = (now >> 32).saturating_sub(self.used_at.load(Ordering::Relaxed) >> 32);
+        self.is_used() && seconds > self.limits.age.as_secs()
+    }
+
+    /// Forgets what is logged, unless a stream is open: one that is opened from now on finds nothing logged. Returns the names.
+    pub(crate) fn take_scopes(&self) -> Option<Vec<String>> {
+        let mut scopes = self.scopes.write();
+        // Under the lock: who opens a stream is counted before it looks for scopes.
+        (!self.rounds.has_streams()).then(|| std::mem::take(&mut *scopes).into_keys().collect())
     }
 
     pub(crate) fn id(&self) -> Option<LogId> {

@@ -27,11 +27,22 @@ impl ChangeLog {
         self.forget_at(storage, now())
     }
 
+    /// Forgets all events.
+    pub(crate) fn forget_all(&self, storage: Storage<'_>) -> Result<()> {
+        let mut kept = self.kept.lock();
+        *kept = Kept { is_counted: true, ..Kept::default() };
+        drop(kept);
+        self.forget_through(storage, self.rounds.watermark())
+    }
+
     fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
         self.count_earlier(storage)?;
         let Some(through) = self.kept.lock().take_old(now, self.limits) else { return Ok(()) };
         // Writers below may not have written yet, and would write what is forgotten.
-        let through = through.min(self.rounds.watermark());
+        self.forget_through(storage, through.min(self.rounds.watermark()))
+    }
+
+    fn forget_through(&self, storage: Storage<'_>, through: u64) -> Result<()> {
         if (through, u32::MAX) <= self.low() {
             return Ok(());
         }

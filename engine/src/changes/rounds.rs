@@ -94,6 +94,11 @@ impl Rounds {
         OpenStream { rounds: Arc::clone(self) }
     }
 
+    /// Whether a stream is open.
+    pub(super) fn has_streams(&self) -> bool {
+        self.state.lock().streams > 0
+    }
+
     /// The newest round, or one of this moment if everything is on stable storage. `None` if nothing was logged at a position or above
     /// it that can be read now.
     pub(crate) fn newest(&self, storage: Storage<'_>, from: u64) -> Option<Arc<Round>> {

@@ -16,6 +16,47 @@ use crate::client::Client;
 use crate::collection::Collection;
 use crate::options::{Durability, PlantedFault};
 
+/// One that is watched again is logged from then on, and tokens of before are lost.
+#[test]
+fn what_is_not_watched_for_long_is_not_logged_any_more() {
+    let client = in_memory(PlantedFault::None);
+    let things = logged(&client);
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let first = stream.next().expect("it waits").expect("an event");
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let storage = engine.storage(&database);
+    let stop = || {
+        engine.catalog.stop_logging(storage, &OperationContext::unlimited()).expect("stopped");
+        engine.catalog.log.is_used()
+    };
+    let log = &engine.catalog.log;
+    let later = ((log.last() >> 32) + 2 * 86_400) << 32;
+    // Not while a stream is open.
+    assert!(!log.is_unused_at(later) && stop());
+    drop(stream);
+    assert!(!log.is_unused_at(later) && log.is_unused_at(2 * later));
+    assert!(!stop() && log.bytes() == 0);
+    things.insert_one(doc! { "_id": 2 }).run().expect("stored");
+    let snapshot = Snapshot::take(&database);
+    let mut scan = Scan::open(
+        &snapshot,
+        Family::Changes,
+        (Vec::new(), None),
+        CacheUse::Bypass,
+        &OperationContext::unlimited(),
+    );
+    assert!(!scan.advance().expect("a step"));
+    let lost = things.watch().resume_after(first.id).run().map(drop).expect_err("forgotten");
+    assert_eq!(lost.code(), Some(286));
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_one(doc! { "_id": 3 }).run().expect("stored");
+    let event = stream.next().expect("it waits").expect("an event");
+    assert_eq!(event.full_document, Some(doc! { "_id": 3 }));
+    assert!(client.verify().expect("verified").is_clean());
+}
+
 /// How long a fault may take to show itself. Nothing waits for as long without one.
 const PATIENCE: Duration = Duration::from_secs(60);
 

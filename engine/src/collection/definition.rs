@@ -49,6 +49,15 @@ pub(crate) struct DeclarationChange {
     pub(crate) validation: ValidationChange,
     pub(crate) view: ViewChange,
     pub(crate) capped: LimitsChange,
+    /// Whether the log of changes is to have documents before and after their changes.
+    pub(crate) keeps_images: Option<bool>,
+}
+
+impl DeclarationChange {
+    /// Whether it changes nothing of a collection.
+    fn is_empty_for_collections(&self) -> bool {
+        self.validation.is_empty() && self.capped.is_empty() && self.keeps_images.is_none()
+    }
 }
 
 /// What is to become of the limits of a capped collection. What is absent stays.
@@ -114,10 +123,9 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
     }
     if let Some(on) = view_on {
         // A view stores nothing, so there is nothing that could be numbered or validated.
-        let is_plain = new.capped.is_none() && new.clustered.is_none();
+        let is_plain = new.capped.is_none() && new.clustered.is_none() && !new.keeps_images;
         if !new.fields.is_empty() || !new.validation.is_empty() || !is_plain {
-            let message =
-                "a view has neither a validator nor auto-increment fields, and is not capped or clustered";
+            let message = "a view has neither a validator nor auto-increment fields, is not capped or clustered, and has no images of documents";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
         }
         let pipeline = pipeline.clone().unwrap_or_default();
@@ -180,7 +188,8 @@ fn check_alike(existing: &CollectionState, namespace: &Namespace, new: &NewColle
     let limits = definition.capped.map(|capped| capped.limits);
     let is_alike = limits == new.capped
         && new.collation == definition.collation
-        && new.clustered == definition.clustered;
+        && new.clustered == definition.clustered
+        && new.keeps_images == definition.keeps_images;
     if is_alike && has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }
@@ -202,13 +211,14 @@ pub(crate) struct Changing<'a> {
 /// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.
 pub(crate) fn modify(shared: &Shared, changing: Changing<'_>, change: &DeclarationChange) -> Result<()> {
     let Changing { namespace, operation } = changing;
-    let DeclarationChange { validation: change, view, capped } = change;
+    let (is_empty, DeclarationChange { validation: change, view, capped, keeps_images }) =
+        (change.is_empty_for_collections(), change);
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     // Asked once: if the name passes to another kind meanwhile, the change itself says so.
     let is_view = shared.catalog.find_view(namespace).is_some();
     if !view.is_empty() {
-        if !change.is_empty() || !capped.is_empty() {
+        if !is_empty {
             let message =
                 "a view has no validator and no limits, and a collection neither 'viewOn' nor 'pipeline'";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
@@ -218,20 +228,25 @@ pub(crate) fn modify(shared: &Shared, changing: Changing<'_>, change: &Declarati
         return modified.map_err(|error| error.in_namespace(namespace));
     }
     // As in MongoDB, nothing is what every view can be changed by.
-    if is_view && change.is_empty() && capped.is_empty() {
+    if is_view && is_empty {
         return Ok(());
     }
     // Again until the change was made to the collection that has the name at that moment.
     loop {
         let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
         // Nothing is written where nothing is to change.
-        if change.is_empty() && capped.is_empty() {
+        if is_empty {
             return Ok(());
         }
         let modify = |storage| {
             // First, because it may be refused: then nothing else is changed.
             if !capped.is_empty()
                 && change::modify_limits(storage, &state, operation, |before| capped.apply(before))?.is_none()
+            {
+                return Ok(None);
+            }
+            if let Some(keeps_images) = keeps_images
+                && change::modify_images(storage, &state, operation, *keeps_images)?.is_none()
             {
                 return Ok(None);
             }

@@ -22,7 +22,7 @@ use crate::collection::definition::{self, Declaration};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
-use crate::command::modify::{check_images, validation, view};
+use crate::command::modify::{images, validation, view};
 use crate::command::sequences::auto_increments;
 use crate::cursor::{Cursor, RawCursor};
 use crate::metrics::shape::Requested;
@@ -54,12 +54,13 @@ const KNOWN: [&str; 13] = [
 pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     // All fields are read before the store is entered: `close` waits for every operation inside.
-    check_images(arguments)?;
+    let keeps_images = images(arguments)?.unwrap_or(false);
     let collation = arguments.collation()?;
     check_id_index(arguments, collation.as_ref())?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
-    let collection = NewCollection { fields, validation: validation(arguments)?, ..NewCollection::default() };
+    let validation = validation(arguments)?;
+    let collection = NewCollection { fields, validation, keeps_images, ..NewCollection::default() };
     let capped = CappedRequest {
         capped: arguments.boolean("capped")?.unwrap_or(false),
         size: arguments.integer("size")?,
@@ -269,6 +270,9 @@ fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<D
     let mut options = doc! {};
     let definition = state.definition();
     describe_collation(&state.collation, &mut options);
+    if definition.keeps_images {
+        options.insert("changeStreamPreAndPostImages", doc! { "enabled": true });
+    }
     if let Some(clustered) = &definition.clustered {
         clustered.describe(&mut options);
     }

@@ -37,10 +37,11 @@ const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name
 pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
-    check_images(arguments)?;
+    let keeps_images = images(arguments)?;
     let capped =
         LimitsChange { size: arguments.integer("cappedSize")?, max: arguments.integer("cappedMax")? };
-    let change = DeclarationChange { validation: validation(arguments)?, view: view(arguments)?, capped };
+    let (validation, view) = (validation(arguments)?, view(arguments)?);
+    let change = DeclarationChange { validation, view, capped, keeps_images };
     let index = arguments.document("index")?;
     let of_index = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.
@@ -79,15 +80,12 @@ pub(super) fn validation(arguments: &Arguments<'_>) -> Result<ValidationChange> 
     })
 }
 
-/// Refuses pre-images, which CairnDB does not have. A request for none succeeds.
-pub(super) fn check_images(arguments: &Arguments<'_>) -> Result<()> {
-    let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(()) };
+/// Reads whether the log of changes is to have documents before and after their changes, for `create` and `collMod`.
+pub(super) fn images(arguments: &Arguments<'_>) -> Result<Option<bool>> {
+    let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(None) };
     let images = Arguments::of("changeStreamPreAndPostImages", images);
     images.allow_in_statement(&["enabled"])?;
-    if images.boolean("enabled")?.ok_or_else(|| images.missing("enabled"))? {
-        return Err(arguments.not_here("changeStreamPreAndPostImages"));
-    }
-    Ok(())
+    images.boolean("enabled")?.ok_or_else(|| images.missing("enabled")).map(Some)
 }
 
 /// The index that `collMod` names, and what it is to become.

@@ -7,7 +7,9 @@ use bson::Document;
 use crate::auto_increment::AutoIncrement;
 use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
-use crate::options::{ClusteredIndex, Collation, ValidationAction, ValidationLevel};
+use crate::options::{
+    ChangeStreamPreAndPostImages, ClusteredIndex, Collation, ValidationAction, ValidationLevel,
+};
 use crate::session::ClientSession;
 use crate::shared::Caller;
 
@@ -98,6 +100,34 @@ impl<'a> CreateCollection<'a> {
     /// ```
     pub fn auto_increment(mut self, field: AutoIncrement) -> Self {
         self.new.collection.fields.push(field.options);
+        self
+    }
+
+    /// Whether the log of changes has documents as they were before their changes, and as updates have left them. Streams show them by
+    /// [`full_document_before_change`](crate::action::Watch::full_document_before_change) and
+    /// [`full_document`](crate::action::Watch::full_document). It costs nothing while the collection is not watched, and then twice
+    /// the document with each change.
+    ///
+    /// ```
+    /// # use cairndb::{ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let images = ChangeStreamPreAndPostImages { enabled: true };
+    /// shop.create_collection("orders").change_stream_pre_and_post_images(images).run()?;
+    /// let orders = shop.collection::<Document>("orders");
+    /// orders.insert_one(doc! { "_id": 1, "item": "lamp" }).run()?;
+    /// let before = FullDocumentBeforeChangeType::Required;
+    /// let mut stream = orders.watch().full_document_before_change(before).run()?;
+    /// orders.delete_one(doc! { "_id": 1 }).run()?;
+    /// let event = stream.next().expect("it waits")?;
+    /// assert_eq!(event.full_document_before_change, Some(doc! { "_id": 1, "item": "lamp" }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_stream_pre_and_post_images(mut self, images: ChangeStreamPreAndPostImages) -> Self {
+        self.new.collection.keeps_images = images.enabled;
         self
     }
 

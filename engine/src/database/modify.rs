@@ -6,7 +6,7 @@ use bson::Document;
 
 use crate::collection::definition::{self, Changing, DeclarationChange};
 use crate::database::handle::Database;
-use crate::options::{ValidationAction, ValidationLevel};
+use crate::options::{ChangeStreamPreAndPostImages, ValidationAction, ValidationLevel};
 
 impl Database {
     /// Changes how a collection checks its documents, or what a view shows. Documents that are stored stay as they are, valid or
@@ -98,6 +98,35 @@ impl ModifyCollection<'_> {
     /// ```
     pub fn validation_action(mut self, action: ValidationAction) -> Self {
         self.change.validation.action = Some(action);
+        self
+    }
+
+    /// Whether the log of changes is to have documents as they were before their changes, and as updates have left them. Streams show them by
+    /// [`full_document_before_change`](crate::action::Watch::full_document_before_change) and
+    /// [`full_document`](crate::action::Watch::full_document). It costs nothing while the collection is not watched, and then twice
+    /// the document with each change.
+    ///
+    /// ```
+    /// # use cairndb::{ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let images = ChangeStreamPreAndPostImages { enabled: true };
+    /// shop.create_collection("orders").run()?;
+    /// shop.modify_collection("orders").change_stream_pre_and_post_images(images).run()?;
+    /// let orders = shop.collection::<Document>("orders");
+    /// orders.insert_one(doc! { "_id": 1, "item": "lamp" }).run()?;
+    /// let before = FullDocumentBeforeChangeType::Required;
+    /// let mut stream = orders.watch().full_document_before_change(before).run()?;
+    /// orders.delete_one(doc! { "_id": 1 }).run()?;
+    /// let event = stream.next().expect("it waits")?;
+    /// assert_eq!(event.full_document_before_change, Some(doc! { "_id": 1, "item": "lamp" }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_stream_pre_and_post_images(mut self, images: ChangeStreamPreAndPostImages) -> Self {
+        self.change.keeps_images = Some(images.enabled);
         self
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod argument;
 mod bulk;
 mod collation;
 mod gridfs;
+mod images;
 mod indexes;
 mod reads;
 mod validation;
@@ -24,6 +25,7 @@ pub use self::gridfs::{
     GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
     GridFsFindOptions, GridFsUploadOptions,
 };
+pub use self::images::ChangeStreamPreAndPostImages;
 pub use self::indexes::{
     ClusteredIndex, Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder,
 };

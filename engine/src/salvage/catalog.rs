@@ -270,6 +270,7 @@ impl FoundCatalog {
             collation: _,
             clustered: _,
             is_logged: _,
+            keeps_images: _,
         } = entry;
         for index in &indexes {
             self.meet(index.id.0);

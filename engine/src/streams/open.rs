@@ -356,6 +356,8 @@ impl Watch<'_> {
             return Err(is_a_view(namespace));
         }
         let log = &shared.catalog.log;
+        // First: what is logged stays so while a stream is open.
+        let open = log.rounds.open_stream();
         shared.catalog.log_changes(shared.storage(&database), &scope, &operation)?;
         shared.start_upkeep()?;
         let (Some(began), Some(id)) = (log.began(&scope), log.id()) else {
@@ -367,7 +369,7 @@ impl Watch<'_> {
         if since < began {
             return Err(lost("changes are logged since a later time"));
         }
-        let asked = Asked { scope, shown: options.shown, stages, operation, place, id };
+        let asked = Asked { scope, shown: options.shown, stages, operation, place, id, _open: open };
         RawStream::open(Arc::clone(shared.engine()), &database, asked)
     }
 }

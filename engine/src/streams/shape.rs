@@ -47,10 +47,10 @@ pub(super) struct Placed<'a> {
 pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) -> Result<RawDocumentBuf> {
     let Placed { event, .. } = placed;
     let mut document = head(placed, event.kind.name());
-    match event.full {
-        Some(full) => document.append(cstr!("fullDocument"), full),
-        None if event.kind == EventKind::Update => add_looked_up(&mut document, event, shown, source)?,
-        None => {}
+    if event.kind == EventKind::Update {
+        add_updated(&mut document, event, shown, source)?;
+    } else if let Some(full) = event.full {
+        document.append(cstr!("fullDocument"), full);
     }
     document.append(cstr!("ns"), &*namespace(&event));
     if let Some(to) = event.detail.and_then(|detail| detail.get_document("to").ok()) {
@@ -97,7 +97,7 @@ fn namespace(event: &Event<'_>) -> RawDocumentBuf {
 }
 
 /// Adds the document after an update, if the stream asks for it.
-fn add_looked_up(
+fn add_updated(
     document: &mut RawDocumentBuf,
     event: Event<'_>,
     shown: &Shown,
@@ -105,11 +105,15 @@ fn add_looked_up(
 ) -> Result<()> {
     match shown.full {
         None => {}
+        Some(FullDocumentType::WhenAvailable | FullDocumentType::Required) if event.full.is_some() => {
+            let full = event.full.map_or(RawBsonRef::Null, RawBsonRef::Document);
+            document.append(cstr!("fullDocument"), full);
+        }
         Some(FullDocumentType::UpdateLookup) => match look_up(event, source)? {
             Some(found) => document.append(cstr!("fullDocument"), RawDocument::from_bytes(&found)?),
             None => document.append(cstr!("fullDocument"), RawBsonRef::Null),
         },
-        // No collection keeps what its documents were.
+        // It was made before the collection kept its documents.
         Some(FullDocumentType::WhenAvailable) => document.append(cstr!("fullDocument"), RawBsonRef::Null),
         Some(FullDocumentType::Required) => return Err(missing("after", &event)),
     }
@@ -153,10 +157,9 @@ fn described(description: &RawDocument, shown: &Shown) -> RawDocumentBuf {
 #[cold]
 fn missing(when: &str, event: &Event<'_>) -> Error {
     let message = format!(
-        "the stream requires documents as they were {when} their changes, and {} keeps none of the {} at {}",
-        event.namespace,
+        "the stream requires documents as they were {when} their changes, and the log has none of this {} in {}",
         event.kind.name(),
-        event.key.map(|key| format!("{key:?}")).unwrap_or_default()
+        event.namespace
     );
     refused(Code::NO_MATCHING_DOCUMENT, message)
 }

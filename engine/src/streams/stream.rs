@@ -43,6 +43,7 @@ pub(super) struct Asked {
     /// It begins after this.
     pub(super) place: Place,
     pub(super) id: LogId,
+    pub(super) _open: OpenStream,
 }
 
 /// A stream of the documents of events.
@@ -61,7 +62,6 @@ pub(crate) struct RawStream {
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
     is_stopped: Arc<AtomicBool>,
-    _open: OpenStream,
 }
 
 /// A round that is being read.
@@ -78,7 +78,6 @@ pub(crate) struct Waiting {
 
 impl RawStream {
     pub(super) fn open(engine: Arc<Engine>, database: &Arc<Database>, asked: Asked) -> Result<Self> {
-        let open = engine.catalog.log.rounds.open_stream();
         let mut stream = Self {
             engine,
             before: asked.place,
@@ -89,7 +88,6 @@ impl RawStream {
             last: None,
             is_ended: false,
             is_stopped: Arc::default(),
-            _open: open,
         };
         stream.end_if_resumed_at_end(database)?;
         Ok(stream)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use base::error::Result;
 use base::sync::AtomicBool;
 use serde::de::DeserializeOwned;
+use store::fork::is_child;
 
 use crate::changes::rounds::Rounds;
 use crate::document::decode::decode_owned;
@@ -163,6 +164,9 @@ impl StreamWaker {
     /// Lets the stream wait no more: it is at its end once it has shown the events that are there.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        self.rounds.wake();
+        // In a forked child a lock may be held by a thread that does not exist there, and no stream waits.
+        if !is_child() {
+            self.rounds.wake();
+        }
     }
 }

@@ -12,7 +12,11 @@ use crate::changes::event::{Event, EventKind, key_of};
 
 /// A collection that is logged.
 #[derive(Clone, Copy)]
-pub(super) struct LoggedCollection<'a>(pub(super) &'a CollectionState);
+pub(super) struct LoggedCollection<'a> {
+    pub(super) state: &'a CollectionState,
+    /// Whether the log has its documents as they were before and after their changes.
+    pub(super) keeps_images: bool,
+}
 
 /// A document before and after a change.
 #[derive(Clone, Copy)]
@@ -38,24 +42,27 @@ impl LoggedCollection<'_> {
         let described = states.and_then(|(old, new)| describe(old, new));
         // Around the values is a level more than in the document: the deepest ones are told as a whole.
         let description = described.filter(|description| validate(description.as_bytes()).is_ok());
+        let before = old.filter(|_| self.keeps_images);
         let Some(description) = description else {
-            return self.event(|event| Event { kind: EventKind::Replace, full: new, ..event });
+            return self.event(|event| Event { kind: EventKind::Replace, full: new, before, ..event });
         };
+        let full = new.filter(|_| self.keeps_images);
         let key = new.map(key_of);
         let (key, description) = (key.as_deref(), Some(&*description));
-        self.event(|event| Event { kind: EventKind::Update, key, description, ..event })
+        self.event(|event| Event { kind: EventKind::Update, key, full, description, before, ..event })
     }
 
     /// The event of a document that is removed.
     #[cold]
     pub(super) fn deleted(self, document: &[u8]) -> Vec<u8> {
         let key = raw(document).map(key_of);
-        self.event(|event| Event { kind: EventKind::Delete, key: key.as_deref(), ..event })
+        let before = raw(document).filter(|_| self.keeps_images);
+        self.event(|event| Event { kind: EventKind::Delete, key: key.as_deref(), before, ..event })
     }
 
     fn event<'e>(self, with: impl FnOnce(Event<'e>) -> Event<'e>) -> Vec<u8> {
-        let namespace = self.0.namespace.to_string();
-        let event = Event::new(EventKind::Insert, self.0.id, "");
+        let namespace = self.state.namespace.to_string();
+        let event = Event::new(EventKind::Insert, self.state.id, "");
         Event { namespace: &namespace, ..with(event) }.encode()
     }
 }

@@ -238,7 +238,9 @@ impl<'a> Target<'a> {
     /// The collection, if its changes are logged.
     #[inline]
     fn logged(&self) -> Option<LoggedCollection<'a>> {
-        self.definition.log.is_some().then_some(LoggedCollection(self.collection))
+        let Definition { log, keeps_images, .. } = self.definition;
+        let logged = LoggedCollection { state: self.collection, keeps_images: *keeps_images };
+        log.is_some().then_some(logged)
     }
 
     /// Stages a record that is absent. Its latch is held.
