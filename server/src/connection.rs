@@ -417,7 +417,7 @@ impl Responder {
     /// Answers an `OP_QUERY`: only a hello, which drivers send before they know the server's version.
     async fn respond_to_query(&self, message: &Bytes) -> Result<Response, Ended> {
         let query = Query::parse(message)?;
-        // MongoDB 7.0 does not answer queries of collections in this protocol either.
+        // MongoDB 8.0 does not answer queries of collections in this protocol either.
         let Some(database) = query.command_database() else {
             return Err(FrameError::Opcode(OP_QUERY).into());
         };

@@ -1,7 +1,7 @@
 //! CairnDB behind MongoDB's wire protocol: shells and drivers open an embedded store over a socket.
 //!
 //! The server is an adapter: it knows messages, connections, sessions, and cursors between two batches. The
-//! engine decides what commands mean and what is stored. To clients the server is a standalone of MongoDB 7.0
+//! engine decides what commands mean and what is stored. To clients the server is a standalone of MongoDB 8.0
 //! without replication and transactions; a command that the engine does not support fails with the engine's
 //! error. Start at [`Server`].
 

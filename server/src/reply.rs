@@ -52,14 +52,24 @@ impl Reply {
 
     /// Adds the times that every reply of a replica set has: `$clusterTime`, without a signature, and `operationTime`.
     pub(crate) fn with_times(mut self, time: Timestamp) -> Self {
-        // Written behind the other fields: a batch of a cursor may have many bytes, which are not to be copied.
-        let added = rawdoc! {
+        self.append(&rawdoc! {
             "$clusterTime": {
                 "clusterTime": time,
                 "signature": { "hash": Binary { subtype: BinarySubtype::Generic, bytes: vec![0; 20] }, "keyId": 0_i64 },
             },
             "operationTime": time,
-        };
+        });
+        self
+    }
+
+    /// Adds the fields of `added` at the end of the document.
+    pub(crate) fn with_fields(mut self, added: &RawDocument) -> Self {
+        self.append(added);
+        self
+    }
+
+    /// Writes fields behind the others: a batch of a cursor may have many bytes, which are not to be copied.
+    fn append(&mut self, added: &RawDocument) {
         // Without the length in front and the end behind.
         let fields = added.as_bytes().get(4..).unwrap_or_default();
         self.bytes.pop();
@@ -68,7 +78,6 @@ impl Reply {
         if let Some(front) = self.bytes.get_mut(ANSWER_FRONT_BYTES..ANSWER_FRONT_BYTES + 4) {
             front.copy_from_slice(&length);
         }
-        self
     }
 
     /// Whether the reply reports success.
@@ -77,10 +86,11 @@ impl Reply {
         document.is_ok_and(|document| document.get_f64("ok").is_ok_and(|ok| ok > 0.0))
     }
 
-    /// Whether the reply lists refused writes.
+    /// Whether the reply lists refused writes, or counts them.
     pub(crate) fn lists_errors(&self) -> bool {
-        let document = RawDocument::from_bytes(self.document());
-        document.is_ok_and(|document| document.get("writeErrors").is_ok_and(|errors| errors.is_some()))
+        let Ok(document) = RawDocument::from_bytes(self.document()) else { return false };
+        let lists = document.get("writeErrors").is_ok_and(|errors| errors.is_some());
+        lists || document.get_i32("nErrors").is_ok_and(|errors| errors > 0)
     }
 
     /// Whether the reply is to a write that was sent before, and done then.

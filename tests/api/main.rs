@@ -6,6 +6,7 @@ mod aggregate;
 mod auto_increment;
 mod backup;
 mod bulk_write;
+mod bulk_write_command;
 mod bystanders;
 mod cancellation;
 mod capped;

@@ -16,7 +16,7 @@ use crate::patterns::Namespaces;
 use crate::store::Store;
 
 /// What a folder is taken for, as a server of it says.
-const MONGODB_VERSION: &str = "7.0.0";
+const MONGODB_VERSION: &str = "8.0.0";
 
 /// A collection or a view.
 #[derive(Debug)]

@@ -55,7 +55,7 @@ fn a_directory_has_all_documents_under_escaped_names() {
             dump(fixture, &[&[name], more].concat());
             let (content, prelude) = of_directory(&fixture.path(name), ending);
             has_all(&content, &stored);
-            assert_eq!(prelude.server_version, "7.0.0");
+            assert_eq!(prelude.server_version, "8.0.0");
             for name in hostile_names() {
                 assert!(content.contains_key(&("odd".into(), name)));
             }

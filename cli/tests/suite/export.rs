@@ -395,7 +395,7 @@ fn versions_of_all_parts_are_told() {
     let told: serde_json::Value = serde_json::from_str(&run(&["version", "--json"])).unwrap();
     let expected = serde_json::json!({
         "command": "version", "ok": true, "elapsedMs": told["elapsedMs"], "tool": env!("CARGO_PKG_VERSION"),
-        "format": cairndb::FORMAT_VERSION, "rocksdb": cairndb::ROCKSDB_VERSION, "wireVersion": 21,
+        "format": cairndb::FORMAT_VERSION, "rocksdb": cairndb::ROCKSDB_VERSION, "wireVersion": 25,
     });
     assert_eq!(told, expected);
     // The constant is that of the crate which is linked.

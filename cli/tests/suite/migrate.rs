@@ -196,7 +196,7 @@ fn a_plan_says_all_and_writes_nothing() {
         }
         let report = report(&plan(&source, &target, &["--json"]));
         assert_eq!(report["moved"].as_array().unwrap().len(), dumped(&source).len());
-        assert!(report["cluster"].as_str().unwrap().starts_with("MongoDB 7.0"), "{report}");
+        assert!(report["cluster"].as_str().unwrap().starts_with("MongoDB 8.0"), "{report}");
         assert_eq!(dumped(&target), Content::new());
         assert_eq!(source.files(), [] as [&str; 0]);
     }

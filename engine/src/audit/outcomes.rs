@@ -1,6 +1,7 @@
 //! The rows by which repeated writes are answered: every row can be read, no statement of a command was done by two commits, and tokens are of
 //! generations that are known.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::error::Result;
@@ -11,8 +12,25 @@ use store::{Database, Family};
 use crate::audit::findings::Findings;
 use crate::audit::{Subject, family_name};
 use crate::outcomes::generations;
-use crate::outcomes::row::{Row, SessionKey};
+use crate::outcomes::retryable;
+use crate::outcomes::row::{Kind, Row, SessionKey};
 use crate::outcomes::token_row::{self, TokenRow};
+
+/// A command that may be sent again, by the rows of its commits up to one of them.
+struct RepeatableCommand {
+    session: Option<SessionKey>,
+    number: i64,
+    /// What its first commit has done.
+    kind: Kind,
+    statements: BTreeSet<u32>,
+}
+
+impl RepeatableCommand {
+    /// The command whose first row this is.
+    fn of(session: Option<SessionKey>, row: &Row) -> Self {
+        Self { session, number: row.number, kind: row.kind, statements: BTreeSet::new() }
+    }
+}
 
 pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
     // A folder of an older format that is opened for reading has no such rows.
@@ -22,9 +40,7 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
     let everything = (Vec::new(), None);
     let mut scan =
         Scan::open(&subject.snapshot, Family::Outcomes, everything, CacheUse::Bypass, &subject.operation);
-    // The rows of the newest command of a session, which is the one of its first row. Statements of an insert ascend from commit to
-    // commit.
-    let mut before: Option<(Option<SessionKey>, Row)> = None;
+    let mut before: Option<RepeatableCommand> = None;
     let generations = generations::stored(&subject.snapshot, &subject.operation);
     while scan.advance()? {
         let mut add =
@@ -46,17 +62,24 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
                 continue;
             }
         };
-        let session = SessionKey::of_row(scan.key());
-        if let Some((_, last)) =
-            before.as_ref().filter(|(of, last)| *of == session && last.number == row.number)
-        {
-            if last.kind != row.kind {
-                add(format!("number {} is of two commands", row.number));
-            } else if last.statements.1 >= row.statements.0 {
-                add(format!("statement {} of number {} was done twice", row.statements.0, row.number));
+        let statements = match retryable::statements_of(scan.key(), &row) {
+            Ok(statements) => statements,
+            Err(error) => {
+                add(error.to_string());
+                continue;
             }
+        };
+        let session = SessionKey::of_row(scan.key());
+        let is_same =
+            |command: &RepeatableCommand| command.session == session && command.number == row.number;
+        let begun = before.take().filter(is_same);
+        let mut command = begun.unwrap_or_else(|| RepeatableCommand::of(session, &row));
+        if !command.kind.can_be_with(row.kind) {
+            add(format!("number {} is of two commands", row.number));
+        } else if let Some(twice) = statements.into_iter().find(|one| !command.statements.insert(*one)) {
+            add(format!("statement {twice} of number {} was done twice", row.number));
         }
-        before = Some((session, row));
+        before = Some(command);
     }
     if let Err(error) = generations {
         findings.add(family_name(Family::Meta), None, &[META_TOKENS], error.to_string());

@@ -57,11 +57,13 @@ impl CommandContext<'_> {
         run: impl FnOnce() -> Result<Document>,
     ) -> Result<Document> {
         let Some(retryable) = &self.caller.retryable else { return run() };
-        let kind = match name {
-            "insert" => Kind::Insert,
-            "update" => Kind::Update,
-            "delete" => Kind::Delete,
-            "findAndModify" | "findandmodify" => Kind::FindAndModify,
+        let kinds: &[Kind] = match name {
+            "insert" => &[Kind::Insert],
+            "update" => &[Kind::Update],
+            "delete" => &[Kind::Delete],
+            "findAndModify" | "findandmodify" => &[Kind::FindAndModify],
+            // Each of its operations leaves the row that a command of that operation would leave.
+            "bulkWrite" => &[Kind::Insert, Kind::Update, Kind::Delete],
             _ => {
                 let message = format!("the command '{name}' is no write that may be repeated");
                 return Err(refused(Code::INVALID_OPTIONS, message));
@@ -74,7 +76,7 @@ impl CommandContext<'_> {
             // A token that is known decides, whatever the number says.
             let found = token.map(|token| self.shared.tokens.look_up(&database, &token)).transpose()?;
             if found.is_none_or(|(row, _)| row.is_none()) {
-                retryable.begin(&database, kind)?;
+                retryable.begin(&database, name, kinds)?;
             }
             drop(database);
             run()
@@ -122,7 +124,12 @@ impl CommandContext<'_> {
     }
 
     pub(super) fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {
-        Collection::new(Arc::clone(self.shared), self.caller.clone(), self.db, name)
+        self.collection_of(self.db, name)
+    }
+
+    /// A collection of another database than the command's.
+    pub(super) fn collection_of(&self, db: &str, name: &str) -> Collection<RawDocumentBuf> {
+        Collection::new(Arc::clone(self.shared), self.caller.clone(), db, name)
     }
 
     pub(super) fn sequence(&self, name: &str) -> Sequence {

@@ -102,7 +102,7 @@ fn shared(arguments: &Arguments<'_>) -> Result<DeleteOptions> {
 }
 
 /// Reads a statement into a call of the verb.
-fn read<'a>(
+pub(super) fn read<'a>(
     collection: &'a Collection<RawDocumentBuf>,
     statement: &Arguments<'_>,
     shared: &DeleteOptions,

@@ -109,7 +109,7 @@ impl Done<'_> {
 }
 
 /// The outcome of a call that refused all its documents. Any other error is returned.
-fn without_any(error: Error) -> Result<InsertOutcome<Vec<usize>>> {
+pub(super) fn without_any(error: Error) -> Result<InsertOutcome<Vec<usize>>> {
     let ErrorKind::InsertMany(refusal) = error.kind() else { return Err(error) };
     let refused = refusal.write_errors.clone().unwrap_or_default();
     Ok(InsertOutcome { refused, ..InsertOutcome::default() })

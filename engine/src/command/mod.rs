@@ -9,6 +9,7 @@
 mod aggregate;
 mod arguments;
 mod batch;
+mod bulk_write;
 mod change_stream;
 mod collections;
 mod compact;
@@ -50,8 +51,9 @@ use crate::command::arguments::Arguments;
 use crate::transaction::refused_within;
 
 /// Commands that can be statements of a transaction.
-const STATEMENTS: [&str; 10] = [
+const STATEMENTS: [&str; 11] = [
     "aggregate",
+    "bulkWrite",
     "create",
     "createIndexes",
     "delete",
@@ -190,6 +192,7 @@ const CURSOR_COMMANDS: Registry<CursorCommand> = Registry::new(&[
 const COMMANDS: Registry<Command> = Registry::new(&[
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
+    ("bulkWrite", bulk_write::bulk_write),
     ("cloneCollectionAsCapped", collections::clone_as_capped),
     ("collMod", modify::modify),
     ("collStats", databases::collection_stats),

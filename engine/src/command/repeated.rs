@@ -1,7 +1,8 @@
 //! Commands with tokens: they happen once, however often they are sent.
 //!
 //! A command of one statement is a call of its verb, which has the token. One of several statements is a transaction: all of them are
-//! done or none, and the reply is stored with it. The documents of an `insert` are always one statement.
+//! done or none, and the reply is stored with it. The documents of an `insert` are always one statement; a `bulkWrite` is always a
+//! transaction.
 
 use base::error::{Error, Result};
 use bson::{Bson, Document};
@@ -16,6 +17,8 @@ use crate::command::context::CommandContext;
 const REPLAYED: &str = "replayed";
 /// The field of a reply that lists refused statements.
 const REFUSALS: &str = "writeErrors";
+/// The fields of a reply that count effects.
+const COUNTS: [&str; 6] = ["n", "nDeleted", "nInserted", "nMatched", "nModified", "nUpserted"];
 /// The field that says when a write is acknowledged, and not what it does.
 const CONCERN: &str = "writeConcern";
 
@@ -37,11 +40,12 @@ pub(super) fn run(
     let array = match name {
         "update" => "updates",
         "delete" => "deletes",
+        "bulkWrite" => "ops",
         _ => return run(context, body),
     };
     let Some(token) = arguments.token()? else { return run(context, body) };
     let statements = arguments.raw_statements(array)?;
-    if statements.len() < 2 {
+    if statements.len() < 2 && name != "bulkWrite" {
         return run(context, body);
     }
     let mut inner = body.clone();
@@ -85,18 +89,32 @@ impl Answer for Reply {
     }
 
     fn is_refusal(&self) -> bool {
-        self.0.contains_key(REFUSALS)
+        is_refused(&self.0)
     }
+}
+
+/// Whether a reply tells of a refused statement.
+fn is_refused(reply: &Document) -> bool {
+    reply.contains_key(REFUSALS) || reply.get_i32("nErrors").is_ok_and(|errors| errors > 0)
 }
 
 /// Takes the effects out of a reply that tells of a refused statement: it ended the transaction, so nothing was done.
 fn take_back(reply: &mut Document) {
-    if reply.contains_key(REFUSALS) {
-        for (field, value) in reply.iter_mut() {
-            if matches!(field.as_str(), "n" | "nModified") {
-                *value = Bson::Int32(0);
-            }
+    if !is_refused(reply) {
+        return;
+    }
+    for (field, value) in reply.iter_mut() {
+        if COUNTS.contains(&field.as_str()) {
+            *value = Bson::Int32(0);
         }
-        reply.remove("upserted");
+    }
+    reply.remove("upserted");
+    // What remains of the results of a `bulkWrite` is the refusal.
+    if let Ok(results) =
+        reply.get_document_mut("cursor").and_then(|cursor| cursor.get_array_mut("firstBatch"))
+    {
+        let is_refusal =
+            |result: &Bson| result.as_document().is_some_and(|result| result.contains_key("code"));
+        results.retain(is_refusal);
     }
 }

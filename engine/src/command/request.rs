@@ -16,9 +16,9 @@ use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
 use crate::command::nesting::{check_nesting, content};
 
 /// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
-/// deletes are decoded one by one.
-const RAW_BATCHES: [(&str, &str); 3] =
-    [("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
+/// deletes, and the operations of a `bulkWrite`, are decoded one by one.
+const RAW_BATCHES: [(&str, &str); 4] =
+    [("bulkWrite", "ops"), ("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
 
 /// What is decoded of a request counts as no memory up to this length.
 const UNWEIGHED_BYTES: usize = 4096;

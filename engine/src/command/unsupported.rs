@@ -76,6 +76,14 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
     },
     UnsupportedOptions { places: &["deletes"], options: &[option("sampleId", SHARDING)] },
     UnsupportedOptions {
+        places: &["bulkWrite.ops"],
+        options: &[option("sampleId", SHARDING), option("upsertSupplied", "internal to MongoDB")],
+    },
+    UnsupportedOptions {
+        places: &["bulkWrite.nsInfo"],
+        options: &[option("encryptionInformation", ENCRYPTION)],
+    },
+    UnsupportedOptions {
         places: &["create"],
         options: &[
             option("encryptedFields", ENCRYPTION),
@@ -377,11 +385,6 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
             "removeQuerySettings",
             "setQuerySettings",
         ],
-    },
-    UnsupportedCommands {
-        reason: "no command for writes on several collections: the embedded API has `Client::bulk_write`",
-        is_of_server: false,
-        names: &["bulkWrite"],
     },
     UnsupportedCommands {
         reason: "no audit log",

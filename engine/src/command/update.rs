@@ -24,18 +24,18 @@ const KNOWN: [&str; 5] = ["bypassDocumentValidation", TOKEN_FIELD, "let", "order
 const STATEMENT: [&str; 9] = ["arrayFilters", "c", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
 /// What all statements of the command share.
-struct Shared<'a> {
-    let_vars: Option<&'a Document>,
-    write_concern: Option<WriteConcern>,
-    bypass: Option<bool>,
+pub(super) struct Shared<'a> {
+    pub(super) let_vars: Option<&'a Document>,
+    pub(super) write_concern: Option<WriteConcern>,
+    pub(super) bypass: Option<bool>,
     /// `$$NOW`, one for all statements.
-    now: DateTime,
+    pub(super) now: DateTime,
     /// The token of the only statement, if it is to happen exactly once.
     token: Option<Token>,
 }
 
 impl<'a> Shared<'a> {
-    fn of(arguments: &Arguments<'a>) -> Result<Self> {
+    pub(super) fn of(arguments: &Arguments<'a>) -> Result<Self> {
         Ok(Self {
             let_vars: arguments.document("let")?,
             write_concern: arguments.write_concern()?,
@@ -78,7 +78,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             upserted.extend(done.upserted.map(|id| Bson::from(doc! { "index": index, "_id": id })));
             continue;
         }
-        match apply(context, target, &Arguments::of("updates", &statement), &shared) {
+        match apply(&context.collection(target), &Arguments::of("updates", &statement), &shared) {
             Ok(result) => {
                 // As in MongoDB, `n` counts an upserted document as well.
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
@@ -139,13 +139,13 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, d
     Ok(Plan::of(&collection, explained))
 }
 
-fn apply(
-    context: &CommandContext<'_>,
-    target: &str,
+/// Runs one statement.
+pub(super) fn apply(
+    collection: &Collection<RawDocumentBuf>,
     statement: &Arguments<'_>,
     shared: &Shared<'_>,
 ) -> Result<UpdateResult> {
-    match (Statement::read(&context.collection(target), statement, shared)?, &shared.token) {
+    match (Statement::read(collection, statement, shared)?, &shared.token) {
         (Statement::Replace(replace), None) => replace.run(),
         (Statement::Replace(replace), Some(token)) => replace.exactly_once(token).run(),
         (Statement::Update(update), None) => update.run(),

@@ -89,6 +89,13 @@ impl<'a> WriteErrors<'a> {
     /// Adds the error of the statement at `index`. An error that is no refusal, such as a full disk, is returned: it ends
     /// the command. So is one of the whole transaction, with its labels.
     pub(super) fn push(&mut self, index: usize, error: Error) -> Result<()> {
+        let refusal = self.refusal(index, error)?;
+        self.add(refusal);
+        Ok(())
+    }
+
+    /// The refusal that an error of the statement at `index` is. An error that is none is returned, as by [`push`](Self::push).
+    pub(super) fn refusal(&self, index: usize, error: Error) -> Result<IndexedWriteError> {
         if self.context.is_in_transaction() {
             // As in MongoDB, what was refused ends the transaction, however the statement was refused.
             self.context.abort_transaction();
@@ -96,8 +103,7 @@ impl<'a> WriteErrors<'a> {
                 return Err(error.into_command());
             }
         }
-        self.add(error.into_refusal()?.at(index));
-        Ok(())
+        Ok(error.into_refusal()?.at(index))
     }
 
     /// Whether the command ends at the first refusal, whatever it asks for: a transaction that was aborted takes no more writes.
@@ -107,6 +113,12 @@ impl<'a> WriteErrors<'a> {
 
     /// Adds a refused statement.
     pub(super) fn add(&mut self, refused: IndexedWriteError) {
+        let shown = self.shown(refused);
+        self.errors.push(shown.into());
+    }
+
+    /// A refused statement as replies show it.
+    pub(super) fn shown(&mut self, refused: IndexedWriteError) -> Document {
         // By all its fields, so that a new one cannot be forgotten in the reply.
         let (index, code, code_name, message, details) = refused.into_parts();
         let index = i32::try_from(index).unwrap_or(i32::MAX);
@@ -115,13 +127,13 @@ impl<'a> WriteErrors<'a> {
             error.insert("codeName", name);
         }
         error.insert("errmsg", message);
-        error.extend(self.shown(code, details.unwrap_or_default()));
-        self.errors.push(error.into());
+        error.extend(self.details(code, details.unwrap_or_default()));
+        error
     }
 
     /// The details of an error as fields of a reply: `keyPattern` and `keyValue` of a duplicate key stand beside the
     /// message, those of an invalid document in `errInfo`, as in MongoDB.
-    fn shown(&mut self, code: i32, details: Document) -> Document {
+    fn details(&mut self, code: i32, details: Document) -> Document {
         if Code::DOCUMENT_VALIDATION_FAILURE != code {
             return details;
         }

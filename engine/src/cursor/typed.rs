@@ -84,6 +84,12 @@ impl<T> Cursor<T> {
         Self { raw, row: PhantomData }
     }
 
+    /// A cursor of documents that a server has: the results of a `bulkWrite`.
+    #[doc(hidden)]
+    pub fn of_documents(documents: Vec<RawDocumentBuf>) -> Self {
+        Self::of(RawCursor::of_list(documents))
+    }
+
     /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end. A tailable cursor waits
     /// for the next document.
     ///

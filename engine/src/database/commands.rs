@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 impl Database {
     /// Runs a command and returns its reply. A command is a document whose first field is the command's name.
     ///
-    /// MongoDB's commands are `find`, `aggregate`, `insert`, `update`, `delete`, `findAndModify`, `count`, `distinct`,
+    /// MongoDB's commands are `find`, `aggregate`, `insert`, `update`, `delete`, `findAndModify`, `bulkWrite`, `count`, `distinct`,
     /// `create`, `drop`, `listCollections`, `renameCollection`, `createIndexes`, `listIndexes`, `dropIndexes`,
     /// `listDatabases`, `dropDatabase`, `dbStats`, `collStats`, `ping` and others. Those for sequences, such as
     /// `createAutoIncrement`, `createSequence` and `sequenceNext`, are CairnDB's own.
@@ -170,8 +170,8 @@ impl<'a> RunCommand<'a> {
 
     /// Makes the command a statement of a session: a part of its transaction, if it has started one.
     ///
-    /// Within a transaction only `find`, `aggregate`, `distinct`, `insert`, `update`, `delete`, `findAndModify`, `create` and
-    /// `createIndexes` can be run: all others fail with code 263 (`OperationNotSupportedInTransaction`). A write that is listed in `writeErrors` has aborted
+    /// Within a transaction only `find`, `aggregate`, `distinct`, `insert`, `update`, `delete`, `findAndModify`, `bulkWrite`, `create`
+    /// and `createIndexes` can be run: all others fail with code 263 (`OperationNotSupportedInTransaction`). A write that is listed in `writeErrors` has aborted
     /// the transaction.
     ///
     /// ```
@@ -201,7 +201,7 @@ impl<'a> RunCommand<'a> {
     /// time, also after a crash.
     ///
     /// Only writes of single documents can be repeated: `insert`, `findAndModify`, `update` without `multi`, and `delete` with a
-    /// limit of 1. Others fail with code 72 (`InvalidOptions`), and so does a number that another command had. A lower number than the
+    /// limit of 1, and a `bulkWrite` of these. Others fail with code 72 (`InvalidOptions`), and so does a number that another command had. A lower number than the
     /// last one of its session is code 225 (`TransactionTooOld`).
     ///
     /// ```

@@ -149,11 +149,11 @@ impl Retryable {
         Some((self.write.session.row(0), row.encode()))
     }
 
-    /// Looks up what was done before. No other command of the session runs.
+    /// Looks up what was done before by `command`, whose commits have rows of these kinds. No other command of the session runs.
     ///
     /// Fails with code 225 if a newer one of the session has run, and with 72 if another command had the number.
-    pub(crate) fn begin(&self, database: &Arc<Database>, kind: Kind) -> Result<()> {
-        let mut state = State { kind: Some(kind), ..State::default() };
+    pub(crate) fn begin(&self, database: &Arc<Database>, command: &str, kinds: &[Kind]) -> Result<()> {
+        let mut state = State { kind: kinds.first().copied(), ..State::default() };
         let RetryableWrite { session, number } = self.write;
         let newest = newest(database, session)?;
         if let Some(newest) = &newest
@@ -172,8 +172,8 @@ impl Retryable {
                 if row.number != number {
                     continue;
                 }
-                if row.kind != kind {
-                    return Err(other_command(number, row.kind, kind));
+                if !kinds.contains(&row.kind) {
+                    return Err(other_command(number, row.kind, command));
                 }
                 state.slot += 1;
                 state.done.extend(done_by(scan.key(), &row)?);
@@ -190,6 +190,18 @@ impl Retryable {
         state.statement = statement;
         state.effect = None;
         state.done.get(&statement).map(|done| done.as_deref().cloned().unwrap_or_default())
+    }
+
+    /// As [`enter`](Self::enter), of a command whose statements are of several kinds.
+    pub(crate) fn enter_as(&self, statement: usize, kind: Kind) -> Option<Done> {
+        self.state.lock().kind = Some(kind);
+        self.enter(statement)
+    }
+
+    /// Tells which statements the documents are, by their positions, that the next call inserts.
+    pub(crate) fn enter_documents(&self, statements: &[usize]) {
+        let statements = statements.iter().map(|place| u32::try_from(*place).unwrap_or(u32::MAX));
+        self.state.lock().documents = Some(statements.collect());
     }
 
     /// The documents of an insert, of `count`, that are not stored yet, by their places. `None` if that is all of them.
@@ -278,6 +290,12 @@ impl Retryable {
     }
 }
 
+/// The statements that a commit has done, by its row.
+pub(crate) fn statements_of(key: &[u8], row: &Row) -> Result<Vec<u32>> {
+    let done = done_by(key, row)?;
+    Ok(done.into_iter().map(|(statement, _)| statement).collect())
+}
+
 /// The statements that a commit has done, and what it says of each.
 fn done_by(key: &[u8], row: &Row) -> Result<Vec<(u32, Option<Box<Done>>)>> {
     let damaged = |reason: &str| Error::corruption(Family::Outcomes.name(), key, reason.to_owned());
@@ -318,8 +336,8 @@ pub(crate) fn too_old(number: i64, newest: i64) -> Error {
 }
 
 #[cold]
-fn other_command(number: i64, before: Kind, now: Kind) -> Error {
-    let (before, now) = (before.name(), now.name());
+fn other_command(number: i64, before: Kind, now: &str) -> Error {
+    let before = before.name();
     let message =
         format!("the number {number} of the session was given to a command '{before}', and not to '{now}'");
     refused(Code::INVALID_OPTIONS, message)

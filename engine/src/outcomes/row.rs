@@ -99,6 +99,12 @@ impl Kind {
             Self::Commit => "commitTransaction",
         }
     }
+
+    /// Whether one command can have rows of both kinds: a `bulkWrite` inserts, updates and deletes.
+    pub(crate) fn can_be_with(self, other: Self) -> bool {
+        let is_of_bulk = |kind| [Self::Insert, Self::Update, Self::Delete].contains(&kind);
+        self == other || (is_of_bulk(self) && is_of_bulk(other))
+    }
 }
 
 /// What one commit of a command has done.

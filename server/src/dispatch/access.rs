@@ -88,6 +88,47 @@ fn is_writing(pipeline: &RawArray) -> Result<bool, Failure> {
     Ok(false)
 }
 
+/// The collections that a `bulkWrite` names, in its body and beside it. Of any other command there are none.
+pub(super) fn named_by_bulk_write(call: &Call) -> Result<Vec<&str>, Failure> {
+    const FIELD: &str = "nsInfo";
+    let mut named = Vec::new();
+    if call.command.name() != "bulkWrite" {
+        return Ok(named);
+    }
+    for field in call.command.body() {
+        let (name, value) = field?;
+        let Some(entries) = value.as_array().filter(|_| name.as_str() == FIELD) else { continue };
+        for entry in entries {
+            // What is not a document is refused by the engine.
+            entry?.as_document().map_or(Ok(()), |entry| add_names(entry, &mut named))?;
+        }
+    }
+    for sequence in call.command.sequences.iter().filter(|sequence| sequence.field == FIELD) {
+        let mut rest: &[u8] = &sequence.documents;
+        while !rest.is_empty() {
+            let length = rest.first_chunk().map(|length| i32::from_le_bytes(*length));
+            // The shortest document has five bytes.
+            let length = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length >= 5);
+            let Some((entry, following)) = length.and_then(|length| rest.split_at_checked(length)) else {
+                let message = "the documents beside a command do not end where their lengths say";
+                return Err(Failure::new(Code::INVALID_BSON, message));
+            };
+            add_names(RawDocument::from_bytes(entry)?, &mut named)?;
+            rest = following;
+        }
+    }
+    Ok(named)
+}
+
+/// Adds the name of an entry of `nsInfo`, all of them if it has several: the engine decides which one counts.
+fn add_names<'c>(entry: &'c RawDocument, named: &mut Vec<&'c str>) -> Result<(), Failure> {
+    for field in entry {
+        let (name, value) = field?;
+        named.extend(value.as_str().filter(|_| name.as_str() == "ns"));
+    }
+    Ok(())
+}
+
 fn check_reserved(call: &Call) -> Result<(), Failure> {
     let (command, database) = (&call.command, call.command.database());
     if database != DATABASE {
@@ -111,7 +152,8 @@ fn check_reserved(call: &Call) -> Result<(), Failure> {
     let is_reserved = |named: &&str| {
         RESERVED.iter().any(|reserved| reserved == named || format!("{DATABASE}.{reserved}") == **named)
     };
-    let mut named = named.into_iter().flatten().filter_map(RawBsonRef::as_str);
+    let named = named.into_iter().flatten().filter_map(RawBsonRef::as_str);
+    let mut named = named.chain(named_by_bulk_write(call)?);
     let Some(named) = named.find(is_reserved) else { return Ok(()) };
     let name = command.name();
     let message = format!("not authorized on {DATABASE} to execute command '{name}' on '{named}'");

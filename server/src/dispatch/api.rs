@@ -9,10 +9,11 @@ use crate::failure::{Failure, quoted};
 use crate::fields::Fields;
 
 /// MongoDB's commands of API version 1 that exist here, ascending. CairnDB's own commands are in no version.
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "abortTransaction",
     "aggregate",
     "authenticate",
+    "bulkWrite",
     "collMod",
     "commitTransaction",
     "count",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use cairndb::bson::{RawBsonRef, doc};
-use cairndb::{WaitingCursor, WakeOnCancel};
+use cairndb::bson::{RawBsonRef, RawDocumentBuf, doc};
+use cairndb::{Cursor, WaitingCursor, WakeOnCancel};
 use query::code::Code;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -39,7 +39,6 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let is_only_batch = fields.boolean("singleBatch")? == Some(true);
     let stays = fields.boolean("noCursorTimeout")? == Some(true);
     let namespace = namespace(call, fields)?;
-    let session = call.session()?;
     change_stream::check(call)?;
     let database = call.client().database(call.command.database());
     // The two stages that only the server can fill are replaced before the engine sees the command.
@@ -63,7 +62,7 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let time = snapshot.and_then(|read| read.keep(call));
     let mut paged = PagedCursor::new(cursor, call.cancellation.clone()).awaiting(awaits);
     let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers).of_time(time);
-    let is_ended = paged.fill(&mut batch, len)?;
+    let is_ended = change_stream::fill(&mut paged, &mut batch, len)?;
     let id = if is_ended {
         0
     } else if is_only_batch && batch.is_short() {
@@ -73,24 +72,43 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     } else if is_only_batch {
         0
     } else {
-        // The session may have been ended since the command began. A cursor in it makes it begin again.
-        if let Some(session) = session.clone() {
-            drop(call.shared.sessions.touch(session, call.portion()));
-        }
-        let owner = Owner {
-            namespace: namespace.clone(),
-            session,
-            transaction: call.transaction(),
-            user: call.user_name(),
-            connection: call.peer.id,
-            stays,
-            portion: call.portion(),
-        };
-        let id = call.shared.cursors.keep(owner, paged)?;
-        note_cursor(call, id);
-        id
+        keep(call, paged, &namespace, stays)?
     };
     Ok(batch.finish(id, &namespace))
+}
+
+/// The reply with the first of `documents`, which the engine has made. Those that have no place in it follow in later batches.
+pub(super) fn open_list(
+    call: &Call,
+    documents: Vec<RawDocumentBuf>,
+    len: Option<u64>,
+    namespace: &str,
+) -> Result<Reply, Failure> {
+    let mut paged = PagedCursor::new(Cursor::of_documents(documents), call.cancellation.clone());
+    let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers);
+    let id = if paged.fill(&mut batch, len)? { 0 } else { keep(call, paged, namespace, false)? };
+    Ok(batch.finish(id, namespace))
+}
+
+/// Keeps a cursor of the command for its next batch. Returns its number.
+fn keep(call: &Call, paged: PagedCursor, namespace: &str, stays: bool) -> Result<i64, Failure> {
+    let session = call.session()?;
+    // The session may have been ended since the command began. A cursor in it makes it begin again.
+    if let Some(session) = session.clone() {
+        drop(call.shared.sessions.touch(session, call.portion()));
+    }
+    let owner = Owner {
+        namespace: namespace.to_owned(),
+        session,
+        transaction: call.transaction(),
+        user: call.user_name(),
+        connection: call.peer.id,
+        stays,
+        portion: call.portion(),
+    };
+    let id = call.shared.cursors.keep(owner, paged)?;
+    note_cursor(call, id);
+    Ok(id)
 }
 
 /// Notes a cursor that a transaction has opened: it ends with the transaction.
@@ -270,7 +288,7 @@ pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
 }
 
 /// The number of documents in the first batch. Lists of collections and indexes have no default.
-fn first_batch_len(command: &str, fields: Fields<'_>) -> Result<Option<u64>, Failure> {
+pub(super) fn first_batch_len(command: &str, fields: Fields<'_>) -> Result<Option<u64>, Failure> {
     let asked = if command == "find" {
         fields.count("batchSize")?
     } else {

@@ -9,7 +9,7 @@ use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::reply::Reply;
 
 /// The version of MongoDB that the server presents itself as.
-pub(super) const MONGODB_VERSION: &str = "7.0.0";
+pub(super) const MONGODB_VERSION: &str = "8.0.0";
 
 pub(super) fn ping(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
@@ -19,6 +19,8 @@ pub(super) fn ping(call: &Call) -> Result<Reply, Failure> {
 pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let nothing = Vec::<Bson>::new();
+    let parts = MONGODB_VERSION.split('.').filter_map(|part| part.parse().ok());
+    let parts: Vec<i32> = parts.chain([0]).collect();
     Ok(doc! {
         "version": MONGODB_VERSION,
         "gitVersion": "none",
@@ -27,7 +29,7 @@ pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
         "javascriptEngine": "none",
         "sysInfo": "deprecated",
         // Tools compare this one; the text above is for people.
-        "versionArray": [7, 0, 0, 0],
+        "versionArray": parts,
         "openssl": { "running": "disabled", "compiled": "disabled" },
         "bits": 64,
         "debug": cfg!(debug_assertions),

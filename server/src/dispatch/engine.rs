@@ -15,11 +15,16 @@ use crate::reply::Reply;
 /// The write concern `{w: 0}` is left out: the engine acknowledges every write, and only the server does not
 /// answer.
 pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
+    forward_answer(call).map(Reply::from)
+}
+
+/// As [`forward`], with the answer of the engine as it is.
+pub(super) fn forward_answer(call: &Call) -> Result<Document, Failure> {
     let body = body(call)?;
     if !is_unacknowledged(call)? {
-        return run(call, body);
+        return answer(call, body);
     }
-    run(call, without(&body, &["writeConcern"])?)
+    answer(call, without(&body, &["writeConcern"])?)
 }
 
 /// The command as the engine knows it: without the fields of a session, and without a time that is met at once.
@@ -98,6 +103,11 @@ fn with_rest(mut body: RawDocumentBuf, call: &Call) -> Result<RawDocumentBuf, Fa
 }
 
 fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
+    answer(call, body).map(Reply::from)
+}
+
+/// Runs a command in the engine, whose answer is no reply yet.
+fn answer(call: &Call, body: RawDocumentBuf) -> Result<Document, Failure> {
     let database = call.client().database(call.command.database());
     let mut command = database.run_raw_command(body);
     for sequence in &call.command.sequences {
@@ -117,5 +127,5 @@ fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
     if let Some(time) = snapshot.and_then(|read| read.keep(call)) {
         reply.insert("atClusterTime", time);
     }
-    Ok(reply.into())
+    Ok(reply)
 }

@@ -15,12 +15,12 @@ use crate::frame::compressed::Compressor;
 use crate::limits::{DOCUMENT_BYTES_MAX, NAMED_TEXTS_MAX, SESSION_TIMEOUT, WRITE_BATCH_LEN_MAX};
 use crate::reply::Reply;
 
-/// The version of MongoDB's wire protocol that the server speaks, that of MongoDB 7.0. Drivers choose by it what they send.
+/// The version of MongoDB's wire protocol that the server speaks, that of MongoDB 8.0. Drivers choose by it what they send.
 ///
 /// ```
-/// assert_eq!(cairndb_server::WIRE_VERSION_MAX, 21);
+/// assert_eq!(cairndb_server::WIRE_VERSION_MAX, 25);
 /// ```
-pub const WIRE_VERSION_MAX: i32 = 21;
+pub const WIRE_VERSION_MAX: i32 = 25;
 /// How often the topology has changed. It has one server, which never changes.
 const COUNTER: i64 = 0;
 /// The longest time that a hello waits. A client that disconnects is noticed only when it is answered.

@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod backup;
+mod bulk_write;
 mod call;
 mod change_stream;
 mod cursor;
@@ -73,6 +74,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("backup", write(backup::backup)),
     ("buildInfo", open(diagnostic::build)),
     ("buildinfo", open(diagnostic::build)),
+    ("bulkWrite", write(bulk_write::bulk_write)),
     ("cloneCollectionAsCapped", write(engine::forward)),
     ("collMod", write(engine::forward)),
     ("collStats", read(engine::forward)),

@@ -45,7 +45,7 @@ fn parameters(call: &Call) -> Document {
         "cursorTimeoutMillis": timeout,
         "enableTestCommands": call.shared.settings.has_test_commands,
         // Tools ask for this one before they use newer commands.
-        "featureCompatibilityVersion": { "version": "7.0" },
+        "featureCompatibilityVersion": { "version": "8.0" },
         "localLogicalSessionTimeoutMinutes": i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX),
         "requireApiVersion": false,
     }

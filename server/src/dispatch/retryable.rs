@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::transaction::Purpose;
 
 /// Commands that may be sent again.
-const WRITES: [&str; 5] = ["delete", "findAndModify", "findandmodify", "insert", "update"];
+const WRITES: [&str; 6] = ["bulkWrite", "delete", "findAndModify", "findandmodify", "insert", "update"];
 /// How much of the digest of a user's name tells sessions of two users apart that have the same id.
 const USER_BYTES: usize = 16;
 

@@ -12,6 +12,7 @@ use cairndb::{
 use query::code::Code;
 use tokio::time::timeout;
 
+use crate::dispatch::access;
 use crate::dispatch::call::Call;
 use crate::dispatch::retryable;
 use crate::failure::Failure;
@@ -165,11 +166,12 @@ fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
 
 /// Refuses what no transaction can have. This aborts it.
 fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
-    let (name, database) = (call.command.name(), call.command.database());
+    let name = call.command.name();
     if !cairndb::can_be_statement(name) && !OWN_STATEMENTS.contains(&name) {
         return Err(unsupported(name));
     }
-    if DATABASES_OUTSIDE.contains(&database) {
+    if let Some(database) = databases(call)?.into_iter().find(|database| DATABASES_OUTSIDE.contains(database))
+    {
         let message = format!("Cannot run command against the '{database}' database in a transaction.");
         return Err(Failure::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
     }
@@ -183,6 +185,22 @@ fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
         return Err(Failure::new(Code::INVALID_OPTIONS, message));
     }
     Ok(())
+}
+
+/// The databases of the collections that a statement is for.
+fn databases(call: &Call) -> Result<Vec<&str>, Failure> {
+    match call.command.name() {
+        // It is sent to `admin`, whatever collections it names.
+        "bulkWrite" => Ok(access::named_by_bulk_write(call)?.into_iter().map(database_of).collect()),
+        // So is what asks for the rest of its results.
+        "getMore" if call.fields().text("collection")? == Some("$cmd.bulkWrite") => Ok(Vec::new()),
+        _ => Ok(vec![call.command.database()]),
+    }
+}
+
+/// What stands before the first dot.
+fn database_of(namespace: &str) -> &str {
+    namespace.split_once('.').map_or(namespace, |(database, _)| database)
 }
 
 fn unsupported(name: &str) -> Failure {

@@ -260,6 +260,7 @@ fn readers_read_and_write_nothing() {
         doc! { "fsync": 1 },
         doc! { "compact": "orders" },
         doc! { "backup": 1, "name": "daily" },
+        doc! { "bulkWrite": 1, "ops": [{ "delete": 0, "filter": {} }], "nsInfo": [{ "ns": "shop.orders" }] },
     ];
     for command in refused {
         let reply = peer.run(on_shop(command.clone()));
@@ -407,6 +408,8 @@ fn no_command_touches_the_collection_of_users() {
                 doc! { "explain": { "find": name } },
                 doc! { "explain": { "delete": name, "deletes": [{ "q": {}, "limit": 0 }] } },
                 doc! { "collMod": name },
+                doc! { "bulkWrite": 1, "ops": [{ "insert": 0, "document": {} }],
+                "nsInfo": [{ "ns": "shop.a" }, { "ns": format!("admin.{name}") }] },
             ];
             for command in refused {
                 let reply = peer.run(on_admin(command.clone()));

@@ -26,7 +26,7 @@ fn hello_has_the_fields_that_drivers_read() {
     let reply = peer.run(doc! { "hello": 1, "client": { "driver": {} }, "loadBalanced": false, "backpressure": true, "$db": "admin" });
     for (field, expected) in doc! {
         "isWritablePrimary": true, "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
-        "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21, "readOnly": false,
+        "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 25, "readOnly": false,
         "logicalSessionTimeoutMinutes": 30_i64, "ok": 1.0,
     } {
         assert_eq!(reply.get(&field), Some(&expected), "{field}");
@@ -162,9 +162,11 @@ fn shells_and_tools_get_what_they_ask_at_first() {
         assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{command}: {reply}");
         reply
     };
-    assert_eq!(run(doc! { "buildInfo": 1 }).get_str("version").ok(), Some("7.0.0"));
+    let build = run(doc! { "buildInfo": 1 });
+    assert_eq!(build.get_str("version").ok(), Some("8.0.0"));
+    assert_eq!(build.get_array("versionArray").ok(), Some(&[8, 0, 0, 0].map(Bson::Int32).to_vec()));
     let version = run(doc! { "getParameter": 1, "featureCompatibilityVersion": 1 });
-    assert_eq!(version.get_document("featureCompatibilityVersion").ok(), Some(&doc! { "version": "7.0" }));
+    assert_eq!(version.get_document("featureCompatibilityVersion").ok(), Some(&doc! { "version": "8.0" }));
     assert!(run(doc! { "getParameter": "*" }).contains_key("cursorTimeoutMillis"));
     assert_eq!(run(doc! { "getLog": "startupWarnings" }).get_i32("totalLinesWritten").ok(), Some(0));
     assert!(run(doc! { "hostInfo": 1 }).get_document("system").unwrap().contains_key("numCores"));

@@ -4,6 +4,7 @@
 mod auth;
 mod backup;
 mod budgets;
+mod bulk_write;
 mod change_streams;
 mod commands;
 mod compression;

@@ -56,7 +56,7 @@ const bulk = db.books.bulkWrite([{ insertOne: { document: { _id: 9 } } }, { upda
 same([bulk.insertedCount, bulk.modifiedCount], [1, 1]);
 
 assert.strictEqual(db.hello().isWritablePrimary, true);
-assert.match(db.version(), /^7\./);
+assert.match(db.version(), /^8\./);
 assert.strictEqual(db.serverStatus().process, "cairn");
 assert.strictEqual(db.runCommand({ ping: 1 }).ok, 1);
 assert.strictEqual(thrownBy(() => db.runCommand({ bogus: 1 })).codeName, "CommandNotFound");

@@ -122,5 +122,5 @@ assert client.shop.list_collection_names() == ["things"]
 assert client.list_database_names() == ["admin", "shop"]
 client.drop_database("shop")
 assert client.list_database_names() == ["admin"]
-assert client.server_info()["versionArray"][0] == 7
+assert client.server_info()["versionArray"][0] == 8
 print("passed")

@@ -19,18 +19,18 @@ from urllib.parse import urlsplit
 # By suite: its folders of data, or PyMongo's own classes for the parts that the specification has in words, by module and name; what
 # passes, and what the runner skips: tests for a sharded cluster, for older servers, or for other drivers.
 SUITES = {
-    "transactions": (["transactions/unified"], 156, 86),
+    "transactions": (["transactions/unified"], 159, 83),
     "convenient": (["transactions-convenient-api/unified"], 29, 0),
     "sessions": (["sessions"], 28, 6),
     "causal consistency": (["test_session.TestCausalConsistency"], 8, 2),
     "causal consistency alone": (["test_session.TestCausalConsistency"], 3, 7),
     "sessions of PyMongo": (["test_session.TestSession", "test_session.TestClusterTime"], 28, 0),
-    "versioned": (["versioned-api"], 39, 2),
-    "crud": (["crud/unified"], 302, 179),
-    "crud alone": (["crud/unified"], 295, 187),
-    "versioned alone": (["versioned-api"], 37, 4),
+    "versioned": (["versioned-api"], 40, 1),
+    "crud": (["crud/unified"], 352, 133),
+    "crud alone": (["crud/unified"], 345, 141),
+    "versioned alone": (["versioned-api"], 38, 3),
     "change streams": (["change_streams/unified"], 0, 0),
-    "retryable writes": (["retryable_writes/unified"], 109, 33),
+    "retryable writes": (["retryable_writes/unified"], 116, 26),
     "retryable reads": (["retryable_reads/unified"], 226, 66),
 }
 

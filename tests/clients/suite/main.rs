@@ -1,6 +1,7 @@
 //! The server before MongoDB's own clients: its Rust driver here, PyMongo and mongosh by scripts that hold their own
 //! assertions. Each test has a server process of its own, and each ends with proof that the store agrees with itself.
 
+mod bulk_write;
 mod counters;
 mod crud;
 mod cursors;
