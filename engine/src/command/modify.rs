@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use base::codes::refused;
+use base::codes::{refused, unsupported};
 use base::error::Result;
 use base::namespace::Namespace;
 use bson::{Document, doc};
@@ -70,6 +70,10 @@ pub(super) fn view(arguments: &Arguments<'_>) -> Result<ViewChange> {
 
 /// Reads how documents are to be validated, for `create` and `collMod`.
 pub(super) fn validation(arguments: &Arguments<'_>) -> Result<ValidationChange> {
+    if arguments.text(VALIDATION_LEVEL)? == Some("constraint") {
+        let message = "the level 'constraint' is not supported: documents that were there before the rule are not looked for";
+        return Err(unsupported(message));
+    }
     // Unknown names are refused by `one_of`, so that each name that comes back is one of the options.
     let level = arguments.one_of(VALIDATION_LEVEL, &ValidationLevel::NAMES)?;
     let action = arguments.one_of(VALIDATION_ACTION, &ValidationAction::NAMES)?;

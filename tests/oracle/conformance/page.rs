@@ -22,15 +22,17 @@ const HEAD: &str = "\
 
 What CairnDB has of MongoDB's query, update and aggregation languages and of its commands, and where it differs. This page is
 printed by the suite `conformance` from the tables beside its corpus and those by which the engine refuses: every example was
-run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8 is the
-measure.
+run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8.0 is the
+measure: where a later version means something else, the meaning is that of 8.0, and
+[a table](#what-later-versions-of-mongodb-do) names the difference. What later versions have added is here as far as the tables
+say so.
 
 First [what is still refused](#what-is-still-refused), and why. Then the languages: [filters](#filters-clauses),
 [updates](#updates-operators), pipelines and expressions. Then the commands: [options of all](#options-of-all-commands), of
 [reads](#options-of-reads) and [writes](#options-of-writes), [collections](#collections-kinds-and-options),
 [indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end the
-[embedded API](#the-embedded-api-beside-mongodbs-rust-driver) and the
-[differences made on purpose](#differences-made-on-purpose).
+[embedded API](#the-embedded-api-beside-mongodbs-rust-driver), the
+[later versions](#what-later-versions-of-mongodb-do) and the [differences made on purpose](#differences-made-on-purpose).
 
 *Refused* means an error that names the operator, with the code given; nothing is ignored silently. A name that MongoDB does
 not know either is refused with other codes.
@@ -40,6 +42,7 @@ not know either is refused with other codes.
 pub(crate) struct Tables {
     families: Vec<Family>,
     differences: Vec<Difference>,
+    later: Vec<Later>,
     commands: commands::Tables,
     reasons: Vec<RefusalReason>,
 }
@@ -62,12 +65,23 @@ struct Entry {
     note: String,
 }
 
-/// Reads both tables.
+/// What a version of MongoDB after 8.0 does otherwise, or has added.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Later {
+    since: String,
+    about: String,
+    there: String,
+    here: String,
+}
+
+/// Reads the tables.
 pub(crate) fn load(folder: &Path) -> Tables {
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("the table is there");
     Tables {
         families: serde_json::from_str(&read("operators.json")).expect("a table of operators"),
         differences: serde_json::from_str(&read("differences.json")).expect("a table of differences"),
+        later: serde_json::from_str(&read("later.json")).expect("a table of later versions"),
         commands: commands::load(folder),
         reasons: refusals::load(folder),
     }
@@ -140,6 +154,12 @@ pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
         }
     }
     commands::print(&tables.commands, &mut page);
+    page.push_str(
+        "\n## What later versions of MongoDB do\n\n| since | about | there | here |\n|---|---|---|---|\n",
+    );
+    for Later { since, about, there, here } in &tables.later {
+        let _ = writeln!(page, "| {since} | {about} | {there} | {here} |");
+    }
     page.push_str(
         "\n## Differences made on purpose\n\n| about | MongoDB | here | why |\n|---|---|---|---|\n",
     );
