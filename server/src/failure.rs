@@ -1,7 +1,7 @@
 //! Refusals of commands, as replies contain them.
 
 use cairndb::bson::{Bson, Document, doc};
-use cairndb::{Error, ErrorKind, Interruption};
+use cairndb::{Error, ErrorKind, Interruption, NON_RESUMABLE_CHANGE_STREAM_ERROR};
 use query::code::Code;
 
 /// A refusal. It is one word wide, because every function returns it and few calls need it.
@@ -111,6 +111,16 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        // Those of transactions depend on the command that fails.
+        if error.contains_label(NON_RESUMABLE_CHANGE_STREAM_ERROR) {
+            return Self::unlabelled(error).with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR);
+        }
+        Self::unlabelled(error)
+    }
+}
+
+impl Failure {
+    fn unlabelled(error: Error) -> Self {
         // Refusals of commands have MongoDB's number already; only the other kinds need one below.
         if let ErrorKind::Command(refused) = error.kind() {
             let details = told(refused.code, refused.details.as_ref());

@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use base::codes::refused;
-use base::error::{Error, Result};
+use base::error::{Error, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
 use base::sync::AtomicBool;
 use bson::RawDocumentBuf;
 use index::validate::DOCUMENT_BYTES_MAX;
@@ -312,7 +312,8 @@ impl RawStream {
         let id = index::element::field(&made, "_id").and_then(|id| id.as_document());
         if id.is_none_or(|id| id.as_bytes() != token.to_document().as_bytes()) {
             let message = "the pipeline of a change stream must leave the field _id of its events, the resume token, as it is";
-            return Err(refused(Code::CHANGE_STREAM_FATAL_ERROR, message));
+            let error = refused(Code::CHANGE_STREAM_FATAL_ERROR, message);
+            return Err(error.with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR));
         }
         if made.as_bytes().len() > DOCUMENT_BYTES_MAX {
             let bytes = made.as_bytes().len();
