@@ -245,7 +245,7 @@ impl<'a, T> Watch<'a, T> {
     /// # let client = Client::open(folder.path().join("db"))?;
     /// # let people = client.database("app").collection::<Document>("people");
     /// let grace = doc! { "$match": { "fullDocument.name": "grace" } };
-    /// let any_case = Collation::builder().locale("en").strength(cairndb::CollationStrength::Secondary).build();
+    /// let any_case = Collation::with_locale("en").strength(cairndb::CollationStrength::Secondary);
     /// let mut stream = people.watch().pipeline([grace]).collation(any_case).run()?;
     /// people.insert_one(doc! { "_id": 1, "name": "Grace" }).run()?;
     /// assert_eq!(stream.next().expect("it waits")?.document_key, Some(doc! { "_id": 1 }));
@@ -287,7 +287,7 @@ impl<'a, T> Watch<'a, T> {
     /// people.insert_one(doc! { "_id": 1, "a.b": 1 }).run()?;
     /// let mut stream = people.watch().show_expanded_events(true).run()?;
     /// let set = doc! { "$replaceWith": { "$setField": { "field": "a.b", "input": "$$ROOT", "value": 2 } } };
-    /// people.update_one(doc! { "_id": 1 }, [set]).run()?;
+    /// people.update_one(doc! { "_id": 1 }, vec![set]).run()?;
     /// let update = stream.next().expect("it waits")?.update_description.expect("an update");
     /// assert_eq!(update.disambiguated_paths, Some(doc! { "a.b": ["a.b"] }));
     /// # Ok(())
