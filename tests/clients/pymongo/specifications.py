@@ -29,9 +29,9 @@ SUITES = {
     "crud": (["crud/unified"], 352, 133),
     "crud alone": (["crud/unified"], 345, 141),
     "versioned alone": (["versioned-api"], 38, 3),
-    "change streams": (["change_streams/unified"], 0, 0),
+    "change streams": (["change_streams/unified"], 59, 24),
     "retryable writes": (["retryable_writes/unified"], 116, 26),
-    "retryable reads": (["retryable_reads/unified"], 226, 66),
+    "retryable reads": (["retryable_reads/unified"], 283, 66),
 }
 
 uri, folder, suite = sys.argv[1:4]
