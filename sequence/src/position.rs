@@ -97,16 +97,15 @@ impl Appending<'_> {
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        match self.slot {
+        if let Some(slot) = self.slot {
             // Release: a reader that finds the slot free also sees what was appended.
-            Some(slot) => slot.0.store(FREE, Ordering::Release),
-            None => {
-                // Two writers may be registered at one position. Which of the two goes makes no difference.
-                let mut overflow = self.positions.overflow.lock();
-                if let Some(own) = overflow.iter().position(|floor| *floor == self.floor) {
-                    overflow.swap_remove(own);
-                }
-            }
+            slot.0.store(FREE, Ordering::Release);
+            return;
+        }
+        // Two writers may be registered at one position. Which of the two goes makes no difference.
+        let mut overflow = self.positions.overflow.lock();
+        if let Some(own) = overflow.iter().position(|floor| *floor == self.floor) {
+            overflow.swap_remove(own);
         }
     }
 }

@@ -14,14 +14,11 @@ use crate::change_streams::{Event, next, orders, through, told, watch};
 /// Applies an event to a copy of a collection.
 fn apply(copy: &mut BTreeMap<String, Document>, event: &Event) {
     let key = || event.document_key.as_ref().map(Document::to_string).expect("a key");
-    match (&event.operation_type, &event.full_document) {
-        (OperationType::Insert | OperationType::Replace | OperationType::Update, Some(full)) => {
-            copy.insert(key(), full.clone());
-        }
+    match &event.full_document {
+        Some(full) => drop(copy.insert(key(), full.clone())),
+        None if event.operation_type == OperationType::Delete => drop(copy.remove(&key())),
         // Gone by the time of the look-up: its delete follows.
-        (OperationType::Update, None) => {}
-        (OperationType::Delete, _) => drop(copy.remove(&key())),
-        (other, _) => panic!("{other:?}"),
+        None => assert_eq!(event.operation_type, OperationType::Update),
     }
 }
 

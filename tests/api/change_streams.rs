@@ -50,13 +50,14 @@ pub(crate) fn through(collection: &Collection<Document>, stream: &mut Stream) ->
 
 /// What an event tells, in short.
 pub(crate) fn told(event: &Event) -> (&'static str, Bson, Document) {
-    let kind = match event.operation_type {
-        OperationType::Insert => "insert",
-        OperationType::Update => "update",
-        OperationType::Replace => "replace",
-        OperationType::Delete => "delete",
-        _ => "other",
-    };
+    let kinds = [
+        (OperationType::Insert, "insert"),
+        (OperationType::Update, "update"),
+        (OperationType::Replace, "replace"),
+        (OperationType::Delete, "delete"),
+    ];
+    let known = kinds.into_iter().find(|(kind, _)| *kind == event.operation_type);
+    let kind = known.map_or("other", |(_, name)| name);
     let id = event.document_key.as_ref().and_then(|key| key.get("_id")).cloned().unwrap_or(Bson::Null);
     let update = || {
         let update = event.update_description.as_ref()?;

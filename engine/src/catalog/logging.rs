@@ -75,7 +75,9 @@ impl Catalog {
         let stopped = self.stop_logging_all(storage, &names, operation);
         if stopped.is_err() {
             // Tried again later. Until then it is as if it were being switched on: the next stream does that.
-            names.iter().for_each(|name| self.log.set_scope(name, 0));
+            for name in &names {
+                self.log.set_scope(name, 0);
+            }
         }
         stopped
     }
@@ -91,10 +93,12 @@ impl Catalog {
             if collection.is_retired() || definition.log.is_none() {
                 continue;
             }
-            self.set_log(storage, &collection, &mut definition, None)?;
+            set_log(storage, &collection, &mut definition, None)?;
         }
         let mut batch = Batch::new(storage.database);
-        names.iter().for_each(|name| batch.delete(Family::Meta, &scope_key(name)));
+        for name in names {
+            batch.delete(Family::Meta, &scope_key(name));
+        }
         storage.store.commit_definition(batch)?;
         self.log.forget_all(storage)?;
         storage.store.sync_written(storage.database)
@@ -122,28 +126,27 @@ impl Catalog {
         if collection.is_retired() || definition.log.is_some() {
             return Ok(());
         }
-        self.set_log(storage, collection, &mut definition, Some(Arc::clone(&self.log)))
+        set_log(storage, collection, &mut definition, Some(Arc::clone(&self.log)))
     }
+}
 
-    /// Logs the changes of a collection, or no more. The caller holds the gate alone.
-    fn set_log(
-        &self,
-        storage: Storage<'_>,
-        collection: &CollectionState,
-        definition: &mut Definition,
-        log: Option<Arc<ChangeLog>>,
-    ) -> Result<()> {
-        let changed = definition.with_log(log);
-        let mut batch = Batch::new(storage.database);
-        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
-        storage.store.commit_definition(batch)?;
-        collection.publish(storage.database, definition, changed);
-        Ok(())
-    }
+/// Logs the changes of a collection, or no more. The caller holds the gate alone.
+fn set_log(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    definition: &mut Definition,
+    log: Option<Arc<ChangeLog>>,
+) -> Result<()> {
+    let changed = definition.with_log(log);
+    let mut batch = Batch::new(storage.database);
+    stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
+    storage.store.commit_definition(batch)?;
+    collection.publish(storage.database, definition, changed);
+    Ok(())
 }
 
 /// The id of a new log.
 fn new_id() -> LogId {
-    let [a, b, c, d, e, f, g, h, ..] = Uuid::new().bytes();
-    [a, b, c, d, e, f, g, h]
+    let random = Uuid::new().bytes();
+    random.first_chunk().copied().unwrap_or_default()
 }

@@ -134,11 +134,9 @@ impl Rounds {
             return None;
         }
         // Read before the snapshot is taken: who is below it has written.
-        let now = match database.fault() {
-            PlantedFault::HolesPassed => self.positions.last(),
-            _ => self.watermark(),
-        };
-        // Times of replies are positions too, and nothing to be woken for.
+        let passes_holes = database.fault() == PlantedFault::HolesPassed;
+        let now = if passes_holes { self.positions.last() } else { self.watermark() };
+        // A time that was given is a position too, and nothing to be woken for.
         let is_new = watermark < now.min(self.last_event.load(Ordering::Acquire));
         is_new.then(|| Round { watermark: now, snapshot: Snapshot::take(database) })
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use base::codes::refused;
 use base::error::{Error, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
 use base::sync::AtomicBool;
-use bson::RawDocumentBuf;
+use bson::{RawBsonRef, RawDocumentBuf};
 use index::validate::DOCUMENT_BYTES_MAX;
 use query::code::Code;
 use query::operation::{OperationContext, WakeOnCancel};
@@ -309,7 +309,7 @@ impl RawStream {
             Some(stages) => stages.apply(document)?,
         };
         let Some(made) = made else { return Ok(None) };
-        let id = index::element::field(&made, "_id").and_then(|id| id.as_document());
+        let id = index::element::field(&made, "_id").and_then(RawBsonRef::as_document);
         if id.is_none_or(|id| id.as_bytes() != token.to_document().as_bytes()) {
             let message = "the pipeline of a change stream must leave the field _id of its events, the resume token, as it is";
             let error = refused(Code::CHANGE_STREAM_FATAL_ERROR, message);

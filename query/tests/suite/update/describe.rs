@@ -73,6 +73,7 @@ fn apply(old: &Document, description: &Document) -> RawDocumentBuf {
     raw(whole.as_document().expect("a document"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a case is one line of data")]
 #[track_caller]
 fn check(old: Document, new: Document, expected: impl Into<Option<Document>>) {
     let expected = expected.into();
