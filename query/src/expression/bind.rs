@@ -84,8 +84,8 @@ pub(super) fn parse_map(
     let [input, body, name, index] = MAP.read::<4>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
     // The input was parsed before its element has a name: only the body sees the variables.
-    let named = [NameArgument::element(name), NameArgument::index(index)];
-    let names = variable_names(operator, Code::MAP_NAME_TWICE, named)?;
+    let variables = [NameArgument::element(name), NameArgument::index(index)];
+    let names = variable_names(operator, Code::MAP_NAME_TWICE, &variables)?;
     let body = parser.with_names(&names, |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
     Ok(Node::Map { input, body: Box::new(body) })
 }
@@ -97,8 +97,8 @@ pub(super) fn parse_filter(
 ) -> Result<Node, Error> {
     let [input, condition, name, limit, index] = FILTER.read::<5>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
-    let named = [NameArgument::element(name), NameArgument::index(index)];
-    let names = variable_names(operator, Code::FILTER_NAME_TWICE, named)?;
+    let variables = [NameArgument::element(name), NameArgument::index(index)];
+    let names = variable_names(operator, Code::FILTER_NAME_TWICE, &variables)?;
     let condition =
         parser.with_names(&names, |inside| inside.operand(condition.unwrap_or(RawBsonRef::Null)))?;
     // The limit is evaluated once, outside of the elements.
@@ -115,8 +115,8 @@ pub(super) fn parse_reduce(
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
     let initial = Box::new(parser.operand(initial.unwrap_or(RawBsonRef::Null))?);
     let value = NameArgument { argument: "valueAs", given: value, default: VALUE };
-    let named = [NameArgument::element(name), value, NameArgument::index(index)];
-    let names = variable_names(operator, Code::REDUCE_NAME_TWICE, named)?;
+    let variables = [NameArgument::element(name), value, NameArgument::index(index)];
+    let names = variable_names(operator, Code::REDUCE_NAME_TWICE, &variables)?;
     let body = parser.with_names(&names, |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
     Ok(Node::Reduce { input, initial, body: Box::new(body) })
 }
@@ -301,7 +301,7 @@ impl<'b> NameArgument<'b> {
 fn variable_names<'b, const N: usize>(
     operator: &'static str,
     code: Code,
-    arguments: [NameArgument<'b>; N],
+    arguments: &[NameArgument<'b>; N],
 ) -> Result<[&'b str; N], Error> {
     let mut names = [""; N];
     for (position, argument) in arguments.iter().enumerate() {

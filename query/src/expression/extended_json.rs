@@ -87,10 +87,10 @@ fn on_error<'d>(
     input: &Value<'d>,
 ) -> Result<Value<'d>, Error> {
     let target = if position == 1 { "BSON" } else { "Extended JSON" };
-    match failure {
-        Failure::Refused(_) if arguments.is_given(position) => arguments.value(position),
-        failure => Err(failure.into_error(arguments, input, target)),
+    if matches!(failure, Failure::Refused(_)) && arguments.is_given(position) {
+        return arguments.value(position);
     }
+    Err(failure.into_error(arguments, input, target))
 }
 
 /// A container of which the values that follow are not written yet.

@@ -25,9 +25,11 @@ pub(super) fn bulk_write(call: &Call) -> Result<Reply, Failure> {
 
 /// The results in the bytes of their replies. Each is given up once it is encoded.
 fn encoded(results: Vec<Bson>) -> Result<Vec<RawDocumentBuf>, Failure> {
-    let encode = |result: Bson| match result {
-        Bson::Document(result) => Ok(RawDocumentBuf::try_from(&result)?),
-        other => Err(Failure::internal(format!("a result of a write is no document: {other}"))),
+    let encode = |result: Bson| {
+        let Bson::Document(fields) = result else {
+            return Err(Failure::internal(format!("a result of a write is no document: {result}")));
+        };
+        Ok(RawDocumentBuf::try_from(&fields)?)
     };
     results.into_iter().map(encode).collect()
 }
