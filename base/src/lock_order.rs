@@ -23,10 +23,10 @@ pub enum Place {
     Arrays,
     /// The generations of tokens: shared by a commit with a token, alone by the beginning of another one.
     Tokens,
-    /// The mark of the log of changes, while it is raised.
-    LogMark,
     /// The counter of a collection's documents, while it is set.
     Count,
+    /// The mark of the log of changes, while it is raised.
+    LogMark,
 }
 
 impl Place {

@@ -35,9 +35,9 @@ impl ReplicaSet {
         Self { name, member, id: ObjectId::new(), started: SystemTime::now(), client }
     }
 
-    /// The next time: later than every time before, and no earlier than the clock of the system. What clients send moves nothing.
+    /// The time of this moment, which is never earlier than one before. What clients send moves nothing.
     pub(crate) fn next_time(&self) -> Timestamp {
-        self.client.next_time()
+        self.client.time()
     }
 
     /// What a hello tells of the set.

@@ -114,11 +114,12 @@ impl Running<'_> {
         let _turn = (!database.is_in_memory()).then(|| turns.before_sync(database.path(), health));
         // Once it has the turn: a write that has failed before it is known then.
         let admission = health.admit_sync()?;
+        // Read before the sync: writes that arrive while it runs may not be covered. And before the watcher looks: what it does not see
+        // is not covered, so another sync comes for it.
+        let covered = database.latest_sequence();
         if let Some(watcher) = mark.watcher.get() {
             watcher.sync_begins();
         }
-        // Read before the sync: writes that arrive while it runs may not be covered.
-        let covered = database.latest_sequence();
         // A store in memory has no log.
         if mark.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
             // Timed whether it succeeds or not: a sync that fails has often taken long.
@@ -138,15 +139,16 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        // Before another one may begin: the watcher knows one sync at a time.
+        if let Some(watcher) = self.mark.watcher.get() {
+            watcher.sync_ended(self.has_succeeded);
+        }
         let mut turns = self.mark.turns.lock();
         turns.is_running = false;
         if self.has_succeeded {
             turns.succeeded = self.number;
         }
         drop(turns);
-        if let Some(watcher) = self.mark.watcher.get() {
-            watcher.sync_ended(self.has_succeeded);
-        }
         self.mark.ended.notify_all();
     }
 }

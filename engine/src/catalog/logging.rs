@@ -4,11 +4,12 @@
 //! is changed while its gate is held alone: no write that began before is under way then, and none that begins after misses the log.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base::error::Result;
 use base::lock_order::{self, Place};
 use base::namespace::Namespace;
-use base::sync::lock_for;
+use base::sync::{lock_for, sleep};
 use bson::Uuid;
 use query::operation::OperationContext;
 use store::Family;
@@ -22,6 +23,9 @@ use crate::catalog::stage::stage_entry;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::log::{ChangeLog, LogId, scope_key};
 use crate::changes::scopes::Scope;
+
+/// How long the first stream waits for writes of other collections that were under way when it was opened.
+const WRITES_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Catalog {
     /// Where changes of a collection with this name are logged. Absent if they are not.
@@ -50,6 +54,10 @@ impl Catalog {
             let _changes = self.lock_ids();
             let mut batch = Batch::new(storage.database);
             batch.put(Family::Meta, &scope_key(&name), &0_u64.to_be_bytes());
+            // All of them are logged again from now on: the next opening must not take them for never interrupted.
+            for unknown in self.log.unknown_scopes() {
+                batch.put(Family::Meta, &scope_key(&unknown), &0_u64.to_be_bytes());
+            }
             let id = self.log.id().unwrap_or_else(new_id);
             batch.put(Family::Meta, META_LOG, &id);
             storage.store.commit_definition(batch)?;
@@ -64,15 +72,27 @@ impl Catalog {
         batch.put(Family::Meta, &scope_key(&name), &began.to_be_bytes());
         storage.store.commit_definition(batch)?;
         self.log.set_scope(&name, began);
-        storage.store.sync_written(storage.database)
+        storage.store.sync_written(storage.database)?;
+        // Times that are told from now on are not before it, unless another write takes very long.
+        let waiting = Instant::now();
+        while self.log.watermark() < began && waiting.elapsed() < WRITES_WAIT_MAX {
+            operation.look()?;
+            sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Logs no changes any more and forgets those that were, unless a stream is open.
     pub(crate) fn stop_logging(&self, storage: Storage<'_>, operation: &OperationContext) -> Result<()> {
         let _place = lock_order::take(Place::Logging);
         let _switching = lock_for(operation, &self.switching)?;
-        let Some(names) = self.log.take_scopes() else { return Ok(()) };
-        let stopped = self.stop_logging_all(storage, &names, operation);
+        let (names, collections) = {
+            // A collection that is made or renamed meanwhile is in the list, or finds nothing logged.
+            let _changes = self.lock_ids();
+            let Some(names) = self.log.take_scopes() else { return Ok(()) };
+            (names, self.collections())
+        };
+        let stopped = self.stop_logging_all(storage, &names, &collections, operation);
         if stopped.is_err() {
             // Tried again later. Until then it is as if it were being switched on: the next stream does that.
             for name in &names {
@@ -86,14 +106,21 @@ impl Catalog {
         &self,
         storage: Storage<'_>,
         names: &[String],
+        collections: &[Arc<CollectionState>],
         operation: &OperationContext,
     ) -> Result<()> {
-        for collection in self.collections() {
+        // First: if not all of it is done, what was logged has a hole.
+        let mut batch = Batch::new(storage.database);
+        for name in names {
+            batch.put(Family::Meta, &scope_key(name), &0_u64.to_be_bytes());
+        }
+        storage.store.commit_definition(batch)?;
+        for collection in collections {
             let mut definition = collection.enter_alone(operation)?;
             if collection.is_retired() || definition.log.is_none() {
                 continue;
             }
-            set_log(storage, &collection, &mut definition, None)?;
+            set_log(storage, collection, &mut definition, None)?;
         }
         let mut batch = Batch::new(storage.database);
         for name in names {

@@ -161,15 +161,35 @@ impl ChangeLog {
         self.rounds.positions.last()
     }
 
+    /// The position up to which everything that was logged can be read.
+    pub(crate) fn watermark(&self) -> u64 {
+        self.rounds.watermark()
+    }
+
     /// The time up to which everything that was logged can be read.
     pub(crate) fn operation_time(&self) -> Timestamp {
         timestamp(self.rounds.watermark())
     }
 
-    /// The next time: later than every time before, and that of no event.
-    pub(crate) fn next_time(&self) -> Timestamp {
+    /// The time of this moment: what is logged later, or is being written, is after it. While nothing is logged it is later than every time
+    /// before.
+    pub(crate) fn time(&self) -> Timestamp {
+        if self.is_used() {
+            return self.operation_time();
+        }
         // Counters begin at 1, as in MongoDB.
         timestamp(self.rounds.positions.take(now() | 1))
+    }
+
+    /// Notes that a stream is opened.
+    pub(crate) fn note_use(&self) {
+        self.used_at.store(now(), Ordering::Relaxed);
+    }
+
+    /// The names under which it is not known what was logged.
+    pub(crate) fn unknown_scopes(&self) -> Vec<String> {
+        let scopes = self.scopes.read();
+        scopes.iter().filter(|(_, began)| **began == 0).map(|(name, _)| name.clone()).collect()
     }
 
     /// Takes a position without an event: what was logged before is below it, and what is logged later above.
@@ -197,19 +217,24 @@ impl ChangeLog {
         if storage.database.fault() == PlantedFault::EventsApart {
             apart = Some(batch.split_events());
         }
-        self.kept.lock().add(position, batch.events_bytes() as u64, self.limits);
+        let bytes = batch.events_bytes() as u64;
         batch.place_events(position);
         let mut written = write(batch);
         if let (Some(mut events), Ok(())) = (apart, &written) {
             events.place_events(position);
             written = storage.store.commit(events, CommitLevel::Delayed);
         }
+        if written.as_ref().err().is_none_or(Error::is_commit_unknown) {
+            self.kept.lock().add(position, bytes, self.limits);
+        }
         match &written {
             // It may come to light at the next opening: no reader passes it until then.
             Err(error) if error.is_commit_unknown() => registered.never_ends(),
             Ok(()) | Err(_) => drop(registered),
         }
-        if storage.database.is_in_memory() {
+        // A sync that came before the registration ended has made a round without it, and no other one may come.
+        let is_durable = storage.store.durable_sequence() >= storage.database.latest_sequence();
+        if storage.database.is_in_memory() || is_durable {
             self.rounds.wake();
         }
         written

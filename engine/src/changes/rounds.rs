@@ -111,7 +111,7 @@ impl Rounds {
             let round = Arc::new(round);
             if storage.database.is_in_memory() {
                 // Not kept: no sync would come to give it back.
-                return Some(round);
+                return Some(round).filter(|round| round.watermark >= from);
             }
             let is_durable = round.snapshot.sequence() <= storage.store.durable_sequence();
             if is_durable || storage.database.fault() == PlantedFault::EventsShownEarly {
@@ -139,6 +139,13 @@ impl Rounds {
         // A time that was given is a position too, and nothing to be woken for.
         let is_new = watermark < now.min(self.last_event.load(Ordering::Acquire));
         is_new.then(|| Round { watermark: now, snapshot: Snapshot::take(database) })
+    }
+
+    /// Whether the snapshot of a round is kept.
+    #[cfg(test)]
+    pub(super) fn holds_snapshot(&self) -> bool {
+        let state = self.state.lock();
+        state.newest.is_some() || state.pending.is_some()
     }
 
     /// Wakes by `waker` after the next round, or when the store is closed, unless what is returned is dropped before. A stream that was
@@ -185,8 +192,14 @@ impl SyncWatcher for RoundMaker {
         let Some(round) = state.pending.take().filter(|_| has_succeeded) else {
             // No snapshot is held while nothing is logged.
             let unused = state.newest.take();
+            let is_unread = state.is_wanted || state.shown < self.rounds.last_event.load(Ordering::Acquire);
             drop(state);
             drop(unused);
+            // A stream that came too late for this sync, or an event whose writer was at work when it began: if all is on stable storage
+            // by now, no other sync may come.
+            if has_succeeded && is_unread {
+                self.rounds.wake();
+            }
             return;
         };
         (state.shown, state.is_wanted) = (state.shown.max(round.watermark), false);

@@ -14,7 +14,7 @@ use store::snapshot::Snapshot;
 
 use crate::client::Client;
 use crate::collection::Collection;
-use crate::options::{Durability, PlantedFault};
+use crate::options::{Durability, PlantedFault, WriteConcern};
 
 /// One that is watched again is logged from then on, and tokens of before are lost.
 #[test]
@@ -194,4 +194,26 @@ fn shows_early(fault: PlantedFault) -> bool {
 fn nothing_is_shown_before_it_is_on_stable_storage() {
     assert!(!shows_early(PlantedFault::None));
     assert!(shows_early(PlantedFault::EventsShownEarly));
+}
+
+/// A stream on a quiet collection once kept the snapshot of its last event, however much was written elsewhere.
+#[test]
+fn a_stream_that_waits_holds_no_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::open(folder.path().join("db")).expect("opened");
+    let things = logged(&client);
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    assert!(stream.next().is_some_and(|event| event.is_ok()));
+    let others = client.database("test").collection::<Document>("others");
+    let rounds = &client.shared().engine().catalog.log.rounds;
+    let began = Instant::now();
+    while rounds.holds_snapshot() {
+        others.insert_one(doc! {}).write_concern(WriteConcern::journaled()).run().expect("stored");
+        assert!(began.elapsed() < PATIENCE, "the snapshot is kept");
+    }
+    // It goes on from there.
+    things.insert_one(doc! { "_id": 2 }).run().expect("stored");
+    let event = stream.next().expect("it waits").expect("read");
+    assert_eq!(event.document_key, Some(doc! { "_id": 2 }));
 }

@@ -29,10 +29,11 @@ impl Client {
         Watch::new(&self.shared, self.caller.clone(), Watched::Client)
     }
 
-    /// The next time of the clock that the changes of the store have: later than every time before. Servers put it into their replies.
+    /// The time of this moment, by the clock that the changes of the store have: a stream that begins at it shows every later change.
+    /// Servers put it into their replies.
     #[doc(hidden)]
-    pub fn next_time(&self) -> Timestamp {
-        self.shared.catalog.log.next_time()
+    pub fn time(&self) -> Timestamp {
+        self.shared.catalog.log.time()
     }
 
     /// Whether the changes of a database or of one of its collections are logged, so that a stream of them switches nothing on. Without

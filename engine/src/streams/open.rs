@@ -358,12 +358,13 @@ impl Watch<'_> {
         let log = &shared.catalog.log;
         // First: what is logged stays so while a stream is open.
         let open = log.rounds.open_stream();
+        log.note_use();
         shared.catalog.log_changes(shared.storage(&database), &scope, &operation)?;
         shared.start_upkeep()?;
         let (Some(began), Some(id)) = (log.began(&scope), log.id()) else {
             return Err(Error::invalid_argument("the log of changes was not switched on"));
         };
-        let place = first_place(&options, log, id)?;
+        let place = first_place(&options, log, id, began)?;
         // A stream at a time shows what is at that time too.
         let since = options.start_at.map_or(place.position, position);
         if since < began {
@@ -375,7 +376,7 @@ impl Watch<'_> {
 }
 
 /// Where the stream begins.
-fn first_place(options: &Options, log: &ChangeLog, id: LogId) -> Result<Place> {
+fn first_place(options: &Options, log: &ChangeLog, id: LogId, began: u64) -> Result<Place> {
     let place = if let Some(token) = &options.resume_after {
         let place = token.place(id)?;
         if place.kind == TokenKind::Invalidate {
@@ -387,7 +388,8 @@ fn first_place(options: &Options, log: &ChangeLog, id: LogId) -> Result<Place> {
     } else if let Some(time) = options.start_at {
         Place::watermark(position(time).saturating_sub(1))
     } else {
-        return Ok(Place::watermark(log.last()));
+        // Not after the last position: who reads the collection after this does not see a write that has one and is under way still.
+        return Ok(Place::watermark(log.watermark().max(began)));
     };
     if place.position > log.last() {
         return Err(lost("nothing was logged as late"));
