@@ -113,14 +113,14 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         // Those of transactions depend on the command that fails.
         if error.contains_label(NON_RESUMABLE_CHANGE_STREAM_ERROR) {
-            return Self::unlabelled(error).with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR);
+            return Self::unlabelled(&error).with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR);
         }
-        Self::unlabelled(error)
+        Self::unlabelled(&error)
     }
 }
 
 impl Failure {
-    fn unlabelled(error: Error) -> Self {
+    fn unlabelled(error: &Error) -> Self {
         // Refusals of commands have MongoDB's number already; only the other kinds need one below.
         if let ErrorKind::Command(refused) = error.kind() {
             let details = told(refused.code, refused.details.as_ref());

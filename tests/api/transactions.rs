@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, ReadConcern, Result,
+    Client, ClientSession, Collection, Error, ErrorKind, IndexModel, IndexOptions, ReadConcern, Result,
     TRANSIENT_TRANSACTION_ERROR, UpdateOneModel, WriteConcern,
 };
 use cairndb_tests::race::race;
@@ -633,4 +633,27 @@ fn a_write_concern_is_looked_at_when_a_transaction_is_started() {
     store.set(1, 11, &mut session).expect("staged");
     session.commit_transaction().run().expect("committed");
     assert_eq!(store.n(1, None), Some(11));
+}
+
+/// The highest key of a unique index was asked of what is stored by then, so a key that a plain delete had freed counted as never given.
+#[test]
+fn a_unique_key_of_the_snapshot_is_taken_though_it_was_freed_since() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Client::open(folder.path().join("db")).expect("opened");
+    let things = |client: &Client| client.database("app").collection::<Document>("things");
+    let client = open();
+    let unique = IndexOptions::builder().unique(true).build();
+    let index = IndexModel::builder().keys(doc! { "u": 1 }).options(unique).build();
+    things(&client).create_index(index).run().expect("made");
+    things(&client).insert_one(doc! { "_id": 1, "u": 1 }).run().expect("stored");
+    client.close().expect("closed");
+    // What is known of given keys is in memory alone.
+    let client = open();
+    let things = things(&client);
+    let mut session = client.start_session().run().expect("started");
+    session.start_transaction().run().expect("started");
+    assert!(things.find_one(doc! { "u": 1 }).session(&mut session).run().expect("read").is_some());
+    things.delete_one(doc! { "_id": 1 }).run().expect("removed");
+    let second = things.insert_one(doc! { "_id": 2, "u": 1 }).session(&mut session).run();
+    assert!(second.is_err_and(|error| error.is_duplicate_key()));
 }

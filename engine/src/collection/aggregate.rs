@@ -475,7 +475,12 @@ impl<T> SessionAggregate<'_, T> {
     /// Opens a cursor over the results.
     pub fn run(self) -> Result<SessionCursor<T>> {
         self.refused.map_or(Ok(()), Err)?;
-        Ok(SessionCursor::of(self.aggregate.run()?, self.transaction))
+        let opened = self.aggregate.run();
+        let opened = opened.map_err(|error| match &self.transaction {
+            Some(transaction) => transaction.reason_of(error),
+            None => error,
+        });
+        Ok(SessionCursor::of(opened?, self.transaction))
     }
 }
 

@@ -31,10 +31,11 @@ use crate::write::validation::Checks;
 impl Handle {
     /// Aborts the transaction, if there is one, after an error that was met outside of a statement.
     pub(super) fn abort_on_error<R>(&self, done: Result<R>) -> Result<R> {
-        if let (Some(transaction), true) = (self.transaction(), done.is_err()) {
+        let Some(transaction) = self.transaction() else { return done };
+        done.map_err(|error| {
             transaction.abort();
-        }
-        done
+            transaction.reason_of(error)
+        })
     }
 
     /// Refuses a call that no transaction can have.

@@ -2,11 +2,11 @@
 
 use base::codes::refused;
 use base::error::Result;
-use bson::{Bson, Document};
+use bson::Document;
 use query::code::Code;
 
 use crate::collection::Aggregate;
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, is_database};
 use crate::command::change_stream;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
@@ -92,17 +92,6 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
         ..AggregateOptions::default()
     };
     Ok((pipeline, options))
-}
-
-/// Whether the aggregation is over the database: its target is the number 1 in place of a name.
-pub(super) fn is_database(arguments: &Arguments<'_>) -> bool {
-    // Drivers send the 1 as an integer, and some shells send every number as a double.
-    match arguments.given("aggregate") {
-        Some(Bson::Int32(target)) => *target == 1,
-        Some(Bson::Int64(target)) => *target == 1,
-        Some(Bson::Double(target)) => target.total_cmp(&1.0).is_eq(),
-        Some(_) | None => false,
-    }
 }
 
 /// Checks the cursor's options.

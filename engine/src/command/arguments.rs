@@ -368,6 +368,17 @@ fn shown(value: Option<&Bson>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| format!("{:?}", value.element_type()).to_lowercase())
 }
 
+/// Whether the aggregation is over the database: its target is the number 1 in place of a name.
+pub(super) fn is_database(arguments: &Arguments<'_>) -> bool {
+    // Drivers send the 1 as an integer, and some shells send every number as a double.
+    match arguments.given("aggregate") {
+        Some(Bson::Int32(target)) => *target == 1,
+        Some(Bson::Int64(target)) => *target == 1,
+        Some(Bson::Double(target)) => target.total_cmp(&1.0).is_eq(),
+        Some(_) | None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bson::doc;

@@ -5,8 +5,7 @@ use base::error::Result;
 use bson::{Bson, Document};
 use query::code::Code;
 
-use crate::command::aggregate::is_database;
-use crate::command::arguments::Arguments;
+use crate::command::arguments::{Arguments, is_database};
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::cursor::{Cursor, RawCursor};

@@ -15,6 +15,7 @@ use crate::tail::{Tail, Waiting};
 const AWAIT_TIME: Duration = Duration::from_secs(1);
 
 /// A source that is followed.
+#[expect(clippy::large_enum_variant, reason = "a cursor has it in a box")]
 pub(super) enum Follower {
     Tail(Tail),
     /// A change stream, with its current event.

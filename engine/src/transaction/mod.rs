@@ -136,6 +136,11 @@ impl Transaction {
         &self.operation
     }
 
+    /// The error of a statement that failed before it was one. If the time of the transaction is over, that is why.
+    pub(crate) fn reason_of(&self, error: Error) -> Error {
+        if self.token.is_cancelled() { End::Expired.refusal() } else { error }
+    }
+
     /// Runs a statement. The first one takes the state that all of them read. An error of the statement aborts the transaction, as
     /// in MongoDB: a part of a statement cannot be taken back alone.
     pub(crate) fn statement<R>(

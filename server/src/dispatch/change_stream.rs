@@ -1,5 +1,6 @@
 //! Change streams: what is checked before the engine opens one, and the label of failures after which a driver goes on by itself.
 
+use cairndb::bson::RawBsonRef;
 use query::code::Code;
 
 use crate::auth::users::Role;
@@ -32,7 +33,7 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let options = options.as_document().map(|options| Fields::of("$changeStream", options));
     let is_of_all = options.map(|options| options.boolean("allChangesForCluster")).transpose()?.flatten();
     let database = call.command.database();
-    let collection = call.fields().argument()?.and_then(|target| target.as_str());
+    let collection = call.fields().argument()?.and_then(RawBsonRef::as_str);
     if call.client().logs_changes(Some(database).filter(|_| is_of_all != Some(true)), collection) {
         return Ok(());
     }

@@ -199,10 +199,10 @@ impl Latches {
     #[inline]
     fn lock_hash(&self, hash: u64, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
-        let early = self.asked_early();
+        let is_off = self.is_off_early();
         let first = self.stripes.get(stripe_of(hash)).map(|stripe| self.lock_stripe(stripe, operation));
         let first = first.transpose()?;
-        let noting = early.unwrap_or_else(|| self.noting());
+        let noting = if is_off { None } else { self.noting() };
         Ok(Latched { first, others: Vec::new(), keys: Keys::One(hash), noting, _place: place })
     }
 
@@ -210,14 +210,14 @@ impl Latches {
     #[inline]
     pub fn lock(&self, set: &LatchSet, operation: &OperationContext) -> Result<Latched<'_>, Interruption> {
         let place = lock_order::take(Place::Latches);
-        let early = self.asked_early();
+        let is_off = self.is_off_early();
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
         let mut locked = stripes.map(|stripe| self.lock_stripe(stripe, operation));
         // If one is not to be had, those before it are let go.
         let first = locked.next().transpose()?;
         let others = locked.collect::<Result<_, _>>()?;
-        let noting = early.unwrap_or_else(|| self.noting());
+        let noting = if is_off { None } else { self.noting() };
         // Hashes are of use only where they are noted.
         let keys = match &set.hashes {
             Some(hashes) if noting.is_some() => Keys::in_order(hashes.clone()),
@@ -232,19 +232,20 @@ impl Latches {
         self.registry.is_noting().then_some(&self.registry)
     }
 
-    /// What a planted fault asks before it has its latches. The checker of interleavings alone looks for it.
+    /// Whether a planted fault, which asks before it has its latches, finds that nothing is to be noted. The checker of interleavings alone
+    /// looks for it.
     #[inline]
-    fn asked_early(&self) -> Option<Option<&Registry>> {
+    fn is_off_early(&self) -> bool {
         if !cfg!(feature = "shuttle") || self.registry.fault != PlantedFault::NotingAskedEarly {
-            return None;
+            return false;
         }
-        let early = self.noting();
+        let is_off = self.noting().is_none();
         // Until the first transaction has seen every latch free.
         let mut turns = 0..10 * STRIPES;
-        while early.is_none() && self.registry.oldest().is_none() && turns.next().is_some() {
+        while is_off && self.registry.oldest().is_none() && turns.next().is_some() {
             sync::yield_now();
         }
-        Some(early)
+        is_off
     }
 
     /// The first latch from this one on that is busy. Each of those before it was free at some moment of the call.

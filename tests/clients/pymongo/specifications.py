@@ -31,7 +31,7 @@ SUITES = {
     "versioned alone": (["versioned-api"], 38, 3),
     "change streams": (["change_streams/unified"], 59, 24),
     "retryable writes": (["retryable_writes/unified"], 116, 26),
-    "retryable reads": (["retryable_reads/unified"], 283, 66),
+    "retryable reads": (["retryable_reads/unified"], 277, 66),
 }
 
 uri, folder, suite = sys.argv[1:4]

@@ -83,7 +83,7 @@ fn refuse_taken(
     let key = &prepared.record_key;
     staging.open.claim(key, target.operation)?;
     let is_absent = || Ok(target.admit_record(key)? == Absence::Proven);
-    if let Some(other) = taken(staging, Family::Records, key, is_absent)? {
+    if let Some(other) = taken(staging, key, is_absent)? {
         return taken_id(target, prepared, RawDocument::from_bytes(&other).ok()).map(Some);
     }
     let unique = unique_entries(target, &candidate.drawn.entries);
@@ -101,8 +101,9 @@ fn refuse_taken_entries<'e>(
         if target.database.fault() != PlantedFault::UniqueNotClaimed {
             staging.open.claim(&entry.key, target.operation)?;
         }
-        let is_absent = || Ok(target.admit_unique(entry)? == Absence::Proven);
-        if let Some(value) = taken(staging, Family::Entries, &entry.key, is_absent)? {
+        // Looked up in any case: a delete leaves a note of its record and none of its keys, so that one which is absent now may have been
+        // there when the transaction began.
+        if let Some(value) = staging.open.get(Family::Entries, &entry.key)? {
             let other = holder(target, staging, entry, &value)?;
             let other = other.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());
             return taken_entry(target, entry, taker, other).map(Some);
@@ -111,18 +112,17 @@ fn refuse_taken_entries<'e>(
     Ok(None)
 }
 
-/// The value of a key that is to be given. The key is claimed: if `is_absent` proves it absent now, it was not there either when the
+/// The record with a key that is to be given. The key is claimed: if `is_absent` proves it absent now, it was not there either when the
 /// transaction began, because a removal since would have left a note.
 fn taken(
     staging: Staging<'_>,
-    family: Family,
     key: &[u8],
     is_absent: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<Vec<u8>>> {
-    if staging.open.has_staged(family, key).is_none() && is_absent()? {
+    if staging.open.has_staged(Family::Records, key).is_none() && is_absent()? {
         return Ok(None);
     }
-    staging.open.get(family, key)
+    staging.open.get(Family::Records, key)
 }
 
 /// The document that has the key of a unique entry, as the transaction reads it.
