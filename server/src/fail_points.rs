@@ -53,15 +53,9 @@ impl WriteFault {
     fn parse(data: &RawDocument) -> Result<Self, Failure> {
         let fields = Fields::of("data", data);
         fields.allow_all(&["closeConnection", "failBeforeCommitExceptionCode"])?;
-        let code = fields.integer("failBeforeCommitExceptionCode")?;
-        let code = code.map(|code| {
-            let wrong = |_| {
-                Failure::bad_value(format!("'failBeforeCommitExceptionCode' is a 32-bit number, not {code}"))
-            };
-            i32::try_from(code).map_err(wrong)
-        });
+        let code = number(fields, "failBeforeCommitExceptionCode")?;
         // Closed unless it is said otherwise, as in MongoDB.
-        Ok(Self { closes: fields.boolean("closeConnection")? != Some(false), code: code.transpose()? })
+        Ok(Self { closes: fields.boolean("closeConnection")? != Some(false), code })
     }
 }
 
@@ -127,8 +121,11 @@ impl FailPoints {
         if name == "failGetMoreAfterCursorCheckout" {
             let data = fields.document("data")?.map(|data| Fields::of("data", data));
             data.map_or(Ok(()), |data| data.allow_all(&["closeConnection", "errorCode"]))?;
-            let code = data.map(|data| data.integer("errorCode")).transpose()?.flatten();
-            let code = code.and_then(|code| i32::try_from(code).ok());
+            if data.map(|data| data.boolean("closeConnection")).transpose()?.flatten() == Some(true) {
+                let message = "'closeConnection' of 'failGetMoreAfterCursorCheckout' is not supported";
+                return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
+            }
+            let code = data.map(|data| number(data, "errorCode")).transpose()?.flatten();
             if code.is_none() && mode != FailPointMode::Off {
                 return Err(fields.missing("errorCode"));
             }
@@ -258,14 +255,7 @@ impl InjectedFault {
         fields.allow_all(&FIELDS)?;
         // An empty list is allowed, and no command meets it.
         let commands = texts(fields, "failCommands")?.ok_or_else(|| fields.missing("failCommands"))?;
-        // Parsed as 64 bits first, so that a number that is too large is named in the refusal and not
-        // truncated.
-        let code = fields.integer("errorCode")?;
-        let code = code.map(|code| {
-            i32::try_from(code).map_err(|_| {
-                Failure::bad_value(format!("the field 'errorCode' must be a 32-bit number, got {code}"))
-            })
-        });
+        let code = number(fields, "errorCode")?;
         let write_concern_error = fields.document("writeConcernError")?;
         let write_concern_error = write_concern_error.map(check_write_concern_error).transpose()?;
         Ok(Self {
@@ -274,7 +264,7 @@ impl InjectedFault {
             block: block(fields)?,
             closes: fields.boolean("closeConnection")? == Some(true),
             // 0 means that no error is injected, as in MongoDB.
-            code: code.transpose()?.filter(|&code| code != 0),
+            code: code.filter(|&code| code != 0),
             labels: texts(fields, "errorLabels")?,
             write_concern_error,
         })
@@ -290,6 +280,17 @@ impl InjectedFault {
             _ => failure,
         })
     }
+}
+
+/// The number of an error.
+fn number(fields: Fields<'_>, field: &str) -> Result<Option<i32>, Failure> {
+    // Parsed as 64 bits first, so that a number that is too large is named in the refusal and not truncated.
+    let number = fields.integer(field)?.map(|number| {
+        let wrong =
+            |_| Failure::bad_value(format!("the field '{field}' must be a 32-bit number, got {number}"));
+        i32::try_from(number).map_err(wrong)
+    });
+    number.transpose()
 }
 
 /// The main name of a command that has several: the one in MongoDB's documentation.

@@ -27,7 +27,7 @@ pub(super) struct DurableMark {
     ended: Condvar,
     /// The syncs of the log, and those of journaled writes.
     pub(super) syncs: Timing,
-    /// Who learns of them.
+    /// Learns of the syncs.
     watcher: OnceLock<Arc<dyn SyncWatcher>>,
 }
 

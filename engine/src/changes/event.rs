@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 1 + 1 + 1 + 8 + 4 + 2;
 /// No document of an event is longer: a description tells all paths beside the values.
 const PART_BYTES_MAX: usize = 64 << 20;
 
-/// What has happened.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Insert,
@@ -103,11 +103,11 @@ pub(crate) struct Event<'a> {
     pub(crate) key: Option<&'a RawDocument>,
     /// The document that was stored.
     pub(crate) full: Option<&'a RawDocument>,
-    /// What an update has changed.
+    /// The changes of an update.
     pub(crate) description: Option<&'a RawDocument>,
     /// The document as it was before.
     pub(crate) before: Option<&'a RawDocument>,
-    /// What else there is to tell: of a rename `{ to }`.
+    /// Further fields: of a rename `{ to }`.
     pub(crate) detail: Option<&'a RawDocument>,
 }
 

@@ -19,7 +19,7 @@ impl Default for LogLimits {
     }
 }
 
-/// What is known of the bytes of the log.
+/// The bytes of the log, as far as they are known.
 #[derive(Default)]
 pub(super) struct Kept {
     /// Oldest first.

@@ -50,7 +50,7 @@ pub(crate) struct ChangeLog {
 /// The id of a log.
 pub(crate) type LogId = [u8; 8];
 
-/// What is stored of the log beside its events.
+/// The stored state of the log, without its events.
 pub(crate) struct Stored {
     pub(crate) id: Option<LogId>,
     pub(crate) mark: u64,
@@ -271,7 +271,7 @@ impl ChangeLog {
     }
 }
 
-/// What is stored of the log beside its events.
+/// The stored state of the log, without its events.
 pub(crate) fn stored(snapshot: &Arc<Snapshot>, operation: &OperationContext) -> Result<Stored> {
     let id = number(snapshot, META_LOG)?.map(u64::to_be_bytes);
     let mark = number(snapshot, META_LOG_MARK)?.unwrap_or_default();

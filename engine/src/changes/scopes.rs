@@ -1,4 +1,4 @@
-//! What is logged and what a stream watches: a collection, a database or all of them, by their names.
+//! Scopes of logging and of streams: a collection, a database or all of them, by their names.
 
 use base::namespace::Namespace;
 

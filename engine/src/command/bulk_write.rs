@@ -31,7 +31,7 @@ const KNOWN: [&str; 8] =
 const CURSOR_NAMESPACE: &str = "admin.$cmd.bulkWrite";
 /// The most inserts that are stored by one call: between two calls the command looks at its limits.
 const GROUP_MAX: usize = 1_000;
-/// What the result of an operation takes in memory, without the text of an error.
+/// The memory of the result of an operation, without the text of an error.
 const RESULT_MEMORY: usize = 1_024;
 
 /// Runs `bulkWrite`. If the time is over, the whole command fails, and what was written until then stays.
@@ -94,7 +94,7 @@ fn namespaces(arguments: &Arguments<'_>) -> Result<Vec<Namespace>> {
     entries.into_iter().map(namespace).collect()
 }
 
-/// What an operation does.
+/// The action of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Insert,

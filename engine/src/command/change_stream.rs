@@ -90,7 +90,7 @@ pub(super) fn open(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         .resume_after(token(&options, "resumeAfter")?)
         .start_after(token(&options, "startAfter")?)
         .show_expanded_events(options.boolean("showExpandedEvents")? == Some(true));
-    let cursor = Cursor::of(RawCursor::of_changes(watch.open_cursor()?));
+    let cursor = Cursor::of(RawCursor::of_changes(watch.open()?));
     Ok(Some(Opened { cursor, namespace }))
 }
 

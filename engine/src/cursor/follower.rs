@@ -1,4 +1,4 @@
-//! What a cursor reads that goes on after the last document that there is now: a capped collection, or the log of changes.
+//! Sources of cursors that go on after the last document that there is now: a capped collection, or the log of changes.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) enum Follower {
     Changes(RawStream, RawDocumentBuf),
 }
 
-/// What wakes a reader that waits, until it is dropped.
+/// Keeps the waker of a reader until it is dropped.
 pub(super) enum WaitingFollower {
     Tail { _waiting: Option<Waiting> },
     Changes { _waiting: WaitingReader },

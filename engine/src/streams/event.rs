@@ -16,7 +16,7 @@ pub struct ChangeStreamEvent<T> {
     /// The token of the event: a stream that resumes after it shows the next one first.
     #[serde(rename = "_id")]
     pub id: ResumeToken,
-    /// What has happened.
+    /// The kind of change.
     pub operation_type: OperationType,
     /// The collection. Of a database that was dropped only its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct ChangeStreamEvent<T> {
     /// The `_id` of the document, as `{ _id }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_key: Option<Document>,
-    /// What an update has changed.
+    /// The changes of an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_description: Option<UpdateDescription>,
     /// The time of the commit, in the order of all commits. Events of one commit have the same.
@@ -52,7 +52,7 @@ pub struct ChangeStreamEvent<T> {
     pub full_document_before_change: Option<T>,
 }
 
-/// What has happened to a document, a collection or a database.
+/// The kind of a change of a document, a collection or a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationType {
@@ -87,7 +87,7 @@ pub struct ChangeNamespace {
     pub coll: Option<String>,
 }
 
-/// What an update has changed. Applied to the document before it, this gives the document after it.
+/// The changes of an update. Applied to the document before it, this gives the document after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

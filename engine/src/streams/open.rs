@@ -27,7 +27,7 @@ use crate::streams::typed::ChangeStream;
 /// How long [`ChangeStream::next_if_any`] waits unless the stream says otherwise.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
 
-/// What a stream is opened on.
+/// The target of a stream.
 pub(crate) enum Watched {
     Client,
     Database(String),
@@ -335,12 +335,8 @@ impl<'a, T> Watch<'a, T> {
 }
 
 impl Watch<'_> {
-    /// Opens the stream as what a cursor reads.
-    pub(crate) fn open_cursor(self) -> Result<RawStream> {
-        self.open()
-    }
-
-    fn open(self) -> Result<RawStream> {
+    /// Opens the stream without the type of its events.
+    pub(crate) fn open(self) -> Result<RawStream> {
         let Self { shared, caller, watched, options, row: _ } = self;
         refuse_several_places(&options)?;
         let scope = scope_of(watched)?;

@@ -1,4 +1,4 @@
-//! What a stream shows of an event: the document that its pipeline gets.
+//! The documents of events, as the pipeline of a stream gets them.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ pub(super) struct Stages {
     inbox: Arc<Mutex<Option<RawDocumentBuf>>>,
 }
 
-/// What the first stage reads.
+/// The source of the first stage.
 struct Inbox {
     next: Arc<Mutex<Option<RawDocumentBuf>>>,
     current: Option<RawDocumentBuf>,
@@ -49,7 +49,7 @@ impl Stages {
         Ok(Some(Self { running, inbox }))
     }
 
-    /// What the stages make of an event. `None` if they leave it out.
+    /// Runs the stages on an event. Returns `None` if they leave it out.
     pub(super) fn apply(&mut self, event: RawDocumentBuf) -> Result<Option<RawDocumentBuf>> {
         *self.inbox.lock() = Some(event);
         match self.running.advance()? {

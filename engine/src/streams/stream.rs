@@ -34,7 +34,7 @@ use crate::tail::{sleep_until, thread_waker};
 /// How many events that it does not show a stream passes before its reader may do something else.
 const PASSED_MAX: u32 = 10_000;
 
-/// What a stream is asked for.
+/// The request for a stream.
 pub(super) struct Asked {
     pub(super) scope: Scope,
     pub(super) shown: Shown,
@@ -70,7 +70,7 @@ struct Reading {
     scan: Scan,
 }
 
-/// What wakes a stream that waits, until it is dropped.
+/// Keeps the waker of a stream until it is dropped.
 pub(crate) struct Waiting {
     _rounds: WaitingStream,
     _tokens: Vec<WakeOnCancel>,
@@ -182,7 +182,7 @@ impl RawStream {
         &self.engine.catalog.log.rounds
     }
 
-    /// Set by who wants the stream to wait no more.
+    /// The flag that ends the waiting of the stream.
     pub(super) fn is_stopped(&self) -> &Arc<AtomicBool> {
         &self.is_stopped
     }
@@ -258,7 +258,7 @@ impl RawStream {
         Ok(true)
     }
 
-    /// What is shown of the event that was reached. `None` if that is nothing.
+    /// The document that the stream shows for the event that was reached. `None` if it shows none.
     fn show(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(Reading { round, scan }) = &self.reading else { return Ok(None) };
         let (position, ordinal) = split_event_key(scan.key()).ok_or_else(|| {

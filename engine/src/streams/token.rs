@@ -43,7 +43,7 @@ pub struct ResumeToken {
     data: String,
 }
 
-/// What a token stands for.
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TokenKind {
     /// An event.
@@ -100,7 +100,7 @@ impl ResumeToken {
         rawdoc! { "_data": self.data.as_str() }
     }
 
-    /// What the token stands for in a log.
+    /// The place of the token in a log.
     ///
     /// # Errors
     /// With code 260, if it is no token, or one of another log.

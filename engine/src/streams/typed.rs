@@ -122,7 +122,7 @@ impl<T> ChangeStream<T> {
         ChangeStream { raw: self.raw, await_time: self.await_time, row: PhantomData }
     }
 
-    /// What ends the waiting of the stream from another thread.
+    /// A handle that ends the waiting of the stream from another thread.
     ///
     /// ```
     /// # use cairndb::{Client, bson::Document};

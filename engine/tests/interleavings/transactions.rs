@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use cairndb::bson::doc;
-use cairndb::{AutoIncrement, Contract, Error, Hint, PlantedFault, ReadConcern, TRANSIENT_TRANSACTION_ERROR};
+use cairndb::{
+    AutoIncrement, ClientSession, Contract, Error, Hint, PlantedFault, ReadConcern,
+    TRANSIENT_TRANSACTION_ERROR,
+};
 
 use crate::ROUNDS;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
@@ -19,18 +22,29 @@ fn pause(world: &World) {
     }
 }
 
-/// Begins and ends a transaction. The first one of all sees every latch free, and plain writers would have ended meanwhile.
-fn use_transactions(world: &World) {
+/// A session whose transaction is started.
+fn started(world: &World) -> ClientSession {
     let mut session = world.client.start_session().run().expect("an open client");
     session.start_transaction().run().expect("none is in progress");
+    session
+}
+
+/// A transaction ends by its commit, or by a failure after which it may be tried again.
+fn expect_an_end(world: &World, ended: &Result<(), Error>) {
+    let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
+    world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+}
+
+/// Begins and ends a transaction. The first one of all sees every latch free, and plain writers would have ended meanwhile.
+fn use_transactions(world: &World) {
+    let mut session = started(world);
     world.things().find_one(doc! {}).session(&mut session).run().expect("a search");
     session.abort_transaction().run().expect("it is in progress");
 }
 
 /// A transaction of two counters. Returns whether it was committed.
 fn count_in_a_transaction(world: &World) -> bool {
-    let mut session = world.client.start_session().run().expect("an open client");
-    session.start_transaction().run().expect("none is in progress");
+    let mut session = started(world);
     let things = world.things();
     let counted = [1, 2].into_iter().try_for_each(|id| {
         let read = things.find_one(doc! { "_id": id }).session(&mut session).run()?;
@@ -111,8 +125,7 @@ fn counter_beside_many_writes(fault: PlantedFault) -> Findings {
     let committed = Arc::new(AtomicBool::new(false));
     let is_committed = Arc::clone(&committed);
     let count = world.thread(move |world| {
-        let mut session = world.client.start_session().run().expect("an open client");
-        session.start_transaction().run().expect("none is in progress");
+        let mut session = started(world);
         let read = world.things().find_one(doc! { "_id": 1 }).session(&mut session).run().expect("read");
         let next = read.and_then(|read| read.get_i32("a").ok()).unwrap_or_default() + 1;
         (0..ROUNDS).for_each(|_| pause(world));
@@ -120,8 +133,7 @@ fn counter_beside_many_writes(fault: PlantedFault) -> Findings {
         let updated = world.things().update_one(doc! { "_id": 1 }, set).session(&mut session).run();
         let ended = updated.and_then(|_| session.commit_transaction().run());
         is_committed.store(ended.is_ok(), Ordering::Relaxed);
-        let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-        world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+        expect_an_end(world, &ended);
     });
     let plain = world.thread(|world| {
         is_done(world, world.things().update_one(doc! { "_id": 1 }, doc! { "$inc": { "a": 1 } }).run());
@@ -181,8 +193,7 @@ fn ids_of_transactions(fault: PlantedFault) -> Findings {
     world.filled("things", [100]);
     use_transactions(&world);
     let transact = world.thread(|world| {
-        let mut session = world.client.start_session().run().expect("an open client");
-        session.start_transaction().run().expect("none is in progress");
+        let mut session = started(world);
         let inserted = [7, 4].into_iter().try_for_each(|id| {
             world.things().insert_one(doc! { "_id": id }).session(&mut session).run().map(|_| ())
         });
@@ -281,8 +292,7 @@ fn states_of_transactions(fault: PlantedFault) -> Findings {
     let read = || {
         world.thread(|world| {
             for _ in 0..ROUNDS {
-                let mut session = world.client.start_session().run().expect("an open client");
-                session.start_transaction().run().expect("none is in progress");
+                let mut session = started(world);
                 let mut read = || {
                     let found = world.things().find_one(doc! { "_id": 1 }).session(&mut session).run();
                     found.expect("read").and_then(|found| found.get_i32("a").ok())
@@ -337,8 +347,7 @@ fn unique_keys_in_transactions(fault: PlantedFault) -> Findings {
                     is_done(world, insert.insert_one(document).run());
                     continue;
                 }
-                let mut session = world.client.start_session().run().expect("an open client");
-                session.start_transaction().run().expect("none is in progress");
+                let mut session = started(world);
                 let inserted = insert.insert_one(document).session(&mut session).run();
                 let done = inserted.and_then(|_| session.commit_transaction().run());
                 let is_expected = done.as_ref().map_or_else(
@@ -380,16 +389,14 @@ fn gapless_numbers_in_transactions(fault: PlantedFault) -> Findings {
     use_transactions(&world);
     let transact = |order: [&'static str; 2], commits: bool| {
         world.thread(move |world| {
-            let mut session = world.client.start_session().run().expect("an open client");
-            session.start_transaction().run().expect("none is in progress");
+            let mut session = started(world);
             let inserted = order.into_iter().try_for_each(|name| {
                 world.collection(name).insert_one(doc! {}).session(&mut session).run().map(|_| ())
             });
             let ended = inserted.and_then(|()| {
                 if commits { session.commit_transaction().run() } else { session.abort_transaction().run() }
             });
-            let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-            world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+            expect_an_end(world, &ended);
         })
     };
     let plain = world.thread(|world| {
@@ -433,13 +440,11 @@ fn one_collection_is_made_by_many_first_writers() {
         use_transactions(&world);
         let transact = |id: i32| {
             world.thread(move |world| {
-                let mut session = world.client.start_session().run().expect("an open client");
-                session.start_transaction().run().expect("none is in progress");
+                let mut session = started(world);
                 let things = world.things();
                 let inserted = things.insert_one(doc! { "_id": id }).session(&mut session).run();
                 let ended = inserted.and_then(|_| session.commit_transaction().run());
-                let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-                world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+                expect_an_end(world, &ended);
                 let stored = things.find_one(doc! { "_id": id }).run().expect("a search").is_some();
                 world.expect(stored == ended.is_ok(), || format!("{id} is there: {stored}, {ended:?}"));
             })
@@ -473,8 +478,7 @@ fn searches_of_serializable_transactions(fault: PlantedFault) -> Findings {
                 }
                 session.commit_transaction().run()
             });
-            let is_expected = |error: &Error| error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-            world.expect(ended.as_ref().err().is_none_or(is_expected), || format!("{ended:?}"));
+            expect_an_end(world, &ended);
         })
     };
     let plain = world.thread(|world| {
