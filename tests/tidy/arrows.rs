@@ -1,21 +1,32 @@
-//! The arrows between the modules of one crate. The order of the base, of the store and of the engine is the table of the
-//! crate's modules in ARCHITECTURE.md, because it is the design; of the pure crates and the server only circles are refused.
+//! The arrows between the modules of one crate. Their order is the crate's list in ARCHITECTURE.md, because it is the design.
 //!
-//! A module may import from itself, from its own line of the table and from lines above. The crate's root may import
-//! from all.
+//! A module may import from itself, from its own group of the list and from groups before it. The crate's root may import
+//! from all. Modules of one group may know each other, but in most crates not in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::{self, Named};
 use crate::tree::{File, Finding, Tree};
 
-/// The page whose tables of modules are their order.
+/// The page with the lists.
 const DESIGN: &str = "ARCHITECTURE.md";
-/// The crates with such a table: their sources, and how the heading of the table begins.
-const WITH_TABLES: [(&str, &str); 3] =
-    [("base/src/", "### base"), ("store/src/", "### store"), ("engine/src/", "### engine")];
+/// The crates with a list.
+const CRATES: [&str; 12] = [
+    "index",
+    "sequence",
+    "pcre",
+    "query",
+    "rocksfile",
+    "formats",
+    "base",
+    "store",
+    "engine",
+    "server",
+    "counters",
+    "cli",
+];
 
-/// A crate's modules, from the ones that know nothing to the ones that know all. Modules of one line
+/// A crate's modules, from the ones that know nothing to the ones that know all. Modules of one group
 /// may know each other.
 type Order = Vec<Vec<String>>;
 
@@ -30,32 +41,34 @@ const WITHOUT_CIRCLES: [&str; 7] = [
     "server/src/",
 ];
 
-/// Paths that name a module further down, or one that the table of the crate does not know.
+/// Paths that name a module of a later group, modules that their crate's list does not have, and names in a list that are
+/// no module.
 pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
-    let design = tree.files.iter().find(|file| file.path == DESIGN);
-    let of_crate = |(folder, heading)| {
-        let order = design.map(|file| order(&file.text, heading)).unwrap_or_default();
-        sources(tree, folder).flat_map(move |file| file_violations(file, &order)).collect::<Vec<_>>()
-    };
-    WITH_TABLES.into_iter().flat_map(of_crate).collect()
+    let Some(design) = tree.files.iter().find(|file| file.path == DESIGN) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for name in CRATES {
+        let (folder, order) = (format!("{name}/src/"), order(&design.text, name));
+        let homes: BTreeSet<String> = sources(tree, &folder).filter_map(home).collect();
+        let gone = order.iter().flatten().filter(|module| !homes.contains(*module));
+        findings.extend(gone.map(|module| design.finding(0, format!("{name} has no module {module}"))));
+        findings.extend(sources(tree, &folder).flat_map(|file| file_violations(file, &order)));
+    }
+    findings
 }
 
-/// The first cells of the table under a heading, each with the modules that it names.
-fn order(design: &str, heading: &str) -> Order {
-    design
-        .lines()
-        .skip_while(|line| !line.starts_with(heading))
-        .skip(1)
-        .take_while(|line| !line.starts_with('#'))
-        .filter_map(|line| line.strip_prefix("| `")?.split('|').next())
-        .map(|cell| {
-            cell.split('`')
-                .map(str::trim)
-                .filter(|name| !matches!(*name, "" | ","))
-                .map(str::to_owned)
-                .collect()
-        })
-        .collect()
+/// The list of a crate, which is the item `` - `crate`: `` of the page, group by group.
+fn order(design: &str, name: &str) -> Order {
+    let start = format!("- `{name}`: ");
+    let mut lines = design.lines().skip_while(|line| !line.starts_with(&start));
+    let first = lines.next().and_then(|line| line.strip_prefix(&start)).unwrap_or_default();
+    let rest = lines.take_while(|line| line.starts_with("  "));
+    let list: String = std::iter::once(first).chain(rest).collect();
+    list.split('→').map(|group| group.split('`').skip(1).step_by(2).map(str::to_owned).collect()).collect()
+}
+
+/// The top-level module that a file belongs to. The crate's root belongs to none.
+fn home(file: &File) -> Option<String> {
+    paths::module_of(&file.path).into_iter().next()
 }
 
 fn sources<'a>(tree: &'a Tree, folder: &'a str) -> impl Iterator<Item = &'a File> {
@@ -63,10 +76,10 @@ fn sources<'a>(tree: &'a Tree, folder: &'a str) -> impl Iterator<Item = &'a File
 }
 
 fn file_violations(file: &File, order: &Order) -> Vec<Finding> {
-    let Some(home) = paths::module_of(&file.path).into_iter().next() else { return Vec::new() };
+    let Some(home) = home(file) else { return Vec::new() };
     let place = |module: &str| order.iter().position(|group| group.iter().any(|name| name == module));
     let Some(own) = place(&home) else {
-        return vec![file.finding(0, format!("module {home} is not in the table"))];
+        return vec![file.finding(0, format!("module {home} is not in the list"))];
     };
     let wrong = |named: Named| {
         let target = named.segments.first()?;
@@ -75,14 +88,14 @@ fn file_violations(file: &File, order: &Order) -> Vec<Finding> {
             Some(_) => format!("{home} must not know {target}"),
             // Root re-exports are another rule's.
             None if target.starts_with(char::is_uppercase) => return None,
-            None => format!("{target} is not in the table"),
+            None => format!("{target} is not in the list"),
         };
         Some(file.finding(named.line, what))
     };
     paths::inside_the_crate(file).into_iter().filter_map(wrong).collect()
 }
 
-/// Circles of crates without a table, each named once.
+/// Circles of the modules of one crate, each named once.
 pub(crate) fn circles(tree: &Tree) -> Vec<Finding> {
     WITHOUT_CIRCLES
         .into_iter()
@@ -97,7 +110,7 @@ pub(crate) fn circles(tree: &Tree) -> Vec<Finding> {
 fn graph<'a>(files: impl Iterator<Item = &'a File>) -> BTreeMap<String, BTreeSet<String>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in files {
-        let Some(home) = paths::module_of(&file.path).into_iter().next() else { continue };
+        let Some(home) = home(file) else { continue };
         let targets =
             paths::inside_the_crate(file).into_iter().filter_map(|named| named.segments.into_iter().next());
         graph.entry(home.clone()).or_default().extend(targets.filter(|target| *target != home));
@@ -138,24 +151,22 @@ mod tests {
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[&str]) {
         let order = order(
-            "### base\n| `extra` | other |\n### engine, from low to high\n\n| module | what |\n|---|---|\n\
-             | `error`, `namespace` | names |\n| `storage` | what knows `rocksdb` |\n| `write` | writes |\n### server\n\
-             | `extra` | other |\n",
-            "### engine",
+            "- `base`: `extra`\n- `engine`: `error`, `namespace` → `storage` →\n  `write`\n- `server`: `extra`\n",
+            "engine",
         );
         let findings = file_violations(&File::new(path, text), &order);
         assert_eq!(findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn a_module_further_down_is_refused() {
+    fn a_module_of_a_later_group_is_refused() {
         check("engine/src/storage/keys.rs", "use crate::write::Target;", &["storage must not know write"]);
         check("engine/src/error.rs", "fn f() { crate::storage::open() }", &["error must not know storage"]);
         check("engine/src/error.rs", "use super::storage::Store;", &["error must not know storage"]);
     }
 
     #[test]
-    fn lines_above_and_the_own_line_are_allowed() {
+    fn groups_before_and_the_own_group_are_allowed() {
         check("engine/src/write/mod.rs", "use crate::{error::Error, storage::Store, write::insert};", &[]);
         check("engine/src/error.rs", "use crate::namespace::Namespace;", &[]);
         check("engine/src/namespace.rs", "use crate::error::Error;", &[]);
@@ -163,9 +174,20 @@ mod tests {
     }
 
     #[test]
-    fn modules_outside_of_the_table_are_refused() {
-        check("engine/src/extra.rs", "", &["module extra is not in the table"]);
-        check("engine/src/write.rs", "use crate::extra::X;", &["extra is not in the table"]);
+    fn modules_outside_of_the_list_are_refused() {
+        check("engine/src/extra.rs", "", &["module extra is not in the list"]);
+        check("engine/src/write.rs", "use crate::extra::X;", &["extra is not in the list"]);
+    }
+
+    #[test]
+    fn names_that_are_no_module_are_refused() {
+        let tree = Tree::new(vec![
+            File::new(DESIGN, "- `base`: `a` → `gone`\n"),
+            File::new("base/src/a.rs", "fn f() {}\n"),
+            File::new("base/src/lib.rs", "mod a;\n"),
+        ]);
+        let found: Vec<String> = violations(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found, ["base has no module gone"]);
     }
 
     #[test]

@@ -43,10 +43,10 @@ fn the_checkout_is_found() {
 }
 
 #[test]
-fn modules_import_only_from_lines_above() {
+fn modules_import_only_from_groups_before() {
     check(
-        "a module of the base, the store or the engine imports only from its own line and from lines above, in the \
-         crate's table of ARCHITECTURE.md; a new arrow is a reviewed change of that table",
+        "a module imports only from its own group and from groups before it, in the crate's list of ARCHITECTURE.md; a new \
+         arrow is a reviewed change of that list",
         &arrows::violations(&Tree::load()),
     );
 }
