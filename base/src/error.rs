@@ -526,15 +526,13 @@ pub enum ErrorKind {
     },
     /// An earlier commit or sync failed. Writes are refused until the database is opened again; reads go on. If the commit
     /// found no space, only writes that take a number from the same gapless sequence are refused.
-    #[error(
-        "writes are refused until the database is opened again, because an earlier write failed: {cause}"
-    )]
+    #[error("writes fail until the database is opened again, because an earlier write failed: {cause}")]
     Poisoned {
         /// The failure that poisoned it.
         cause: String,
     },
     /// Corruption was met: writes are refused, intact parts can be read.
-    #[error("writes are refused because the database is damaged: {cause}")]
+    #[error("writes fail because the database is damaged: {cause}")]
     Damaged {
         /// The corruption that was met.
         cause: String,

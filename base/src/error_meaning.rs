@@ -62,8 +62,8 @@ impl CodeMeaning {
         ),
         code(
             Code::BAD_VALUE,
-            "a value that the option or operator does not take; what a sequence refuses",
-            "read the message; it names both. `sequoia_code()` tells more of a sequence",
+            "a value that the option, the operator or the sequence does not allow",
+            "read the message; it names both. Of a sequence, `sequoia_code()` is SequoiaDB's number",
         ),
         code(Code::GRAPH_CONTAINS_CYCLE, "a view would lead to itself", "choose another source"),
         code(Code::FAILED_TO_PARSE, "a filter, update or command that cannot be read", "correct it"),
@@ -87,7 +87,7 @@ impl CodeMeaning {
             "something that is never allowed there: a change of what belongs to the server, a command in the wrong place",
             "read the message",
         ),
-        code(Code::INVALID_BSON, "bytes that are no BSON document", "send a document"),
+        code(Code::INVALID_BSON, "bytes that are not a BSON document", "send a document"),
         code(
             Code::ALREADY_INITIALIZED,
             "`replSetInitiate` of a server that is a replica set",
@@ -111,7 +111,7 @@ impl CodeMeaning {
         ),
         code(
             Code::CANNOT_BACKFILL_ARRAY,
-            "an update would put nulls into an array without end",
+            "an update would extend an array too far",
             "write a position near its end",
         ),
         code(
@@ -129,11 +129,7 @@ impl CodeMeaning {
             "a change stream requires documents that are not kept",
             "ask for them where they are available",
         ),
-        code(
-            Code::NAMESPACE_EXISTS,
-            "the name is taken, with other options",
-            "use what is there, or drop it",
-        ),
+        code(Code::NAMESPACE_EXISTS, "the name exists with other options", "use what is there, or drop it"),
         code(
             Code::MAX_TIME_MS_EXPIRED,
             "the time limit of the call is over",
@@ -193,7 +189,7 @@ impl CodeMeaning {
         ),
         code(
             Code::NOT_EXACT_VALUE_FIELD,
-            "an upsert whose filter takes a field as a part and as a whole",
+            "an upsert whose filter uses a field as a part and as a whole",
             "put the value into the update",
         ),
         code(
@@ -208,7 +204,7 @@ impl CodeMeaning {
         ),
         code(
             Code::DOCUMENT_VALIDATION_FAILURE,
-            "the validator of the collection refuses the document",
+            "the document fails the collection's validator",
             "the details say which rule it breaks",
         ),
         code(
@@ -230,7 +226,7 @@ impl CodeMeaning {
         code(
             Code::INCOMPATIBLE_COLLATION_VERSION,
             "an index was built by other rules of languages than this program has",
-            "use the program that built it, or build the index anew with it",
+            "use the program that built it, or build the index again with it",
         ),
         code(
             Code::VIEW_DEPTH_LIMIT_EXCEEDED,
@@ -257,13 +253,13 @@ impl CodeMeaning {
         code(Code::AMBIGUOUS_INDEX_KEY_PATTERN, "several indexes have these fields", "name the index"),
         code(
             Code::CLIENT_METADATA_CANNOT_BE_MUTATED,
-            "a second hello of a connection tells another client",
-            "tell it once",
+            "a second hello of a connection names another client",
+            "name it once",
         ),
         code(
             Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE,
-            "the client tells more about itself than 512 bytes",
-            "tell less",
+            "the client's metadata has more than 512 bytes",
+            "send less",
         ),
         code(
             Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED,
@@ -409,20 +405,16 @@ impl CodeMeaning {
             "`$merge` with `whenNotMatched: \"fail\"` met a new document",
             "choose `insert` or `discard`",
         ),
-        code(
-            Code::DATABASE_DIFFER_CASE,
-            "a database of that name in other letters, large or small, is there",
-            "use its name",
-        ),
+        code(Code::DATABASE_DIFFER_CASE, "a database exists whose name differs only in case", "use its name"),
         code(
             Code::OUT_OF_DISK_SPACE,
             "the disk is full, or the quota reached",
-            "make room; writes succeed again without opening anew",
+            "free some space; writes then succeed without opening again",
         ),
         code(
             Code::KEY_TOO_LONG,
             "the keys of two different long values in a unique index, or of two long `_id`s, are the same",
-            "change the value: nothing but SHA-256 tells such values apart",
+            "change the value: only SHA-256 distinguishes such values",
         ),
         code(Code::IDL_DUPLICATE_FIELD, "a command has a field twice", "send it once"),
         code(Code::IDL_FAILED_TO_PARSE, "a command lacks a field, or has it twice", "correct it"),
@@ -480,15 +472,15 @@ macro_rules! meanings {
 meanings! {
     InvalidArgument: "an argument or option that the call cannot accept",
         "nothing was changed", "correct the call";
-    Command: "a command, search or pipeline was refused, with one of MongoDB's codes",
+    Command: "a command, search or pipeline failed, with one of MongoDB's codes",
         "nothing was changed", "by the code, below";
-    Sequence: "a sequence, or a field that numbers itself, refused the call",
-        "no document was stored; values that the call had taken are not given again", "by `sequoia_code()`: exhausted (-325) needs other attributes";
-    Write: "one write was refused",
+    Sequence: "a sequence, or an auto-increment field, rejected the call",
+        "no document was stored; values that the call had reserved are not used again", "by `sequoia_code()`: exhausted (-325) needs other attributes";
+    Write: "one write failed",
         "nothing was changed", "by the code, below; `is_duplicate_key()` is the usual one";
-    InsertMany: "some documents of an `insert_many` were refused",
-        "the others are stored; an ordered call ended at the first", "the error names each by its position: mend and insert those";
-    BulkWrite: "some writes of a `bulk_write` were refused",
+    InsertMany: "some documents of an `insert_many` were rejected",
+        "the others are stored; an ordered call ended at the first", "the error names each by its position: correct and insert those";
+    BulkWrite: "some writes of a `bulk_write` failed",
         "the others are done; an ordered call ended at the first", "the error names each by its position";
     GridFs: "a file of a bucket is not there, or its documents are not those of a file",
         "nothing was changed", "read the message";
@@ -500,16 +492,16 @@ meanings! {
         "as the caller says", "`get_custom` returns the value";
     Bson: "a value cannot be turned into BSON, or a document into the type of the collection",
         "nothing was changed", "read as `Document`, or change the type";
-    Io: "the system refused an operation outside of a commit",
+    Io: "an I/O error outside of a commit",
         "nothing was changed", "read the message: a permission, a path, a limit of open files";
     NoSpace: "the disk is full, or the quota reached",
-        "reads go on. `during_commit`: the write may or may not be there after the next open; else it is not", "make room; writes succeed again without opening anew";
+        "reads go on. `during_commit`: the write may or may not be there after the next open; else it is not", "free some space; writes then succeed without opening again";
     CommitUnknown: "a commit met an I/O error",
-        "the write may or may not be there, whole or not at all; reads go on, writes are refused", "open the store again, look whether it is there, and look at the disk";
+        "the write may or may not be there, whole or not at all; reads continue, writes fail", "open the store again, look whether it is there, and look at the disk";
     Poisoned: "a write after a failed commit or sync",
-        "writes are refused, reads go on", "open the store again";
+        "writes fail, reads continue", "open the store again";
     Damaged: "a write after damage was met",
-        "writes are refused, what is intact can be read", "restore a backup, or `cairn salvage`";
+        "writes fail, what is intact can be read", "restore a backup, or `cairn salvage`";
     Corruption: "stored bytes are not what was written",
         "what is intact can be read", "`cairn verify` says how much is damaged; restore a backup, or `cairn salvage`";
     DamagedFile: "opening found a damaged file",
@@ -528,7 +520,7 @@ meanings! {
         "nothing was changed", "use that one, open with `read_only`, or reach the process by its socket";
     NotADatabase: "a folder that CairnDB did not make",
         "the folder is as it was", "check the path";
-    NotFound: "there is no store at the path, and none was to be made",
+    NotFound: "there is no store at the path, and none was to be created",
         "nothing was made", "check the path";
     UnsupportedFormat: "the folder was written by another version",
         "the folder is as it was", "use the version that the message asks for";

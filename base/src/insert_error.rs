@@ -102,9 +102,9 @@ fn summary(errors: Option<&[IndexedWriteError]>) -> String {
     let errors = errors.unwrap_or_default();
     match errors {
         [] => "no document was refused".to_owned(),
-        [only] => format!("document {} was refused: {}", only.index, only.message),
+        [only] => format!("document {} was rejected: {}", only.index, only.message),
         [first, ..] => format!(
-            "{} documents were refused, the first at position {}: {}",
+            "{} documents were rejected, the first at position {}: {}",
             errors.len(),
             first.index,
             first.message

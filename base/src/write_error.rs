@@ -73,7 +73,7 @@ impl WriteError {
 
 /// Which writes of a `bulk_write` were refused, and what was done.
 #[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
-#[error("{} writes were refused, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
+#[error("{} writes failed, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
 #[non_exhaustive]
 pub struct BulkWriteError {
     /// The refused writes by position in the call. An ordered call stops at the first.

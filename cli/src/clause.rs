@@ -50,7 +50,7 @@ fn meant_value(option: &str, text: &str, signals: &Signals) -> Result<Bson, Fail
     match value {
         Ok(value) if is_meant(&value) => Ok(value),
         Err(failure) if failure.exit.is_by_signal() => Err(failure),
-        Ok(_) | Err(_) => Err(Failure::usage(format!("{option} is no JSON: {error}: {}", shown(text)))),
+        Ok(_) | Err(_) => Err(Failure::usage(format!("{option} is not JSON: {error}: {}", shown(text)))),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::talk::{Report, Talk, warn};
 Examples:
   cairn ops shop.sock
   cairn ops shop.sock --json
-      all that the server tells of them")]
+      everything that the server reports of them")]
 pub(crate) struct Arguments {
     /// The server: a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     #[arg(value_name = "SERVER")]
@@ -101,7 +101,7 @@ pub(crate) fn kill(arguments: &KillArguments) -> Result<(), Failure> {
     };
     talk.report(&mut report, false);
     if report.failure.is_none() {
-        talk.say(&format!("operation {} was told to end", arguments.operation));
+        talk.say(&format!("operation {} was asked to end", arguments.operation));
     }
     report.failure.map_or(Ok(()), Err)
 }

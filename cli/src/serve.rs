@@ -192,7 +192,7 @@ pub(crate) enum Error {
     Tls(#[from] TlsError),
     #[error("the server cannot start")]
     Start(#[from] cairndb_server::Error),
-    #[error("the system refused what a server needs")]
+    #[error("the system cannot provide what a server needs")]
     System(#[from] std::io::Error),
     #[error(transparent)]
     Output(#[from] Failure),

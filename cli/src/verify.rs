@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if orphans > 0 {
         let take = if orphans == 1 { "takes" } else { "take" };
         let orphans = counted_were(orphans, Noun("upload of a file", "uploads of files"));
-        arguments.talk.say(&format!("{orphans} cut short and {take} room: see remove_orphans"));
+        arguments.talk.say(&format!("{orphans} cut short and {take} space: see remove_orphans"));
     }
     report.failure.map_or(Ok(()), Err)
 }

@@ -70,7 +70,7 @@ impl CellType {
         match argument {
             None | Some("") => Ok(plain),
             Some(argument) => {
-                Err(Refusal::wrong_type(format!("the type {name} takes no {}", shown(argument))))
+                Err(Refusal::wrong_type(format!("the type {name} accepts no {}", shown(argument))))
             }
         }
     }

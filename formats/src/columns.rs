@@ -79,7 +79,7 @@ enum Seen {
 
 /// A column that stays text, because its cells are of several types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the column {} has {}: all of them stay texts", shown(.column), told(.examples))]
+#[error("the column {} has {}: all of them stay strings", shown(.column), told(.examples))]
 pub struct Mixed {
     /// The path of the column.
     pub column: String,
@@ -315,7 +315,7 @@ struct Clash {
 impl Clash {
     fn told(self, name: &str) -> Refusal {
         Refusal::not_parsed(match self.other {
-            None => format!("the column {} stands twice", shown(name)),
+            None => format!("the column {} appears twice", shown(name)),
             Some(other) => {
                 format!("the columns {} and {} exclude each other", shown(&other), shown(name))
             }

@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Whole<'_> {
         let first = map.next_key_seed(Name { out: self.0.out })?;
         if let Some(typed) = first.as_ref().and_then(|first| first.typed) {
             let name = typed.name();
-            return Err(A::Error::custom(format!("{name} stands for a value that is not a document")));
+            return Err(A::Error::custom(format!("{name} is a value that is not a document")));
         }
         self.0.fields(frame, first, &mut map)
     }
@@ -232,9 +232,9 @@ impl Value<'_> {
             beside = Some(NamedPart { name, part: map.next_value_seed(PartSeed::new())? });
         }
         let wrong = || match &beside {
-            None => format!("{} does not stand for {value}", typed.name()),
+            None => format!("{} cannot have {value}", typed.name()),
             Some(beside) => {
-                format!("{} does not stand beside {}", typed.name(), shown(&beside.name))
+                format!("{} cannot be beside {}", typed.name(), shown(&beside.name))
             }
         };
         let written = typed.write(state.out, &value, beside.as_ref());
@@ -251,7 +251,7 @@ impl Value<'_> {
         while let Some(typed) = next {
             let is_code = typed == Typed::Code;
             if if is_code { code.is_some() } else { scope.is_some() } {
-                return Err(A::Error::custom(format!("{} stands twice", typed.name())));
+                return Err(A::Error::custom(format!("{} appears twice", typed.name())));
             }
             if is_code {
                 code = Some(map.next_value::<String>()?);
@@ -264,7 +264,7 @@ impl Value<'_> {
             let Some(name) = map.next_key::<String>()? else { break };
             next = Typed::of(&name).filter(|typed| matches!(typed, Typed::Code | Typed::Scope));
             if next.is_none() {
-                return Err(A::Error::custom(format!("$code does not stand beside {}", shown(&name))));
+                return Err(A::Error::custom(format!("$code cannot be beside {}", shown(&name))));
             }
         }
         let code = code.ok_or_else(|| A::Error::custom("$scope needs a $code"))?;
@@ -392,8 +392,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         if may_be_pattern && let Some([pattern, options]) = old_pattern(self.state.out.get(start..)) {
             self.state.out.truncate(start);
             let written = regular_expression(self.state.out, &pattern, &options);
-            let kind =
-                written.ok_or_else(|| A::Error::custom("$regex does not stand for a text with a NUL"))?;
+            let kind = written.ok_or_else(|| A::Error::custom("$regex cannot have a string with a NUL"))?;
             self.set(kind);
             return Ok(());
         }
@@ -594,15 +593,15 @@ mod tests {
     fn what_is_no_document_is_refused_with_the_reason() {
         refused("[1]", "expected a document");
         refused("1", "expected a document");
-        refused(r#"{"$oid":"507f1f77bcf86cd799439011"}"#, "$oid stands for a value that is not a document");
+        refused(r#"{"$oid":"507f1f77bcf86cd799439011"}"#, "$oid is a value that is not a document");
         refused(r#"{"a":1} x"#, "trailing characters");
-        refused(r#"{"a":{"$oid":"x"}}"#, "$oid does not stand for \"x\"");
-        refused(r#"{"a":{"$numberInt":"2147483648"}}"#, "$numberInt does not stand for");
-        refused(r#"{"a":{"$numberInt":1}}"#, "$numberInt does not stand for 1");
-        refused(r#"{"a":{"$date":"yesterday"}}"#, "$date does not stand for");
-        refused(r#"{"a":{"$oid":"507f1f77bcf86cd799439011","b":1}}"#, "$oid does not stand beside \"b\"");
-        refused(r#"{"a":{"$timestamp":{"t":1}}}"#, "$timestamp does not stand for a document with \"t\"");
-        refused(r#"{"a":{"$code":"x","$code":"y"}}"#, "$code stands twice");
+        refused(r#"{"a":{"$oid":"x"}}"#, "$oid cannot have \"x\"");
+        refused(r#"{"a":{"$numberInt":"2147483648"}}"#, "$numberInt cannot have");
+        refused(r#"{"a":{"$numberInt":1}}"#, "$numberInt cannot have 1");
+        refused(r#"{"a":{"$date":"yesterday"}}"#, "$date cannot have");
+        refused(r#"{"a":{"$oid":"507f1f77bcf86cd799439011","b":1}}"#, "$oid cannot be beside \"b\"");
+        refused(r#"{"a":{"$timestamp":{"t":1}}}"#, "$timestamp cannot have a document with \"t\"");
+        refused(r#"{"a":{"$code":"x","$code":"y"}}"#, "$code appears twice");
         refused(r#"{"a":{"$scope":{}}}"#, "$scope needs a $code");
         refused(r#"{"a\u0000":1}"#, "has a NUL");
         refused("{\"a\":\"\u{1}\"}", "control character");

@@ -35,7 +35,7 @@ pub(crate) fn meant(text: &[u8], line: usize, column: usize) -> Option<String> {
     let line = text.split(|byte| *byte == b'\n').nth(line.checked_sub(1)?)?;
     let at = column.checked_sub(1)?;
     if line.get(at) == Some(&b'\'') {
-        return Some("texts and names stand in double quotes in JSON".to_owned());
+        return Some("strings and names are in double quotes in JSON".to_owned());
     }
     let (before, after) = line.split_at_checked(at)?;
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'$');
@@ -51,7 +51,7 @@ pub(crate) fn meant(text: &[u8], line: usize, column: usize) -> Option<String> {
         (word, rest) = word_at(line.len() - rest.len())?;
     }
     if let Some((_, meant)) = WORDS.iter().find(|(known, _)| *known == word) {
-        return Some(format!("{word} is no JSON: {meant} is"));
+        return Some(format!("{word} is not JSON: {meant} is"));
     }
     if rest.first() == Some(&b'(') {
         let known = CALLS.iter().find(|(known, _)| *known == word);
@@ -61,7 +61,7 @@ pub(crate) fn meant(text: &[u8], line: usize, column: usize) -> Option<String> {
         });
     }
     let is_name = rest.first() == Some(&b':') && !after.is_empty() && !word.is_empty();
-    is_name.then(|| "names stand in double quotes in JSON".to_owned())
+    is_name.then(|| "names are in double quotes in JSON".to_owned())
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
         }
         assert_eq!(
             meant(b"{\n \"a\": nan}", 2, 8).as_deref(),
-            Some(r#"nan is no JSON: {"$numberDouble": "NaN"} is"#)
+            Some(r#"nan is not JSON: {"$numberDouble": "NaN"} is"#)
         );
     }
 }

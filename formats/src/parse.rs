@@ -135,7 +135,7 @@ impl Surveyor {
     /// surveyor.look(b"Dresden,01067");
     /// let (_, mixed) = columns.surveyed(&surveyor.finish());
     /// let told = mixed[0].to_string();
-    /// assert_eq!(told, "the column \"code\" has integers (\"53111\") and texts (\"01067\"): all of them stay texts");
+    /// assert_eq!(told, "the column \"code\" has integers (\"53111\") and texts (\"01067\"): all of them stay strings");
     /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
     /// ```
     pub fn new(format: FileFormat, columns: Arc<Columns>) -> Self {

@@ -100,7 +100,7 @@ impl Rows {
             Some((column, error.valid_up_to() + 1))
         });
         let (column, byte) = found.unwrap_or((1, 1));
-        Err(Refusal::not_parsed(format!("column {column}: the cell is no UTF-8 from its byte {byte} on")))
+        Err(Refusal::not_parsed(format!("column {column}: the cell is not UTF-8 from its byte {byte} on")))
     }
 }
 

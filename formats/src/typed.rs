@@ -341,19 +341,17 @@ impl<'de> Visitor<'de> for PartSeed {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Part, A::Error> {
-        Err(A::Error::custom("a value that a name with a dollar stands for has no array"))
+        Err(A::Error::custom("the value of a name with a dollar has no array"))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
         let Some(levels) = self.levels.checked_sub(1) else {
-            return Err(A::Error::custom("a value that a name with a dollar stands for is not as deep"));
+            return Err(A::Error::custom("the value of a name with a dollar is not as deep"));
         };
         let mut fields = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if fields.len() == FIELDS_MAX {
-                return Err(A::Error::custom(
-                    "a value that a name with a dollar stands for has fewer fields",
-                ));
+                return Err(A::Error::custom("the value of a name with a dollar has fewer fields"));
             }
             let part = map.next_value_seed(Self { levels })?;
             fields.push(NamedPart { name, part });

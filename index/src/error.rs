@@ -172,7 +172,7 @@ pub enum DocumentFault {
         excess: usize,
     },
     /// A string or document does not end in a zero byte.
-    #[error("{found:#04x} stands where a terminating zero byte is expected")]
+    #[error("{found:#04x} in place of the terminating zero byte")]
     TerminatorWrong {
         /// The byte found there.
         found: u8,

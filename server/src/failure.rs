@@ -145,7 +145,7 @@ impl Failure {
     }
 }
 
-/// The failure of a command, or of a batch of a cursor, that was told to end.
+/// The failure of a command, or of a batch of a cursor, that was asked to end.
 impl From<Interruption> for Failure {
     fn from(reason: Interruption) -> Self {
         if reason == Interruption::CursorKilled {

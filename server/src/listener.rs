@@ -154,7 +154,7 @@ pub(crate) async fn accept(
                 if !is_full {
                     is_full = true;
                     let limit = shared.settings.connections_max;
-                    tracing::warn!(from = %ends.client, limit, "refused a connection: the limit of connections is reached");
+                    tracing::warn!(from = %ends.client, limit, "rejected a connection: the limit of connections is reached");
                 }
                 continue;
             }
@@ -197,7 +197,7 @@ async fn serve_accepted<S>(
         Ok(socket) => socket,
         Err(error) => {
             count(&shared.counters.connections_refused);
-            tracing::warn!(from = %ends.client, %error, "refused a connection: no second file descriptor for it");
+            tracing::warn!(from = %ends.client, %error, "rejected a connection: no second file descriptor for it");
             return;
         }
     };

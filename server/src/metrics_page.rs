@@ -285,7 +285,7 @@ impl Numbers {
         page.counters("commands", "commands by the kinds of serverStatus", "kind", commands)?;
         let held = self.shared.client.operation_bytes();
         page.gauge("operation_bytes", "memory of operations and cursors, beside the store's", held)?;
-        page.counter("commands_refused", "commands that were refused", number(&counters.refusals))?;
+        page.counter("commands_refused", "commands that were rejected", number(&counters.refusals))?;
         let lost = number(&self.shared.settings.log_lines_lost);
         page.counter("log_lines_lost", "lines of the log that could not be written", lost)
     }

@@ -173,7 +173,7 @@ pub(crate) fn parse_member(address: &str) -> Result<String, String> {
     }
     let Some((host, port)) = address.rsplit_once(':') else { return refused("it has no port") };
     if !port.bytes().all(|byte| byte.is_ascii_digit()) || port.parse::<u16>().map_or(true, |port| port == 0) {
-        return refused("its port is no number from 1 to 65535");
+        return refused("its port is not a number from 1 to 65535");
     }
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let is_host = if let Some(inner) = inner {
@@ -186,7 +186,7 @@ pub(crate) fn parse_member(address: &str) -> Result<String, String> {
     };
     if !is_host {
         return refused(
-            "its host is no name, no IPv4 address, and no IPv6 address in brackets that clients could reach",
+            "its host is not a name, an IPv4 address or an IPv6 address in brackets that clients could reach",
         );
     }
     // Drivers compare hosts in small letters.

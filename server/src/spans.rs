@@ -111,7 +111,7 @@ impl OpenSpan {
                 span.set_attribute(KeyValue::new("db.mongodb.cursor_id", id));
             }
             if reply.get_array("writeErrors").is_ok() {
-                span.set_status(Status::error("some writes were refused"));
+                span.set_status(Status::error("some writes failed"));
             }
         }
         span.end();

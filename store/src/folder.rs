@@ -313,7 +313,7 @@ fn create_folder(path: &Path, fault: PlantedFault) -> Result<()> {
 fn clear_unfinished(path: &Path) -> Result<()> {
     // The last guard before files are deleted: a complete database must never get here.
     if path.join(MARKER_FILE).exists() {
-        return Err(not_a_database(path, "it is complete, yet was taken for unfinished"));
+        return Err(not_a_database(path, "it is complete, yet was mistaken for unfinished"));
     }
     let entries = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
     for entry in entries().map_err(failed("read the folder", path))? {

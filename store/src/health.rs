@@ -176,7 +176,7 @@ impl Health {
         // Full is left again by itself and needs no cause.
         if previous & STATE < state && state != FULL {
             message.clone_into(&mut cause);
-            tracing::error!(cause = message, "writes are refused from now on");
+            tracing::error!(cause = message, "writes fail from now on");
         }
     }
 

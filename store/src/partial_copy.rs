@@ -276,7 +276,7 @@ fn read(
 /// The path with something after its name, also where a slash follows the name.
 fn with_suffix(path: &Path, suffix: &str) -> Result<PathBuf> {
     let Some(name) = path.file_name() else {
-        return Err(Error::invalid_argument(format!("{} is no name of a folder", path.display())));
+        return Err(Error::invalid_argument(format!("{} is not a name of a folder", path.display())));
     };
     let mut name = name.to_owned();
     name.push(suffix);

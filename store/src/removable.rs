@@ -56,7 +56,7 @@ impl Removable {
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Absent),
             Err(error) => return Err(failed("look at the folder", path)(error)),
-            Ok(found) if !found.is_dir() => return Ok(Found::Kept("is no folder".to_owned())),
+            Ok(found) if !found.is_dir() => return Ok(Found::Kept("is not a folder".to_owned())),
             Ok(_) => {}
         }
         let mark = path.join(COPYING_FILE);

@@ -303,7 +303,7 @@ mod tests {
             while store.refuse_closing().is_ok() {
                 std::thread::yield_now();
             }
-            // More rounds than a thread can still do that was told to end.
+            // More rounds than a thread can still do that was asked to end.
             for round in 0..50_u32 {
                 let key = round.to_be_bytes();
                 fixture::insert_into(&store, &used, &key).expect("written");

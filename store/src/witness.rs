@@ -81,7 +81,7 @@ pub(super) fn read(path: &Path) -> Result<FoundWitness> {
     let mut opened = match File::open(&file) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(damaged(0, "it is missing, so nothing tells whether writes are"));
+            return Err(damaged(0, "it is missing, so it is unknown whether writes are"));
         }
         Err(error) => return Err(failed("open the file", &file)(error)),
     };
@@ -206,7 +206,7 @@ impl Keeper {
         if !kept {
             tracing::warn!(
                 path = %path.display(),
-                "no witness is kept: if the files of this database go back to an earlier state, nothing will tell"
+                "no witness is kept: if the files of this database return to an earlier state, that will not be detected"
             );
         }
         let mut witness = Witness::open(path, found)?;

@@ -565,7 +565,7 @@ fn cursor_commands_give_a_cursor() {
     let collections = db.run_cursor_command(doc! { "listCollections": 1 }).run().unwrap();
     assert_eq!(collections.count(), 1);
     let ping = db.run_cursor_command(doc! { "ping": 1 }).run();
-    assert!(ping.is_err_and(|error| error.to_string().contains("'ping' gives no cursor")));
+    assert!(ping.is_err_and(|error| error.to_string().contains("'ping' opens no cursor")));
     refused(db.run_cursor_command(doc! { "bogus": 1 }).run(), 59, "bogus");
 }
 

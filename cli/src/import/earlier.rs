@@ -35,7 +35,7 @@ impl Missing {
         match self {
             Self::Store => format!("there is no store {}", store.display()),
             Self::Collection => format!("the store has no collection {namespace}"),
-            Self::SameCollection => format!("the collection {namespace} was made anew since"),
+            Self::SameCollection => format!("the collection {namespace} was created again since"),
             Self::Documents => format!("the collection {namespace} is empty"),
         }
     }

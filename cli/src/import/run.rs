@@ -258,7 +258,7 @@ impl<'a> Importer<'a> {
             self.numbered = numbered_fields(store, target)?;
             if self.numbered.iter().any(|field| field == "_id") {
                 return Err(Failure::usage(
-                    "--resume cannot tell which records are there: _id is a field that numbers itself",
+                    "--resume cannot know which records are there: _id is an auto-increment field",
                 ));
             }
         }
@@ -414,7 +414,7 @@ impl<'a> Importer<'a> {
         if let Some(header) = &table.passed_over {
             // Otherwise a row would be lost without a word.
             let name = &source.name;
-            warn(&format!("{name}: the first line is taken for a header ({header}): --no-header imports it"));
+            warn(&format!("{name}: the first line is read as a header ({header}): --no-header imports it"));
         }
         for remark in &table.remarks {
             warn(&format!("{}: {remark}", source.name));

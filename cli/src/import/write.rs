@@ -260,7 +260,7 @@ fn refused(error: &Document) -> Option<Refused> {
     Some(Refused {
         index: usize::try_from(error.get_i32("index").ok()?).ok()?,
         code: error.get_i32("code").unwrap_or(Code::UNKNOWN_ERROR.number()),
-        message: error.get_str("errmsg").unwrap_or("refused without a reason").to_owned(),
+        message: error.get_str("errmsg").unwrap_or("rejected without a reason").to_owned(),
     })
 }
 

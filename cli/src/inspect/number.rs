@@ -230,7 +230,7 @@ impl Answer {
             }
             Verdict::Used if asked.collection.is_none() => format!("{value} was handed out{round}"),
             Verdict::Used => format!(
-                "{value} was handed out{round}, and no document has it: that was deleted, its insert failed, or the value was taken by itself"
+                "{value} was handed out{round}, and no document has it: that was deleted, its insert failed, or the value was requested by itself"
             ),
         };
         if self.verdict == Verdict::Used && !self.is_settled() {
@@ -306,9 +306,9 @@ impl Answer {
             "alter" => "the attributes of the sequence were changed while it was reserved",
             "explicitValue" => "a document brought a value beyond it, or such a value was set",
             "restart" => "the sequence was restarted, or the collection emptied, while it was reserved",
-            "conflict" => "the value before it was taken already, and the rest of the block was given up",
+            "conflict" => "the value before it was used already, and the rest of the block was given up",
             "acquirerClosed" => "it was reserved for an acquirer that was closed",
-            "aborted" => "the transaction that had taken it was aborted",
+            "aborted" => "the transaction that had used it was aborted",
             other => other,
         };
         cause.to_owned()

@@ -16,7 +16,7 @@ pub(super) fn id(text: &str) -> Result<Bson, Failure> {
     let json = call(text).unwrap_or_else(|| text.to_owned());
     json_value(&json).map_err(|error| {
         Failure::usage(format!(
-            "--id is not a value: {error}: {text}; a text needs quotes within those of the command line, as in --id '\"{}\"'",
+            "--id is not a value: {error}: {text}; a string needs quotes within those of the command line, as in --id '\"{}\"'",
             text.trim_matches(['"', '\''])
         ))
     })

@@ -192,7 +192,7 @@ fn refused_of(reply: &Document) -> Result<Vec<Refused>, Failure> {
         Some(Refused {
             index: usize::try_from(count(error, "index")?).ok()?,
             code: error.get_i32("code").unwrap_or(Code::UNKNOWN_ERROR.number()),
-            message: error.get_str("errmsg").unwrap_or("refused without a reason").to_owned(),
+            message: error.get_str("errmsg").unwrap_or("rejected without a reason").to_owned(),
         })
     });
     let refused: Vec<Refused> = refused.collect();

@@ -105,7 +105,7 @@ impl Plan {
     fn judge_by_cluster(&mut self, ends: Ends<'_>) -> Result<(), Failure> {
         if !self.cluster.is_writable {
             let advice = "give the URI of the primary, or of the whole replica set";
-            self.remarks.push(Remark::blocker("the target", "it is no writable primary", advice));
+            self.remarks.push(Remark::blocker("the target", "it is not a writable primary", advice));
         }
         let is_sharded = self.cluster.topology == Topology::Sharded;
         for moved in self.moved.iter_mut().filter(|moved| !moved.is_view()) {
@@ -212,7 +212,7 @@ impl Plan {
             }
             places.insert((&counter.database, &counter.collection));
             let Some(last) = counter.last else {
-                let what = "its first value has no integer before it, at which its counter could stand";
+                let what = "its first value has no integer before it, which its counter could have";
                 self.remarks.push(Remark::unsupported(&counter.shown, what));
                 continue;
             };
@@ -221,14 +221,14 @@ impl Plan {
             let (what, advice) = match counter.contract.as_str() {
                 "ordered" => (
                     "its contract ordered has no counterpart there",
-                    "cairndb-counters refuses it: follow the cluster's change streams in its place",
+                    "cairndb-counters rejects it: follow the cluster's change streams in its place",
                 ),
                 "gapless" if self.cluster.topology == Topology::Standalone => (
                     "its contract gapless needs transactions, which a standalone has not",
-                    "use a replica set, or cairndb-counters refuses it",
+                    "use a replica set, or cairndb-counters rejects it",
                 ),
                 "gapless" => (
-                    "its contract gapless takes a transaction for each insert there",
+                    "its contract gapless needs a transaction for each insert there",
                     "one writer at a time, and several round trips each",
                 ),
                 _ => continue,
@@ -269,7 +269,7 @@ impl Plan {
                         used.unwrap_or_else(|_| "with its first value".to_owned())
                     });
                     let advice = format!("it goes on {}", next.unwrap_or_default());
-                    self.remarks.push(Remark::note(&subject, "it takes the place of the counter", advice));
+                    self.remarks.push(Remark::note(&subject, "it replaces the counter", advice));
                     self.numbered.push(Numbered::of(rule, field, &arguments.rename)?);
                 }
             }

@@ -89,8 +89,8 @@ impl State {
             }
             if old.identity != identity {
                 return Err(Failure::usage(format!(
-                    "{shown} is of a migration with other options: give those, or another --state, or remove it to begin \
-                     anew"
+                    "{shown} is of a migration with other options: give those, or another --state, or remove it to start \
+                     again"
                 )));
             }
         }

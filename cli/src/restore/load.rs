@@ -144,7 +144,7 @@ impl Loader<'_> {
         let mut lost = None;
         for error in errors.iter().filter_map(Bson::as_document) {
             let at = count(error, "index").and_then(|at| usize::try_from(at).ok());
-            let message = error.get_str("errmsg").unwrap_or("refused without a reason");
+            let message = error.get_str("errmsg").unwrap_or("rejected without a reason");
             if error.get_i32("code").is_ok_and(is_of_store) {
                 lost.get_or_insert_with(|| Failure::new(Exit::Failed, message));
                 continue;

@@ -190,7 +190,7 @@ pub(crate) fn view(
         Ok(_) => Tally::add(&tally.views, 1),
         Err(failure) => {
             let failure = refusal(failure)?;
-            let what = if is_there { "the view is there, and another one" } else { "the view is refused" };
+            let what = if is_there { "the view is there, and another one" } else { "the view is rejected" };
             tally.leave_out(&format!("{}: {what}: {}", planned.namespace(), failure.message));
         }
     }

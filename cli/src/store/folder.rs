@@ -241,7 +241,7 @@ impl Store for Folder {
         refuse_absent_server(wish.target)?;
         if wish.generations.is_some() && wish.target.exists() && !wish.target.is_dir() {
             let target = wish.target.display();
-            return Err(Failure::usage(format!("{target} exists already, and is no folder of backups")));
+            return Err(Failure::usage(format!("{target} exists already, and is not a folder of backups")));
         }
         let client = self.client.with_cancellation(&signals.token);
         let mut backup = client.independent_backup(wish.target).progress(tell);

@@ -194,7 +194,7 @@ pub(crate) struct Access {
     /// Bytes for the store's cache, if it is a folder.
     #[cfg_attr(
         feature = "shell",
-        doc = "For `shell` and `query` also what a script may take: 512 MiB if it is not given."
+        doc = "For `shell` and `query` also the limit of a script's memory: 512 MiB if it is not given."
     )]
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<usize>,
@@ -273,7 +273,7 @@ pub(crate) fn open_server(
         Place::Folder(path) => {
             // A server that has stopped, and no mistake in the command line.
             refuse_absent_server(&path)?;
-            let message = format!("{option} takes a URI or a socket, and {} is neither", name.display());
+            let message = format!("{option} needs a URI or a socket, and {} is neither", name.display());
             Err(Failure::usage(message))
         }
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, signals, warn),

@@ -617,7 +617,7 @@ fn a_filter_that_is_nearly_json_is_told_as_json() {
         "{\"a\": 1 \"b\": 2}",
     ] {
         let output = fixture.export(&["shop.orders", "--filter", filter]);
-        complains(&output, 2, "--filter is no JSON: ");
+        complains(&output, 2, "--filter is not JSON: ");
         assert!(!String::from_utf8_lossy(&output.stderr).contains("SyntaxError"), "{output:?}");
     }
     if cfg!(feature = "shell") {

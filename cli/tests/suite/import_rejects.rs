@@ -80,7 +80,7 @@ const BAD_LINES: [Bad; 11] = [
         words: "stands for a value that is not a document",
         code: 9,
     },
-    Bad { line: "{\"a\":{\"$oid\":\"x\"}}", words: "$oid does not stand for \"x\"", code: 9 },
+    Bad { line: "{\"a\":{\"$oid\":\"x\"}}", words: "$oid cannot have \"x\"", code: 9 },
     Bad { line: "{\"_id\":[1]}", words: "_id", code: 53 },
     Bad { line: "{\"_id\":-2,\"u\":\"taken\"}", words: "E11000 duplicate key error", code: 11000 },
     Bad { line: "{\"_id\":\"taken\"}", words: "E11000 duplicate key error", code: 11000 },
@@ -404,7 +404,7 @@ fn columns_make_documents_arrays_and_nulls() {
         complains(
             &fixture.import_orders(&["a.csv", "--fields", "_id,a", "--drop"]),
             0,
-            "taken for a header (x,y)",
+            "read as a header (x,y)",
         );
     });
 }

@@ -283,7 +283,7 @@ fn what_cannot_be_resumed_is_refused() {
         complains(&fixture.run("import", &arguments).stdin(Stdio::null()).output().unwrap(), 2, words);
     };
     refused(&["shop.orders", "-", "--format", "ndjson"], "standard input cannot be resumed");
-    refused(&["shop.numbered", "a.ndjson"], "_id is a field that numbers itself");
+    refused(&["shop.numbered", "a.ndjson"], "_id is an auto-increment field");
     refused(&["shop.orders", "a.ndjson", "--mode", "delete", "--match", "k"], "needs --match _id");
     refused(&["shop.orders", "a.ndjson", "--dry-run"], "cannot be used with");
     let mut absent = fixture.run("import", &["shop.orders", "absent.ndjson", "--resume"]);
@@ -420,7 +420,7 @@ fn what_was_imported_and_is_missing_is_not_passed_over() {
         refused(&fixture, "the store has no collection shop.orders");
         std::fs::write(&trail, state).unwrap();
         changed(&mut fixture, &|orders| drop(orders.insert_one(doc! { "_id": 1 }).run().unwrap()));
-        refused(&fixture, "the collection shop.orders was made anew since");
+        refused(&fixture, "the collection shop.orders was created again since");
         if is_served {
             continue;
         }

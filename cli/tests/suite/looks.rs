@@ -63,7 +63,7 @@ fn what_a_server_is_at_work_on_is_listed_and_ended() {
     };
     let shown = run(&fixture, "ops", &[]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("shop.orders"), "{shown:?}");
-    complains(&run(&fixture, "kill", &[&number]), 0, &format!("operation {number} was told to end"));
+    complains(&run(&fixture, "kill", &[&number]), 0, &format!("operation {number} was asked to end"));
     complains(&busy.wait_with_output().expect("it ends"), 1, "Interrupted");
     let folder = Fixture::new(&[], false);
     complains(&run(&folder, "ops", &[]), 2, "ops takes a URI or a socket");

@@ -124,7 +124,7 @@ impl ViewDefinition {
         Ok(Self {
             on,
             collation: collation.unwrap_or_default(),
-            pipeline: pipeline.ok_or_else(|| format!("{PIPELINE} has a stage that is no document"))?,
+            pipeline: pipeline.ok_or_else(|| format!("{PIPELINE} has a stage that is not a document"))?,
         })
     }
 }

@@ -127,7 +127,9 @@ impl ClientBuilder {
     fn refuse_intervals(&self) -> Result<()> {
         self.durability.validate()?;
         if self.ttl_interval == Some(Duration::ZERO) {
-            return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
+            return Err(Error::invalid_argument(
+                "ttl_interval of 0 s is not an interval; None switches it off",
+            ));
         }
         if !LIFETIMES.contains(&self.transactions.lifetime) {
             return Err(Error::invalid_argument(format!(
@@ -196,10 +198,10 @@ impl ClientBuilder {
     fn refuse_files(&self) -> Result<()> {
         let refused = [
             (self.read_only, "read_only: it is empty, and nothing else writes to it"),
-            (self.read_only_if_full, "read_only_if_full: it takes no room on a disk"),
+            (self.read_only_if_full, "read_only_if_full: it uses no disk"),
             (!self.create_if_missing, "create_if_missing(false): it is always new"),
             (self.scrub.is_some(), "scrub: it has no files"),
-            (self.disk_quota.is_some(), "disk_quota: it takes no room on a disk"),
+            (self.disk_quota.is_some(), "disk_quota: it uses no disk"),
         ];
         match refused.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, option)) => {

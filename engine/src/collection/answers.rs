@@ -95,7 +95,7 @@ impl Answer for Modified {
         let document = match answer.remove(SHOWN) {
             None => None,
             Some(Bson::Document(shown)) => Some(RawDocumentBuf::try_from(&shown)?),
-            Some(_) => return Err(damaged("what it shows is no document")),
+            Some(_) => return Err(damaged("what it shows is not a document")),
         };
         let is_found = upserted_id.is_none() && count(&answer, MATCHED)? > 0;
         Ok(Self { is_found, document, upserted_id, was_replayed: true })
@@ -169,7 +169,7 @@ fn values_of(generated: Bson) -> Result<GeneratedValues> {
     let Bson::Document(generated) = generated else { return Err(damaged("its generated values are none")) };
     let mut values = GeneratedValues::default();
     for (field, value) in generated {
-        let value = value.as_i64().ok_or_else(|| damaged("a generated value is no number"))?;
+        let value = value.as_i64().ok_or_else(|| damaged("a generated value is not a number"))?;
         values.push(&Arc::from(field), value);
     }
     Ok(values)
@@ -201,9 +201,9 @@ fn position(document: &Document) -> Result<usize> {
 
 fn documents(array: Option<Bson>) -> Result<Vec<Document>> {
     let Some(array) = array else { return Ok(Vec::new()) };
-    let Bson::Array(array) = array else { return Err(damaged("its documents are no array")) };
+    let Bson::Array(array) = array else { return Err(damaged("its documents are not an array")) };
     let document = |value: Bson| {
-        let Bson::Document(document) = value else { return Err(damaged("a value of it is no document")) };
+        let Bson::Document(document) = value else { return Err(damaged("a value of it is not a document")) };
         Ok(document)
     };
     array.into_iter().map(document).collect()

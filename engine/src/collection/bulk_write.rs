@@ -446,8 +446,9 @@ impl Answer for Outcome {
         let results = answer.get_array("r").map_err(|_| damaged("it has no results"))?;
         for (index, result) in results.iter().enumerate() {
             let result = result.as_document().and_then(|result| result.iter().next());
-            let (kind, result) = result.ok_or_else(|| damaged("a result is no document"))?;
-            let result = result.as_document().cloned().ok_or_else(|| damaged("a result is no document"))?;
+            let (kind, result) = result.ok_or_else(|| damaged("a result is not a document"))?;
+            let result =
+                result.as_document().cloned().ok_or_else(|| damaged("a result is not a document"))?;
             let single = match kind.as_str() {
                 "insert" => Single::Insert(InsertOneResult::of_answer(result)?),
                 "update" => Single::Update(UpdateResult::of_answer(result)?),

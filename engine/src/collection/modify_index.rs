@@ -218,7 +218,7 @@ impl IndexChange {
     fn apply(self, index: &mut Index) -> Result<ChangedSettings> {
         // MongoDB would convert it, by a look at all entries. Here `unique` is given when an index is made.
         if self.is_unique && !index.spec.is_unique() {
-            let message = "the field 'unique' of 'collMod.index' is not supported: make the index anew";
+            let message = "the field 'unique' of 'collMod.index' is not supported: create the index again";
             return Err(unsupported(message));
         }
         let before = index.settings.clone();

@@ -134,7 +134,7 @@ fn before_change(options: &Arguments<'_>) -> Result<Option<FullDocumentBeforeCha
 fn token(options: &Arguments<'_>, field: &str) -> Result<Option<ResumeToken>> {
     let Some(token) = options.document(field)? else { return Ok(None) };
     let refusal = |_| {
-        let message = format!("'{field}' of $changeStream is no resume token: {token}");
+        let message = format!("'{field}' of $changeStream is not a resume token: {token}");
         refused(Code::INVALID_RESUME_TOKEN, message)
     };
     bson::deserialize_from_document(token.clone()).map(Some).map_err(refusal)

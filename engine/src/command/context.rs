@@ -65,7 +65,7 @@ impl CommandContext<'_> {
             // Each of its operations leaves the row that a command of that operation would leave.
             "bulkWrite" => &[Kind::Insert, Kind::Update, Kind::Delete],
             _ => {
-                let message = format!("the command '{name}' is no write that may be repeated");
+                let message = format!("the command '{name}' is not a write that may be repeated");
                 return Err(refused(Code::INVALID_OPTIONS, message));
             }
         };

@@ -116,7 +116,7 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
         }
         // Told from an unknown command: the caller has only made the wrong call for it.
         None if has_command(name) => {
-            Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
+            Err(Error::invalid_argument(format!("the command '{name}' opens no cursor: use run_command")))
         }
         None => Err(missing(name)),
     }

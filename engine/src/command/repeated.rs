@@ -82,7 +82,11 @@ impl Answer for Reply {
 
     fn of_answer(mut answer: Document) -> Result<Self> {
         let Some(Bson::Document(mut reply)) = answer.remove("r") else {
-            return Err(Error::corruption(Family::Outcomes.name(), b"", "the result of a token is no reply"));
+            return Err(Error::corruption(
+                Family::Outcomes.name(),
+                b"",
+                "the result of a token is not a reply",
+            ));
         };
         report_replay(&mut reply, true);
         Ok(Self(reply))

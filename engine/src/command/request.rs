@@ -107,7 +107,7 @@ impl Request<'_> {
             if body.contains_key(field) || is_raw && !batch.documents.is_empty() {
                 return Err(refused(
                     Code::MESSAGE_FIELD_TWICE,
-                    format!("the field '{field}' stands both in the body and beside it, or twice beside it"),
+                    format!("the field '{field}' appears more than once in the command"),
                 ));
             }
             let documents = split(documents)?;

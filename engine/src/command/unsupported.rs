@@ -149,7 +149,7 @@ const TRANSACTIONS: &[UnsupportedOption] = &[
 
 const AFTERWARDS: &str = "how much can be freed is known once it is";
 const AS_A_STANDALONE: &str =
-    "of the sessions of a server: `cairn serve --replica-set` takes it, and without that option answers 20";
+    "of the sessions of a server: `cairn serve --replica-set` accepts it, and without that option answers 20";
 const ENCRYPTION: &str = "no encryption of fields";
 const EXPIRY: &str = "documents expire by TTL indexes only";
 const GEOMETRY: &str = "no geometry";
@@ -242,7 +242,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         names: &["abortTransaction", "commitTransaction"],
     },
     UnsupportedCommands {
-        reason: "of a replica set: `cairn serve --replica-set` is one of one member, and tells of it",
+        reason: "of a replica set: `cairn serve --replica-set` is one with one member, and reports it",
         is_of_server: true,
         names: &[
             "replSetGetConfig",
@@ -344,7 +344,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         ],
     },
     UnsupportedCommands {
-        reason: "users are made by `cairn user`, and have one of two roles",
+        reason: "users are created by `cairn user`, and have one of two roles",
         is_of_server: false,
         names: &[
             "createRole",
@@ -450,7 +450,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         ],
     },
     UnsupportedCommands {
-        reason: "gone from MongoDB as well, by 5.1 at the latest: kept so that old clients are told",
+        reason: "gone from MongoDB as well, by 5.1 at the latest: kept so that old clients get this error",
         is_of_server: false,
         names: &["geoSearch", "getLastError", "getPrevError", "resetError"],
     },

@@ -289,7 +289,7 @@ pub(crate) fn check_default(collation: &Collation, found: &CollectionState) -> R
         return Ok(());
     }
     let message = format!(
-        "the collection {} was made anew with another collation while the operation began",
+        "the collection {} was created again with another collation while the operation began",
         found.namespace
     );
     Err(Error::command(Code::QUERY_PLAN_KILLED, message))

@@ -300,7 +300,7 @@ impl io::Seek for GridFsDownloadStream {
             SeekFrom::End(offset) => self.file.length.checked_add_signed(offset),
         };
         self.position = position.ok_or_else(|| {
-            let text = "the position is before the start of the file, or is no 64-bit number";
+            let text = "the position is before the start of the file, or is not a 64-bit number";
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
         Ok(self.position)

@@ -166,7 +166,7 @@ impl OpenSpan {
             span.record_error(error);
             span.set_status(Status::error(error.to_string()));
         } else if has_failed {
-            span.set_status(Status::error("some writes were refused"));
+            span.set_status(Status::error("some writes failed"));
         }
         span.end();
     }

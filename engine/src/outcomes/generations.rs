@@ -311,7 +311,7 @@ pub(crate) fn stored(snapshot: &Arc<Snapshot>, operation: &OperationContext) -> 
         let number = tagged_id(scan.key());
         let began = <[u8; 8]>::try_from(scan.value()).ok().map(u64::from_be_bytes);
         let generation = number.zip(began).ok_or_else(|| {
-            let reason = "what is stored of a generation of tokens is no number and no time";
+            let reason = "the stored generation of tokens is not a number and a time";
             Error::corruption(Family::Meta.name(), scan.key(), reason)
         })?;
         found.push(generation);

@@ -305,7 +305,7 @@ fn done_by(key: &[u8], row: &Row) -> Result<Vec<(u32, Option<Box<Done>>)>> {
         let places = places.as_array().ok_or_else(|| damaged("the row has no list of statements"))?;
         let place = |place: &Bson| {
             let place = place.as_i64().and_then(|place| u32::try_from(place).ok());
-            place.map(|place| (place, None)).ok_or_else(|| damaged("a statement is no number"))
+            place.map(|place| (place, None)).ok_or_else(|| damaged("a statement is not a number"))
         };
         return places.iter().map(place).collect();
     }
@@ -317,7 +317,7 @@ fn done_by(key: &[u8], row: &Row) -> Result<Vec<(u32, Option<Box<Done>>)>> {
     let shown = match results.get("v") {
         None => None,
         Some(Bson::Document(shown)) => Some(shown.clone()),
-        Some(_) => return Err(damaged("what the row shows is no document")),
+        Some(_) => return Err(damaged("what the row shows is not a document")),
     };
     let done = Done { upserted: results.get("u").cloned(), shown };
     let done = (done != Done::default()).then(|| Box::new(done));

@@ -217,7 +217,7 @@ impl FoundCatalog {
         let without_mark = kept.keys().filter(|id| !self.marks.contains_key(*id)).count();
         if without_mark > 0 {
             self.notes.push(format!(
-                "where {without_mark} sequences stood is lost: they go on after the values that documents have"
+                "the positions of {without_mark} sequences are lost: they continue after the values in documents"
             ));
         }
         Ok(kept.len() as u64)
@@ -232,7 +232,7 @@ impl FoundCatalog {
             if taken.insert(view.namespace.clone()) {
                 batch.put(Family::Meta, &CollectionId(*id).catalog_key(), &view.stored);
             } else {
-                self.notes.push(format!("the name of the view {} is taken; it is left out", view.namespace));
+                self.notes.push(format!("the name of the view {} is in use; it is left out", view.namespace));
             }
         }
     }

@@ -113,7 +113,7 @@ fn sequences_without_marks_go_on_beyond_every_value_of_documents() {
         }
     };
     salvage_changed(fill, without_marks, |report, client| {
-        let note = "where 2 sequences stood is lost";
+        let note = "the positions of 2 sequences are lost";
         assert!(report.notes.iter().any(|found| found.contains(note)), "{:?}", report.notes);
         for name in ["up", "down"] {
             let before = values(client, name);

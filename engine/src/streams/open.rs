@@ -376,7 +376,7 @@ fn first_place(options: &Options, log: &ChangeLog, id: LogId, began: u64) -> Res
     let place = if let Some(token) = &options.resume_after {
         let place = token.place(id)?;
         if place.kind == TokenKind::Invalidate {
-            return Err(token.refused("it is that of the end of a stream; start_after takes it"));
+            return Err(token.refused("it is that of the end of a stream; start_after accepts it"));
         }
         place
     } else if let Some(token) = &options.start_after {

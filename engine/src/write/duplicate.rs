@@ -54,7 +54,7 @@ pub(crate) fn of_other_value(namespace: &Namespace, index: &str, values: &Docume
     WriteError::boxed(
         Code::KEY_TOO_LONG,
         format!(
-            "the unique index {index} of {namespace} cannot tell {shown} from the value of another document: their keys have \
+            "the unique index {index} of {namespace} cannot distinguish {shown} from the value of another document: their keys have \
              the same first {FIELD_BYTES_MAX} bytes and the same digest"
         ),
     )

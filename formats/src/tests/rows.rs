@@ -106,11 +106,11 @@ fn a_short_row_after_a_long_one_is_read() {
 fn a_row_that_is_no_utf_8_is_refused_by_itself() {
     let broken = b"\xff\xff\xff\xff\xff\xff,1\nab,c\n";
     assert_eq!(read(FileFormat::Csv, broken), [None, Some(bson::rawdoc! { "a": "ab", "b": "c" })]);
-    let refusal = cells(FileFormat::Csv, b"ab,\xff").expect_err("it is no UTF-8");
-    assert_eq!(refusal.reason, "column 2: the cell is no UTF-8 from its byte 1 on");
+    let refusal = cells(FileFormat::Csv, b"ab,\xff").expect_err("it is not UTF-8");
+    assert_eq!(refusal.reason, "column 2: the cell is not UTF-8 from its byte 1 on");
     // Bytes that make a character together only because their cells follow each other.
-    let refusal = cells(FileFormat::Csv, b"a\xc3,\xa9").expect_err("it is no UTF-8");
-    assert_eq!(refusal.reason, "column 1: the cell is no UTF-8 from its byte 2 on");
+    let refusal = cells(FileFormat::Csv, b"a\xc3,\xa9").expect_err("it is not UTF-8");
+    assert_eq!(refusal.reason, "column 1: the cell is not UTF-8 from its byte 2 on");
 }
 
 proptest! {

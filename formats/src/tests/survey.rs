@@ -71,7 +71,7 @@ fn dates_without_a_time_are_dates_if_all_of_the_column_are() {
         &mixed,
         &texts(&mixed),
         &[
-            r#"the column "a" has dates without a time ("2024-02-29") and texts ("2024-02-30"): all of them stay texts"#,
+            r#"the column "a" has dates without a time ("2024-02-29") and texts ("2024-02-30"): all of them stay strings"#,
         ],
     );
 }
@@ -79,10 +79,10 @@ fn dates_without_a_time_are_dates_if_all_of_the_column_are() {
 #[test]
 fn a_leading_zero_keeps_a_column_text() {
     let codes = ["53111", "01067", "10115"];
-    let told = r#"the column "a" has integers ("53111") and texts ("01067"): all of them stay texts"#;
+    let told = r#"the column "a" has integers ("53111") and texts ("01067"): all of them stay strings"#;
     check(&codes, &texts(&codes), &[told]);
     let other = ["01067", "53111"];
-    let told = r#"the column "a" has texts ("01067") and integers ("53111"): all of them stay texts"#;
+    let told = r#"the column "a" has texts ("01067") and integers ("53111"): all of them stay strings"#;
     check(&other, &texts(&other), &[told]);
 }
 
@@ -134,5 +134,5 @@ fn columns_that_are_typed_auto_are_decided_as_well() {
     let options = ColumnOptions { typing: Typing::Typed, ..ColumnOptions::default() };
     let (documents, mixed) = read(&options, &["1,01", "2,2"], &["1,2"]);
     assert_eq!(documents, [Ok(doc! { "a": 1, "b": "2" })]);
-    assert_eq!(mixed, [r#"the column "b" has texts ("01") and integers ("2"): all of them stay texts"#]);
+    assert_eq!(mixed, [r#"the column "b" has texts ("01") and integers ("2"): all of them stay strings"#]);
 }

@@ -137,7 +137,7 @@ impl Number {
         Self { parts }
     }
 
-    /// The number as an integer. Returns `None` if it is no integer of 64 bits.
+    /// The number as an integer. Returns `None` if it is not an integer of 64 bits.
     pub fn to_i64(&self) -> Option<i64> {
         match self.parts {
             Parts::Nan => None,

@@ -117,9 +117,9 @@ pub(super) fn from_text<'d>(
         return Err("only the format 'uuid' is allowed with the subtype of UUIDs, and for no other one");
     }
     let bytes = match format {
-        Format::Auto => return Err("the format 'auto' is only for texts that are written"),
-        Format::Base64 => STANDARD.decode(text).map_err(|_| "it is no base64")?,
-        Format::Base64Url => BASE64_URL.decode(text).map_err(|_| "it is no base64 of URLs")?,
+        Format::Auto => return Err("the format 'auto' is only for writing strings"),
+        Format::Base64 => STANDARD.decode(text).map_err(|_| "it is not base64")?,
+        Format::Base64Url => BASE64_URL.decode(text).map_err(|_| "it is not base64 of URLs")?,
         Format::Hex => read_hex(text).ok_or("it does not consist of pairs of hexadecimal digits")?,
         Format::Utf8 => text.as_bytes().to_vec(),
         Format::Uuid => parse_uuid(text).ok_or("it is not written as a UUID")?,
@@ -139,11 +139,11 @@ pub(super) fn binary_text(binary: RawBinaryRef<'_>, format: Format) -> Result<St
     let is_uuid = subtype == BinarySubtype::Uuid && bytes.len() == UUID_BYTES;
     Ok(match format {
         Format::Auto | Format::Uuid if is_uuid => write_uuid(bytes),
-        Format::Uuid => return Err("it is no UUID"),
+        Format::Uuid => return Err("it is not a UUID"),
         Format::Auto | Format::Base64 => STANDARD.encode(bytes),
         Format::Base64Url => BASE64_URL.encode(bytes),
         Format::Hex => upper_hex(bytes),
-        Format::Utf8 => std::str::from_utf8(bytes).map_err(|_| "it is no UTF-8")?.to_owned(),
+        Format::Utf8 => std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?.to_owned(),
     })
 }
 

@@ -316,7 +316,7 @@ fn of_text<'d>(
 
 /// Converts a text to a number whose digits it has in a base, and to other types as without one.
 fn in_base<'d>(text: &str, target: TargetType, base: Radix) -> Result<Value<'d>, &'static str> {
-    let number = || base.read(text).ok_or("it is no integer of 64 bits in this base");
+    let number = || base.read(text).ok_or("it is not an integer of 64 bits in this base");
     match target {
         TargetType::Decimal => number().map(|number| Value::decimal(decimal::from_integer(number))),
         TargetType::Double => number().map(|number| Value::double(Numeric::Int64(number).to_double())),
@@ -407,7 +407,7 @@ fn as_date<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
 
 fn as_decimal<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
-        return parse_decimal(text).map(Value::decimal).ok_or("it is no number of a decimal's range");
+        return parse_decimal(text).map(Value::decimal).ok_or("it is not a number within a decimal's range");
     }
     match Numeric::of(value) {
         Some(number) => Ok(Value::decimal(number.to_decimal())),
@@ -417,7 +417,9 @@ fn as_decimal<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
 
 fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
-        return scalar::parse_double(text).map(Value::double).ok_or("it is no number of a double's range");
+        return scalar::parse_double(text)
+            .map(Value::double)
+            .ok_or("it is not a number within a double's range");
     }
     if let RawBsonRef::Decimal128(value) = value {
         let double = decimal::to_double(value);
@@ -434,7 +436,7 @@ fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
 /// A number, boolean, date or text as an integer. A fraction is cut off.
 fn as_long(value: RawBsonRef<'_>) -> Result<i64, &'static str> {
     if let Some(text) = value.as_str() {
-        return scalar::parse_long(text).ok_or("it is no integer of 64 bits");
+        return scalar::parse_long(text).ok_or("it is not an integer of 64 bits");
     }
     if let Some(value) = value.as_bool() {
         return Ok(i64::from(value));

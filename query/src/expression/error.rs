@@ -178,7 +178,7 @@ pub enum Fault {
         name: String,
     },
     /// The operator has no result for the types it was given.
-    #[error("it does not take {left} and {right}")]
+    #[error("it does not accept {left} and {right}")]
     Types {
         /// The type of the first.
         left: &'static str,

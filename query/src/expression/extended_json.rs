@@ -474,7 +474,7 @@ fn binary(value: RawBsonRef<'_>) -> Result<RawBson, &'static str> {
     let is_byte = (1..=2).contains(&subtype.len()) && subtype.bytes().all(|digit| digit.is_ascii_hexdigit());
     let subtype = u8::from_str_radix(subtype, 16).ok().filter(|_| is_byte);
     let subtype = subtype.ok_or("'subType' must be a byte in hexadecimal digits")?;
-    let bytes = STANDARD.decode(text(bytes)?).map_err(|_| "'base64' is no base64")?;
+    let bytes = STANDARD.decode(text(bytes)?).map_err(|_| "'base64' is not base64")?;
     Ok(RawBson::Binary(Binary { subtype: BinarySubtype::from(subtype), bytes }))
 }
 

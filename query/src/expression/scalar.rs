@@ -81,11 +81,11 @@ impl Radix {
 
     /// The digits of a number that is an integer.
     pub(super) fn write(self, number: RawBsonRef<'_>) -> Result<String, &'static str> {
-        let value = integer(number).ok_or("it is no integer")?;
+        let value = integer(number).ok_or("it is not an integer")?;
         // MongoDB asks of doubles and decimals that they are integers of 32 bits.
         let is_wide = matches!(number, RawBsonRef::Double(_) | RawBsonRef::Decimal128(_));
         if is_wide && i32::try_from(value).is_err() {
-            return Err("it is no integer of 32 bits");
+            return Err("it is not an integer of 32 bits");
         }
         let sign = if value < 0 { "-" } else { "" };
         let size = value.unsigned_abs();

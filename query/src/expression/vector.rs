@@ -123,7 +123,7 @@ pub(super) fn to_array<'d>(
     order: ByteOrder,
 ) -> Result<Value<'d>, Failure> {
     if binary.subtype != BinarySubtype::Vector {
-        return Err(Failure::Refused("it is no vector"));
+        return Err(Failure::Refused("it is not a vector"));
     }
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     let (kind, padding, elements) = match binary.bytes {

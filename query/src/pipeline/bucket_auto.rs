@@ -91,7 +91,7 @@ fn read_count(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
 
 fn read_granularity(operand: RawBsonRef<'_>) -> Result<Granularity, Fault> {
     let name = operand.as_str();
-    let name = name.ok_or_else(|| wrong("a text as 'granularity'", operand, Code::GRANULARITY_TYPE))?;
+    let name = name.ok_or_else(|| wrong("a string as 'granularity'", operand, Code::GRANULARITY_TYPE))?;
     named(name).ok_or_else(|| wrong("a known 'granularity'", operand, Code::GRANULARITY_UNKNOWN))
 }
 

@@ -124,7 +124,7 @@ fn read_range(operand: RawBsonRef<'_>) -> Result<(Stepping, Range), Fault> {
         return Err(wrong("a number above 0 as 'step'", step, Code::DENSIFY_STEP));
     }
     let unit = unit.map(|unit| {
-        let name = unit.as_str().ok_or_else(|| wrong("a text as 'unit'", unit, Code::TYPE_MISMATCH))?;
+        let name = unit.as_str().ok_or_else(|| wrong("a string as 'unit'", unit, Code::TYPE_MISMATCH))?;
         TimeUnit::of_name(name).ok_or_else(|| wrong("a unit of time", unit, Code::FAILED_TO_PARSE))
     });
     let unit = unit.transpose()?;

@@ -105,7 +105,7 @@ fn read_output(
 
 /// The operator of a method.
 fn windowed(method: RawBsonRef<'_>, path: &str) -> Result<RawDocumentBuf, Fault> {
-    let name = method.as_str().ok_or_else(|| wrong("a text as 'method'", method, Code::TYPE_MISMATCH))?;
+    let name = method.as_str().ok_or_else(|| wrong("a string as 'method'", method, Code::TYPE_MISMATCH))?;
     let operator: &CStr = match name {
         "linear" => cstr!("$linearFill"),
         "locf" => cstr!("$locf"),

@@ -210,7 +210,7 @@ fn parse_into(into: RawBsonRef<'_>) -> Result<WriteTarget, Fault> {
         return Ok(WriteTarget { db: None, coll: coll.to_owned() });
     }
     if into.as_document().is_none() {
-        return Err(wrong("a text or an object as 'into'", into, Code::MERGE_INTO_TYPE));
+        return Err(wrong("a string or an object as 'into'", into, Code::MERGE_INTO_TYPE));
     }
     let (not_object, unknown) = (Code::MERGE_INTO_TYPE, Code::IDL_UNKNOWN_FIELD);
     let [db, coll] = options(MERGE, ["db", "coll"], into, not_object, unknown)?;
@@ -230,7 +230,7 @@ fn parse_on(on: RawBsonRef<'_>) -> Result<Vec<FieldPath>, Fault> {
         names.insert(only);
     } else if let Some(list) = on.as_array() {
         for element in elements(list) {
-            let expected = "texts in 'on'";
+            let expected = "strings in 'on'";
             let field = element.as_str();
             let field = field.ok_or_else(|| wrong(expected, element, Code::MERGE_ON_ELEMENT_TYPE))?;
             if !names.insert(field) {
@@ -238,7 +238,7 @@ fn parse_on(on: RawBsonRef<'_>) -> Result<Vec<FieldPath>, Fault> {
             }
         }
     } else {
-        return Err(wrong("a text or an array of texts as 'on'", on, Code::MERGE_ON_TYPE));
+        return Err(wrong("a string or an array of strings as 'on'", on, Code::MERGE_ON_TYPE));
     }
     if names.is_empty() {
         return Err(wrong("at least one field as 'on'", on, Code::MERGE_ON_EMPTY));
@@ -255,7 +255,7 @@ impl WhenMatched {
             };
             return Ok(Self::Pipeline(elements(stages).map(stage).collect::<Result<_, _>>()?));
         }
-        let expected = "a text or an array of stages as 'whenMatched'";
+        let expected = "a string or an array of stages as 'whenMatched'";
         let mode = given.as_str().ok_or_else(|| wrong(expected, given, Code::MERGE_WHEN_MATCHED_TYPE))?;
         Ok(match mode {
             "replace" => Self::Replace,

@@ -62,7 +62,7 @@ impl Unwind {
             option: "path",
             code: Code::UNWIND_PATH_MISSING,
         })?;
-        let text = path.as_str().ok_or_else(|| wrong("a text as path", path, Code::UNWIND_PATH_TYPE))?;
+        let text = path.as_str().ok_or_else(|| wrong("a string as path", path, Code::UNWIND_PATH_TYPE))?;
         let text = text.strip_prefix('$');
         let text = text
             .ok_or_else(|| wrong("a path that starts with a dollar sign", path, Code::UNWIND_PATH_DOLLAR))?;

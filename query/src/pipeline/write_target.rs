@@ -21,7 +21,7 @@ pub(super) fn name(
     option: &'static str,
     given: RawBsonRef<'_>,
 ) -> Result<String, Fault> {
-    let expected = if option == "db" { "a text as 'db'" } else { "a text as 'coll'" };
+    let expected = if option == "db" { "a string as 'db'" } else { "a string as 'coll'" };
     let wrong = || Fault::Operand { stage, expected, found: describe(given), code: Code::TYPE_MISMATCH };
     given.as_str().map(str::to_owned).ok_or_else(wrong)
 }

@@ -27,7 +27,7 @@ pub(super) fn bulk_write(call: &Call) -> Result<Reply, Failure> {
 fn encoded(results: Vec<Bson>) -> Result<Vec<RawDocumentBuf>, Failure> {
     let encode = |result: Bson| {
         let Bson::Document(fields) = result else {
-            return Err(Failure::internal(format!("a result of a write is no document: {result}")));
+            return Err(Failure::internal(format!("a result of a write is not a document: {result}")));
         };
         Ok(RawDocumentBuf::try_from(&fields)?)
     };

@@ -49,7 +49,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
     let fields = call.fields();
     if let Some(client) = fields.document("client")? {
         if client.as_bytes().len() > CLIENT_BYTES_MAX {
-            let message = format!("the client's metadata takes more than {CLIENT_BYTES_MAX} bytes");
+            let message = format!("the client's metadata has more than {CLIENT_BYTES_MAX} bytes");
             return Err(Failure::new(Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE, message));
         }
         // MongoDB refuses a second document too: logs and fail points rely on the first one.

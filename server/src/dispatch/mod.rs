@@ -202,7 +202,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
         span.fail(&failure);
     }
     count(&shared.counters.refusals);
-    tracing::debug!(code = failure.code(), "refused a command");
+    tracing::debug!(code = failure.code(), "rejected a command");
     let is_failed_login = Code::AUTHENTICATION_FAILED == failure.code();
     let reply = Reply::from(failure);
     if !is_failed_login {

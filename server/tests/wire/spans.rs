@@ -130,7 +130,7 @@ fn a_command_with_refused_writes_has_failed() {
         assert!(peer.run(twice).contains_key("writeErrors"));
     });
     let command = spans.iter().find(|span| span.span_kind == SpanKind::Server).expect("it has a span");
-    assert_eq!(command.status, Status::error("some writes were refused"));
+    assert_eq!(command.status, Status::error("some writes failed"));
     assert_eq!(attribute(command, "db.response.status_code"), None);
 }
 

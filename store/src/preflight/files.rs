@@ -123,7 +123,7 @@ fn current_manifest(path: &Path, known: &SyncedState) -> Result<u64> {
     let file = path.join(CURRENT);
     let mut content = Vec::new();
     // One byte above the limit is read, so that a longer file is refused and not cut to a valid one.
-    open(&file, "it is missing, so nothing tells which files belong to the database")?
+    open(&file, "it is missing, so it is unknown which files belong to the database")?
         .take(CURRENT_BYTES_MAX as u64 + 1)
         .read_to_end(&mut content)
         .map_err(failed("read the file", &file))?;

@@ -276,7 +276,7 @@ impl Quota {
         let limit = self.limit;
         let details = room.map(|room| {
             let (taken, kept) = (room.taken(), room.kept() + self.for_deletes());
-            format!(": {taken} bytes are taken, and {kept} kept free for compactions and deletes")
+            format!(": {taken} bytes are in use, and {kept} kept free for compactions and deletes")
         });
         let message = format!(
             "the disk quota of {limit} bytes has no room for {bytes} bytes more{}",

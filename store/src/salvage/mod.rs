@@ -83,7 +83,7 @@ impl DamagedFolder {
         if !unlisted.is_empty() {
             notes.push(
                 "the MANIFEST names tables that are gone and not all that are there, so it is older than the folder: tables \
-                 that it does not name were taken too, and documents that were deleted can be back"
+                 that it does not name were used too, and documents that were deleted can be back"
                     .to_owned(),
             );
         }
@@ -365,7 +365,7 @@ fn list(path: &Path, files: &BTreeSet<FileName>, notes: &mut Vec<String>) -> Lis
         }
     }
     notes.push(
-        "no MANIFEST says which tables belong to the database, so all tables and logs of the folder were taken: documents \
+        "no MANIFEST says which tables belong to the database, so all tables and logs of the folder were used: documents \
          that were deleted, and older versions of documents, can be back"
             .to_owned(),
     );

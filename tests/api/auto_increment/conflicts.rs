@@ -307,7 +307,7 @@ fn a_gapless_batch_that_runs_out_of_values_takes_none() {
     let small = (0..3).map(|id| doc! { "_id": id });
     let batch: Vec<Document> = [large].into_iter().chain(small).collect();
     let refused = numbered.things.insert_many(batch).ordered(false).run().expect_err("refused");
-    assert!(refused.to_string().starts_with("4 documents were refused"), "{refused}");
+    assert!(refused.to_string().starts_with("4 documents were rejected"), "{refused}");
     assert_eq!(numbered.stored().len(), 2);
     assert_eq!((numbered.next(), numbered.next()), (3, 4));
 }

@@ -214,7 +214,7 @@ pub(super) fn check_ranged(value: RawBsonRef<'_>, unit: Option<TimeUnit>) -> Res
 
 /// Parses a unit of time.
 pub(super) fn parse_unit(operand: RawBsonRef<'_>) -> Result<TimeUnit, Fault> {
-    let name = operand.as_str().ok_or_else(|| wrong("a text as 'unit'", operand))?;
+    let name = operand.as_str().ok_or_else(|| wrong("a string as 'unit'", operand))?;
     TimeUnit::of_name(name).ok_or_else(|| wrong("a unit of time as 'unit'", operand))
 }
 

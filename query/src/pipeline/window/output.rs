@@ -122,7 +122,7 @@ fn parse_output(field: &Field<'_>, sort: Option<&Sort>, variables: &Variables) -
                 return Err(reason("'window' is given twice"));
             }
         } else if !part.name().starts_with('$') {
-            return Err(reason("only 'window' can stand beside the operator"));
+            return Err(reason("only 'window' is allowed beside the operator"));
         } else if operator.replace((part.name(), part.value()?)).is_some() {
             return Err(reason("it must have exactly one operator"));
         }
