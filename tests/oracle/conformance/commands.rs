@@ -250,20 +250,20 @@ pub(crate) fn print(tables: &Tables, page: &mut String) {
         for row in rows {
             let command = document(&row.command);
             let of = command.keys().next().expect("a name");
-            let here = row.refused.map_or_else(|| "accepted".to_owned(), |code| format!("refused ({code})"));
+            let here = row.refused.map_or_else(|| "accepted".to_owned(), |code| format!("error ({code})"));
             let _ = writeln!(page, "| {} | `{of}` | {here} | {} |", row.name, row.note);
         }
         for OptionPlace { place, .. } in places {
             let of = if place.is_empty() { "all".to_owned() } else { format!("`{place}`") };
             for UnsupportedOption { name, reason, .. } in options(place) {
-                let _ = writeln!(page, "| `{name}` | {of} | refused ({NOT_IMPLEMENTED}) | {reason} |");
+                let _ = writeln!(page, "| `{name}` | {of} | error ({NOT_IMPLEMENTED}) | {reason} |");
             }
         }
     }
     page.push_str(COMMANDS_HEAD);
     for table in UNSUPPORTED_COMMANDS {
         let names: Vec<String> = table.names.iter().map(|name| format!("`{name}`")).collect();
-        let server = if table.is_of_server { "answered" } else { "refused (238)" };
+        let server = if table.is_of_server { "answered" } else { "error (238)" };
         let _ = writeln!(page, "| {} | {server} | {} |", names.join(", "), table.reason);
     }
     page.push_str(API_HEAD);
@@ -275,8 +275,8 @@ pub(crate) fn print(tables: &Tables, page: &mut String) {
 const COMMANDS_HEAD: &str = "
 ## Whole commands
 
-The embedded API refuses these commands of MongoDB (238, with the name). A name that is no command of MongoDB's is refused
-with 59.
+The embedded API does not support these commands of MongoDB (238, with the name). A name that is not a command of MongoDB's has
+the code 59.
 
 | commands | by `cairn serve` | why |
 |---|---|---|

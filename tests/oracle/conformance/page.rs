@@ -21,21 +21,21 @@ const HEAD: &str = "\
 # Compatibility
 
 What CairnDB has of MongoDB's query, update and aggregation languages and of its commands, and where it differs. This page is
-printed by the suite `conformance` from the tables beside its corpus and those by which the engine refuses: every example was
+printed by the suite `conformance` from the tables beside its corpus and those of the engine: every example was
 run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8.0 is the
 measure: where a later version means something else, the meaning is that of 8.0, and
 [a table](#what-later-versions-of-mongodb-do) names the difference. What later versions have added is here as far as the tables
 say so.
 
-First [what is still refused](#what-is-still-refused), and why. Then the languages: [filters](#filters-clauses),
+First [what is not supported](#what-is-not-supported), and why. Then the languages: [filters](#filters-clauses),
 [updates](#updates-operators), pipelines and expressions. Then the commands: [options of all](#options-of-all-commands), of
 [reads](#options-of-reads) and [writes](#options-of-writes), [collections](#collections-kinds-and-options),
 [indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end the
 [embedded API](#the-embedded-api-beside-mongodbs-rust-driver), the
 [later versions](#what-later-versions-of-mongodb-do) and the [differences made on purpose](#differences-made-on-purpose).
 
-*Refused* means an error that names the operator, with the code given; nothing is ignored silently. A name that MongoDB does
-not know either is refused with other codes.
+*Error* and a code mean an error that names the operator; nothing is ignored silently. A name that MongoDB does not know either
+has other codes.
 ";
 
 /// The tables.
@@ -147,7 +147,7 @@ pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
         let _ = write!(page, "\n## {}\n\n| name | here | cases | note |\n|---|---|---|---|\n", family.family);
         for entry in &family.operators {
             let (state, count) = match entry.refused {
-                Some(code) => (format!("refused ({code})"), String::new()),
+                Some(code) => (format!("error ({code})"), String::new()),
                 None => ("supported".to_owned(), shown(entry, &example(entry), cases).to_string()),
             };
             let _ = writeln!(page, "| `{}` | {state} | {count} | {} |", entry.name, entry.note);

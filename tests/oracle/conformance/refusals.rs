@@ -97,9 +97,9 @@ pub(crate) fn print(reasons: &[RefusalReason], refused: &[Refused], page: &mut S
 }
 
 const HEAD: &str = "
-## What is still refused
+## What is not supported
 
-All that MongoDB has and CairnDB refuses by name, by the reason. The tables below have each thing with its code.
+What MongoDB has and CairnDB does not support, by the reason. The tables below have each thing with its code.
 
 | about | what | why |
 |---|---|---|
