@@ -30,8 +30,8 @@ table, `error.code()`, and the predicates: `is_duplicate_key`, `is_no_space`, `i
         "
 # Codes
 
-MongoDB's numbers, which `error.code()` gives and drivers are told. Nothing was changed by what was refused with one of them, but for
-several writes in one call, of which the error names those that were not done.
+MongoDB's numbers, which `error.code()` returns and drivers get. A call that fails with one of them has changed nothing, except several
+writes in one call, of which the error names those that were not done.
 
 | code | name | when | what to do |
 |---|---|---|---|
@@ -43,12 +43,12 @@ several writes in one call, of which the error names those that were not done.
     }
     page.push_str(
         "
-What a sequence refuses has SequoiaDB's number besides, by `error.sequoia_code()`.
+Errors of sequences have SequoiaDB's number as well: `error.sequoia_code()`.
 
 # Codes without a name
 
-MongoDB has given these a number alone, and replies call them `Location` and the number. Each is of one operator, stage or option. The
-message names that and the value, and what to do is to correct them.
+MongoDB has given these only a number, and replies call them `Location` and the number. Each is of one operator, stage or option. The
+message names that and the value: correct them.
 
 ",
     );
