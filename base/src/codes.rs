@@ -20,7 +20,7 @@ pub fn unsupported(message: impl Display) -> Error {
     refused(Code::NOT_IMPLEMENTED, message)
 }
 
-/// The refusal of a write as that of the command that made it.
+/// The rejection of a write as that of the command that made it.
 pub fn of_write(refused: IndexedWriteError) -> Error {
     let (_, code, code_name, message, details) = refused.into_parts();
     let code_name = code_name.unwrap_or_default();

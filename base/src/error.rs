@@ -158,8 +158,8 @@ impl Error {
         self.report.namespace.as_ref()
     }
 
-    /// Whether a unique key was already taken, the `_id` included (code 11000). Of several refused writes, whether all were
-    /// refused for this reason.
+    /// Whether a unique key was already taken, the `_id` included (code 11000). Of several rejected writes, whether all were
+    /// rejected for this reason.
     ///
     /// A recipe: [an operation that may be repeated](guide/recipes/index.html#an-operation-that-may-be-repeated).
     pub fn is_duplicate_key(&self) -> bool {
@@ -204,7 +204,7 @@ impl Error {
     ///
     /// Writes succeed again some seconds after there is space for one memtable: a quarter of the
     /// [memory budget](struct.ClientBuilder.html#method.memory_budget), and at most 64 MiB. With less space they succeed again when the
-    /// folder is opened anew.
+    /// folder is opened again.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), ErrorKind::NoSpace { .. })
     }
@@ -294,10 +294,10 @@ impl Error {
         }))
     }
 
-    /// The same refusal as one of a single write, if it is one of a command.
+    /// The same rejection as one of a single write, if it is one of a command.
     #[doc(hidden)]
     pub fn into_write(mut self) -> Self {
-        // Running out of time, or being cancelled, fails the whole command: it is no fault of the single write.
+        // Running out of time, or being cancelled, fails the whole command: it is not a fault of the single write.
         if self.code().is_some_and(|code| ENDS_COMMAND.contains(&Code::of(code))) {
             return self;
         }
@@ -308,10 +308,10 @@ impl Error {
         self
     }
 
-    /// The refusal of a write. Returns the error itself if it is no refusal.
+    /// The rejection of a write. Returns the error itself if it is not a rejection.
     #[doc(hidden)]
     pub fn into_refusal(self) -> std::result::Result<WriteError, Self> {
-        // SequoiaDB's code goes into the details: `code` is MongoDB's, as for every refused write.
+        // SequoiaDB's code goes into the details: `code` is MongoDB's, as for every rejected write.
         if let ErrorKind::Sequence(error) = self.kind() {
             let code_name = Some(error.code_name().to_owned());
             return Ok(WriteError {
@@ -332,7 +332,7 @@ impl Error {
         }
     }
 
-    /// The same refusal as one of a command, if it is one of a single write.
+    /// The same rejection as one of a command, if it is one of a single write.
     #[doc(hidden)]
     pub fn into_command(mut self) -> Self {
         if let ErrorKind::Write(WriteFailure::WriteError(error)) = self.report.kind {
@@ -392,7 +392,7 @@ impl std::error::Error for Error {
         if let ErrorKind::Bson(error) = self.kind() {
             return Some(error.as_ref());
         }
-        // The file system's error is no source: the text has its words already, and a source is not repeated.
+        // The file system's error is not a source: the text has its words already, and a source is not repeated.
         None
     }
 }
@@ -468,17 +468,17 @@ pub enum ErrorKind {
     /// A command failed with one of MongoDB's codes. Nothing was changed.
     #[error("{0}")]
     Command(CommandError),
-    /// A sequence or an auto-increment field refused the call. The error has the codes and names of MongoDB and of
+    /// A sequence or an auto-increment field rejected the call. The error has the codes and names of MongoDB and of
     /// SequoiaDB. No document was stored; values that the call had taken are not given out again.
     #[error("{0}")]
     Sequence(SequenceError),
-    /// A single write was refused. Nothing was changed.
+    /// A single write was rejected. Nothing was changed.
     #[error("{0}")]
     Write(WriteFailure),
-    /// Some documents of an `insert_many` were refused; the others are stored.
+    /// Some documents of an `insert_many` were rejected; the others are stored.
     #[error("{0}")]
     InsertMany(InsertManyError),
-    /// Some writes of a `bulk_write` were refused; the others are done.
+    /// Some writes of a `bulk_write` were rejected; the others are done.
     #[error("{0}")]
     BulkWrite(BulkWriteError),
     /// A call on a bucket of files failed: there is no such file, or its documents are not those of a file.
@@ -490,7 +490,7 @@ pub enum ErrorKind {
         /// Why, in the words of MongoDB's driver.
         message: String,
     },
-    /// The token of a call that is to happen exactly once was refused, or has happened. Nothing was changed.
+    /// The token of a call that is to happen exactly once was rejected, or has happened. Nothing was changed.
     #[error("{0}")]
     ExactlyOnce(ExactlyOnceError),
     /// An error of the caller's own: see [`Error::custom`].
@@ -499,7 +499,7 @@ pub enum ErrorKind {
     /// A value could not be turned into BSON or back.
     #[error("the value cannot be converted to or from BSON")]
     Bson(Arc<bson::error::Error>),
-    /// The operating system refused an operation outside of a commit.
+    /// The operating system rejected an operation outside of a commit.
     #[error("cannot {operation}{}: {error}", shown(path.as_deref()))]
     Io {
         /// What was tried, in words that follow "cannot".
@@ -518,20 +518,20 @@ pub enum ErrorKind {
         during_commit: bool,
     },
     /// A commit met an I/O error: the write may or may not be there after the next open, whole or not at
-    /// all. The database refuses writes until it is opened again.
+    /// all. The database rejects writes until it is opened again.
     #[error("the outcome of the commit is unknown until the database is opened again: {message}")]
     CommitUnknown {
         /// What the storage reported.
         message: String,
     },
-    /// An earlier commit or sync failed. Writes are refused until the database is opened again; reads go on. If the commit
-    /// found no space, only writes that take a number from the same gapless sequence are refused.
+    /// An earlier commit or sync failed. Writes are rejected until the database is opened again; reads go on. If the commit
+    /// found no space, only writes that take a number from the same gapless sequence are rejected.
     #[error("writes fail until the database is opened again, because an earlier write failed: {cause}")]
     Poisoned {
         /// The failure that poisoned it.
         cause: String,
     },
-    /// Corruption was met: writes are refused, intact parts can be read.
+    /// Corruption was met: writes are rejected, intact parts can be read.
     #[error("writes fail because the database is damaged: {cause}")]
     Damaged {
         /// The corruption that was met.
@@ -606,7 +606,7 @@ pub enum ErrorKind {
     NotADatabase {
         /// The folder.
         path: PathBuf,
-        /// Why it was refused.
+        /// Why it was rejected.
         reason: String,
     },
     /// There is no database at the path and creation was not asked for.

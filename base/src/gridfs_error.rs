@@ -1,6 +1,6 @@
 //! Why a call on a bucket of files failed: the kinds of MongoDB's driver, and those that only CairnDB has.
 //!
-//! What a bucket refuses is about its documents, which any client may have written. It is not corruption of the store.
+//! What a bucket rejects is about its documents, which any client may have written. It is not corruption of the store.
 
 use std::fmt;
 

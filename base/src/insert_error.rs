@@ -9,7 +9,7 @@ use crate::generated::GeneratedValues;
 /// The most bytes that all details of invalid documents take in the result of one call.
 const DETAILS_BYTES_MAX: usize = 4 << 20;
 
-/// Which documents of an `insert_many` were refused, and which are stored.
+/// Which documents of an `insert_many` were rejected, and which are stored.
 ///
 /// ```
 /// use cairndb::{Client, ErrorKind, bson::{Document, doc}};
@@ -29,7 +29,7 @@ const DETAILS_BYTES_MAX: usize = 4 << 20;
 #[error("{}", summary(write_errors.as_deref()))]
 #[non_exhaustive]
 pub struct InsertManyError {
-    /// One entry for each refused document, in the order of the call. An ordered call stops at the first.
+    /// One entry for each rejected document, in the order of the call. An ordered call stops at the first.
     pub write_errors: Option<Vec<IndexedWriteError>>,
     /// The `_id`s of the documents that are stored, by position in the call.
     pub inserted_ids: HashMap<usize, Bson>,
@@ -37,7 +37,7 @@ pub struct InsertManyError {
     pub generated: HashMap<usize, GeneratedValues>,
 }
 
-/// A refused document of an `insert_many`, with its position.
+/// A rejected document of an `insert_many`, with its position.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]

@@ -97,7 +97,7 @@ mod tests {
             Collection.may_follow(&[]) && Count.may_follow(&[Collection, Sequence, Order, Latches, Arrays])
         );
         assert!(!Sequence.may_follow(&[Collection, Latches]) && !Collection.may_follow(&[Order]));
-        // Several gates and turns have an order of their own; latches are taken together.
+        // Several gates and turns have an order of their own; latches are acquired together.
         assert!(Collection.may_follow(&[Collection]) && Sequence.may_follow(&[Collection, Sequence]));
         assert!(!Latches.may_follow(&[Latches]) && !Count.may_follow(&[Count]));
         assert!(Arrays.may_follow(&[Latches, Arrays]));

@@ -1,7 +1,7 @@
 //! What databases and collections may be called. The rules are MongoDB's, checked here before a name reaches the
 //! catalog.
 //!
-//! The rules are apart from the type [`Namespace`]: an error names a namespace, and a refused name is an error.
+//! The rules are apart from the type [`Namespace`]: an error names a namespace, and a rejected name is an error.
 
 use query::code::Code;
 
@@ -20,7 +20,7 @@ impl Namespace {
         Ok(Self { db: db.to_owned(), coll: coll.to_owned() })
     }
 
-    /// Refuses names that no verb would take, by the rules of MongoDB.
+    /// Rejects names that no verb would take, by the rules of MongoDB.
     ///
     /// # Errors
     /// [`ErrorKind::Command`](enum.ErrorKind.html#variant.Command) with the code 73 for a name that is empty, too long, has a character that is
@@ -44,7 +44,7 @@ impl Namespace {
         if named.is_aside() {
             return Ok(named);
         }
-        // Asked first, because `parse` refuses the names of the system.
+        // Asked first, because `parse` rejects the names of the system.
         match system.find(|system| system.db == db && system.coll == coll) {
             Some(system) => Ok(system),
             None => Self::parse(db, coll),
@@ -52,7 +52,7 @@ impl Namespace {
     }
 }
 
-/// Refuses a database's name that MongoDB refuses.
+/// Rejects a database's name that MongoDB rejects.
 pub fn validate_database(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "it is empty"
@@ -74,7 +74,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// Refuses a collection's name that MongoDB refuses, and the names of the system.
+/// Rejects a collection's name that MongoDB rejects, and the names of the system.
 fn validate_collection(db: &str, name: &str) -> Result<()> {
     // MongoDB keeps `$` for names such as `db.$cmd`. The dot between both names counts in the length.
     let fault = if name.is_empty() {

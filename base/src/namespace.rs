@@ -23,7 +23,7 @@ pub struct Namespace {
 
 /// Collections that a server keeps for itself.
 ///
-/// Their names are refused to all handles and commands but
+/// Their names are denied to all handles and commands but
 /// [`Client::system_collection`](struct.Client.html#method.system_collection). Dropping the database `admin` drops them too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ impl SystemCollection {
 const ASIDE: &str = "system.out.";
 
 impl Namespace {
-    /// Names a collection. The names are not checked here: the first verb that uses them refuses bad ones.
+    /// Names a collection. The names are not checked here: the first verb that uses them rejects bad ones.
     ///
     /// ```
     /// use cairndb::Namespace;

@@ -1,4 +1,4 @@
-//! Why the token of a call that is to happen exactly once was refused.
+//! Why the token of a call that is to happen exactly once was rejected.
 
 use query::code::Code;
 

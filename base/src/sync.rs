@@ -56,7 +56,7 @@ pub fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuar
     return mutex.try_lock_for(patience);
     #[cfg(feature = "shuttle")]
     {
-        // One more turn of the others stands for the time.
+        // One more turn of the others represents the time.
         let held = mutex.try_lock();
         if held.is_none() {
             sleep(patience);

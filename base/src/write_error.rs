@@ -1,4 +1,4 @@
-//! Why writes were refused: one, or some of many.
+//! Why writes were rejected: one, or some of many.
 
 use bson::Document;
 use query::code::Code;
@@ -10,12 +10,12 @@ use crate::results::PartialBulkWriteResult;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteFailure {
-    /// The document was refused.
+    /// The document was rejected.
     #[error("{0}")]
     WriteError(WriteError),
 }
 
-/// A refused write: MongoDB's code, its name, a text, and for a duplicate key (code 11000) the details `keyPattern` and
+/// A rejected write: MongoDB's code, its name, a text, and for a duplicate key (code 11000) the details `keyPattern` and
 /// `keyValue`.
 ///
 /// ```
@@ -48,7 +48,7 @@ pub struct WriteError {
     pub details: Option<Document>,
 }
 
-/// A refused write, boxed: every step of an insert returns one, almost never with an error in it, and one word is cheap to
+/// A rejected write, boxed: every step of an insert returns one, almost never with an error in it, and one word is cheap to
 /// return.
 pub type Refusal = Box<WriteError>;
 
@@ -71,19 +71,19 @@ impl WriteError {
     }
 }
 
-/// Which writes of a `bulk_write` were refused, and what was done.
+/// Which writes of a `bulk_write` were rejected, and what was done.
 #[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
 #[error("{} writes failed, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
 #[non_exhaustive]
 pub struct BulkWriteError {
-    /// The refused writes by position in the call. An ordered call stops at the first.
+    /// The rejected writes by position in the call. An ordered call stops at the first.
     pub write_errors: std::collections::HashMap<usize, WriteError>,
     /// What the other writes did.
     pub partial_result: Option<PartialBulkWriteResult>,
 }
 
 impl BulkWriteError {
-    /// The refused write that came first.
+    /// The rejected write that came first.
     pub(crate) fn first(&self) -> Option<&WriteError> {
         self.write_errors.iter().min_by_key(|&(index, _)| index).map(|(_, error)| error)
     }

@@ -1,4 +1,4 @@
-//! Why a call failed. What a sequence refuses has SequoiaDB's numbers, as in the engine; everything else is the error of the
+//! Why a call failed. What a sequence rejects has SequoiaDB's numbers, as in the engine; everything else is the error of the
 //! store or of MongoDB's driver.
 
 use sequence::error::SequenceError;
@@ -17,13 +17,13 @@ pub struct Error {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A sequence, or a field that numbers itself, refuses the call.
+    /// A sequence, or an auto-increment field, rejects the call.
     #[error(transparent)]
     Sequence(#[from] SequenceError),
     /// A contract that there is no counterpart for.
     #[error("{0}")]
     Unsupported(String),
-    /// A document that is no document, or a counter that is none.
+    /// A document that is not a document, or a counter that is none.
     #[error("{0}")]
     Bson(String),
     /// The store of CairnDB failed.
@@ -42,8 +42,8 @@ impl Error {
         &self.kind
     }
 
-    /// SequoiaDB's number of what a sequence refuses: -325 where no value is left, -324 where there is no such sequence, -6
-    /// for a value that a field refuses. Returns `None` for other failures.
+    /// SequoiaDB's number of what a sequence rejects: -325 where no value is left, -324 where there is no such sequence, -6
+    /// for a value that a field rejects. Returns `None` for other failures.
     ///
     /// ```
     /// # #[cfg(feature = "cairndb")]

@@ -1,6 +1,6 @@
 //! Numbers that go on unchanged when a program moves from CairnDB to a MongoDB cluster.
 //!
-//! CairnDB has sequences and fields that number themselves; MongoDB has neither. `cairn migrate` makes each sequence a
+//! CairnDB has sequences and auto-increment fields; MongoDB has neither. `cairn migrate` makes each sequence a
 //! document of a collection of counters, and this crate takes numbers from both by the same calls: [`Numbers`] for
 //! databases, [`Numbered`] for collections. A program names the crate that it calls `store` by a Cargo feature, and its code
 //! is the same:
@@ -31,7 +31,7 @@
 //! |---|---|---|
 //! | fast | blocks of the engine | blocks by one `findAndModify`, held by a `cluster::Client`; a process that dies loses its values |
 //! | gapless | the mark is written with the document | counter and documents in one transaction: one writer at a time, and several round trips |
-//! | ordered | writers take turns | refused: follow the cluster's change streams instead |
+//! | ordered | writers take turns | rejected: follow the cluster's change streams instead |
 //!
 //! It is not a way to make counters: `cairn migrate` does that, and a counter that is not there is an error.
 //!

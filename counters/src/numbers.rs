@@ -53,7 +53,7 @@ pub trait Numbers {
 
 /// A collection whose fields may number themselves.
 pub trait Numbered<T> {
-    /// Inserts a document. A field that numbers itself gets a number if the document lacks it; what becomes of a value that
+    /// Inserts a document. An auto-increment field gets a number if the document lacks it; what becomes of a value that
     /// the document brings is for the field's mode to say.
     ///
     /// ```
@@ -78,7 +78,7 @@ pub trait Numbered<T> {
 
     /// Inserts documents in their order, numbered as by [`insert_one_numbered`](Self::insert_one_numbered).
     ///
-    /// The first refused document ends the call; those before it are stored. In a cluster a field of the contract gapless
+    /// The first rejected document ends the call; those before it are stored. In a cluster a field of the contract gapless
     /// makes the call one transaction, of which all is stored or nothing.
     ///
     /// ```

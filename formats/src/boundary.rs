@@ -31,12 +31,12 @@ pub enum Problem {
     MissingComma,
     /// There is more after the end of the array.
     AfterArray,
-    /// The length is none that a document has. Nothing after it can be told apart.
+    /// The length is none that a document has. Nothing after it can be distinguished.
     WrongLength,
 }
 
 impl Problem {
-    /// The reason for which the record is refused.
+    /// The reason for which the record is rejected.
     pub fn refusal(self) -> Refusal {
         let reason = match self {
             Self::TooLong => "the record is longer than 32 MiB",

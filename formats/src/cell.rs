@@ -47,7 +47,7 @@ impl TextCode {
 }
 
 impl CellType {
-    /// The type that `name` and `argument` stand for, as in `date(%Y-%m-%d)`.
+    /// The type that `name` and `argument` represent, as in `date(%Y-%m-%d)`.
     pub(crate) fn of(name: &str, argument: Option<&str>) -> Result<Self, Refusal> {
         if FOREIGN.contains(&name) {
             let format = argument.unwrap_or_default();
@@ -156,7 +156,7 @@ fn push(out: &mut Vec<u8>, bytes: &[u8], kind: ElementType) -> Option<ElementTyp
     Some(kind)
 }
 
-/// A number that overflows is no double, unless infinity was written.
+/// A number that overflows is not a double, unless infinity was written.
 fn double(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -301,7 +301,7 @@ fn exact_double(text: &str) -> Option<f64> {
 }
 
 fn exact_date(text: &str) -> Option<i64> {
-    // Asked first because most texts that begin with a digit are no dates.
+    // Asked first because most texts that begin with a digit are not dates.
     let may_be = text.len() >= "2024-01-01T00:00:00Z".len();
     if may_be { exact_milliseconds(text) } else { None }
 }

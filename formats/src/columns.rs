@@ -11,7 +11,7 @@ use crate::dates::FOREIGN;
 use crate::element::{Frame, TypeByte};
 use crate::refusal::{Refusal, shown};
 
-/// More columns than this are refused.
+/// More columns than this are rejected.
 pub const COLUMNS_MAX: usize = 10_000;
 
 /// How cells become values.
@@ -202,7 +202,7 @@ impl Columns {
         })
     }
 
-    /// The same columns, with one type for each that `survey` has looked at. Cells that look otherwise are refused from then
+    /// The same columns, with one type for each that `survey` has looked at. Cells that look otherwise are rejected from then
     /// on; what has no one type is text, and is told.
     pub fn surveyed(self: &Arc<Self>, survey: &Survey) -> (Self, Vec<Mixed>) {
         let mut mixed = Vec::new();
@@ -281,7 +281,7 @@ pub fn is_typed(full: &str) -> bool {
     split_type(full).is_some_and(|(_, word, _)| is_known(word))
 }
 
-/// The name, the type and what stands in its brackets.
+/// The name, the type and what is in its brackets.
 fn split_type(full: &str) -> Option<(&str, &str, Option<&str>)> {
     // The last dot before which a name can end: the format of a date may have dots of its own.
     let mut dots = full.rmatch_indices('.').map(|(at, _)| at).filter(|at| *at > 0);

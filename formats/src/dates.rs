@@ -143,7 +143,7 @@ fn has_time(parsed: &BrokenDownTime) -> bool {
         || parsed.meridiem().is_some()
 }
 
-/// Refuses a format that no date can be written in.
+/// Rejects a format that no date can be written in.
 pub(crate) fn check_format(format: &str) -> Result<(), String> {
     let sample = date(2024, 2, 29).at(12, 34, 56, 0).to_zoned(TimeZone::UTC);
     let Ok(sample) = sample else { return Ok(()) };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     /// The timestamps of jiff end at 9999-12-30T22:00:00.999999999Z, and dates went through them: `9999-12-31`, which many
-    /// tables have for "never", was refused, though the tool itself writes it.
+    /// tables have for "never", was rejected, though the tool itself writes it.
     #[test]
     fn dates_reach_to_both_ends_of_bson() {
         let check = |text: &str, expected: i64| {

@@ -31,7 +31,7 @@ impl Frame {
     /// Ends what has nothing after its last value.
     pub(crate) fn end(self, out: &mut [u8]) {
         // A record is limited to much less than 2 GiB, and a document is not larger than three times its record;
-        // a length that does not fit would be refused when the document is validated.
+        // a length that does not fit would be rejected when the document is validated.
         let len = i32::try_from(out.len() - self.start).unwrap_or(i32::MAX);
         if let Some(room) = out.get_mut(self.start..self.start + UNKNOWN.len()) {
             room.copy_from_slice(&len.to_le_bytes());

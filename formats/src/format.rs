@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::boundary::{EMPTY_BYTES, bson_len, json_end, without_mark};
 
-/// A format in which documents stand in a file.
+/// A format in which documents are in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     /// Extended JSON, a document on each line.

@@ -22,7 +22,7 @@ const LEVELS_MAX: usize = NESTING_MAX + 4;
 const REGEX: &str = "$regex";
 const OPTIONS: &str = "$options";
 
-/// The name of a value that stands alone.
+/// The name of a value that is alone.
 const VALUE: &str = "value";
 
 /// Appends the document that `text` is.
@@ -93,7 +93,7 @@ struct Large {
 impl Large {
     /// The text of the next large number, if it is an integer.
     ///
-    /// Of a value that a name with a dollar stands for none is asked: it is refused, and the record with it.
+    /// Of a value that a name with a dollar represents none is asked: it is rejected, and the record with it.
     fn next(&mut self) -> Option<String> {
         match self.numbers.pop_front()? {
             LargeNumber::Integer(text) => Some(text),
@@ -108,7 +108,7 @@ impl State<'_> {
         Some(State { out: self.out, limit: self.limit, levels, large: self.large })
     }
 
-    /// A small text may stand for a large document: an array of ones takes six times its text.
+    /// A small text may represent a large document: an array of ones takes six times its text.
     fn check<E: Error>(&self) -> Result<(), E> {
         if self.out.len() > self.limit {
             return Err(E::custom("the document is larger than 16 MiB"));
@@ -220,7 +220,7 @@ impl Value<'_> {
         self.kind.set(self.state.out, kind);
     }
 
-    /// A document whose first name stands for a value.
+    /// A document whose first name represents a value.
     fn typed<'de, A: MapAccess<'de>>(self, typed: Typed, map: &mut A) -> Result<(), A::Error> {
         let Self { state, kind } = self;
         let value = map.next_value_seed(PartSeed::new())?;
@@ -378,7 +378,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         let frame = Frame::begin(self.state.out);
         let first = map.next_key_seed(Name { out: self.state.out })?;
         if let Some(typed) = first.as_ref().and_then(|first| first.typed) {
-            // It is no document after all.
+            // It is not a document after all.
             self.state.out.truncate(start);
             return if matches!(typed, Typed::Code | Typed::Scope) {
                 self.code(typed, &mut map)

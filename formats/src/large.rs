@@ -15,10 +15,10 @@ const LEAST: f64 = 9_223_372_036_854_775_808.0;
 /// What becomes of an integer that 64 bits do not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LargeIntegers {
-    /// The record is refused, unless a double has all its digits.
+    /// The record is rejected, unless a double has all its digits.
     #[default]
     Refuse,
-    /// A decimal128; the record is refused if that has not all its digits either.
+    /// A decimal128; the record is rejected if that has not all its digits either.
     Decimal,
     /// The double that is nearest.
     Double,
@@ -41,7 +41,7 @@ pub(crate) fn is_large(number: f64) -> bool {
     number.abs() >= LEAST
 }
 
-/// Finds the large numbers of a record. The record need not be JSON: what is not will be refused.
+/// Finds the large numbers of a record. The record need not be JSON: what is not will be rejected.
 pub(crate) fn large_numbers(record: &[u8]) -> LargeNumbers {
     let mut found = LargeNumbers::new();
     if !has_long_digits(record) {

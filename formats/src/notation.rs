@@ -1,4 +1,4 @@
-//! What a text that is no JSON was probably meant as: NaN, words of Python, and the notation of the shell.
+//! What a text that is not JSON was probably meant as: NaN, words of Python, and the notation of the shell.
 
 /// Values that other notations have a word for, and what they are in Extended JSON.
 const WORDS: [(&str, &str); 11] = [

@@ -84,7 +84,7 @@ impl Parser {
         Self { form: Form::Table(Box::new(Table::new(delimiter, columns))) }
     }
 
-    /// Appends the document of a record to `out`. Of a record that is refused, nothing is appended.
+    /// Appends the document of a record to `out`. Of a record that is rejected, nothing is appended.
     pub fn parse(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let start = out.len();
         let parsed = match &mut self.form {
@@ -147,7 +147,7 @@ impl Surveyor {
         Self { rows: Rows::new(delimiter), columns, survey: Survey::default() }
     }
 
-    /// Looks at a row. One that is wrong is refused when it is parsed, and says nothing here.
+    /// Looks at a row. One that is wrong is rejected when it is parsed, and says nothing here.
     pub fn look(&mut self, row: &[u8]) {
         let Self { rows, columns, survey } = self;
         let _ = rows.with_cells(row, |cells| {

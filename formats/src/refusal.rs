@@ -1,4 +1,4 @@
-//! Why a record is no document, or columns make no sense.
+//! Why a record is not a document, or columns make no sense.
 
 /// Which kind of mistake a record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Fault {
     OverLimit,
 }
 
-/// The reason why a record was refused.
+/// The reason why a record was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {

@@ -1,7 +1,7 @@
 //! A stream, cut into chunks of whole records.
 //!
 //! A record has a line, a number and an offset in the stream, which stay the same however the stream is read. Blank
-//! lines are no records. One record at a time may be larger than a chunk; of one that is larger than
+//! lines are not records. One record at a time may be larger than a chunk; of one that is larger than
 //! [`RECORD_BYTES_MAX`] only the beginning is kept.
 
 use std::io::{Error, ErrorKind, Read, Result};
@@ -13,14 +13,14 @@ pub use crate::boundary::Problem;
 use crate::boundary::{Boundary, BsonScan, JsonScan, Step, without_mark};
 use crate::format::FileFormat;
 
-/// Longer records are refused. Extended JSON of a large document is longer than the document.
+/// Longer records are rejected. Extended JSON of a large document is longer than the document.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
 /// What is kept of a record that is too long.
 pub const KEPT_BYTES: usize = 64 << 10;
 /// What is read at once, and about the size of a chunk.
 const READ_BYTES: usize = 256 << 10;
 
-/// A record, or what stands in its place.
+/// A record, or what is in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     range: Range<usize>,
@@ -50,7 +50,7 @@ impl Chunk {
         self.bytes.get(record.range.clone()).unwrap_or_default()
     }
 
-    /// Drops all but the beginning of a record that is longer than [`KEPT_BYTES`], which stands alone in its chunk.
+    /// Drops all but the beginning of a record that is longer than [`KEPT_BYTES`], which is alone in its chunk.
     pub fn forget_long(&mut self) {
         if let [record] = self.records.as_mut_slice() {
             let end = record.range.end.min(record.range.start + KEPT_BYTES);
@@ -175,7 +175,7 @@ impl<R: Read> Splitter<R> {
                     if problem == Some(Problem::WrongLength) {
                         self.is_ended = true;
                     }
-                    // So that it stands alone in its chunk. It was the first one in the buffer.
+                    // So that it is alone in its chunk. It was the first one in the buffer.
                     if is_long {
                         return;
                     }
@@ -465,7 +465,7 @@ mod tests {
                 let whole = records(input.as_bytes(), format);
                 let slow = records(Slowly { bytes: input.as_bytes(), step }, format);
                 prop_assert_eq!(&whole, &slow);
-                // Offsets ascend, and a record's content is what stands there.
+                // Offsets ascend, and a record's content is what is there.
                 for (_, _, offset, end, content, _) in &whole {
                     prop_assert!(offset <= end && *end <= input.len() as u64);
                     let start = usize::try_from(*offset).unwrap();

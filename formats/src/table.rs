@@ -84,7 +84,7 @@ impl Rows {
         with(&Cells { rows: self, text, count })
     }
 
-    /// The text of the cells. Refused if one of them is no UTF-8, though all of them together may be.
+    /// The text of the cells. Rejected if one of them is not UTF-8, though all of them together may be.
     fn utf_8(&self, count: usize) -> Result<&str, Refusal> {
         let whole = std::str::from_utf8(&self.text);
         let ends = self.ends.get(..count).unwrap_or_default();
@@ -165,7 +165,7 @@ fn joined_cell(row: &[u8], delimiter: u8) -> Option<usize> {
     None
 }
 
-/// What comes after the quote that closes a cell. Two quotes stand for one.
+/// What comes after the quote that closes a cell. Two quotes represent one.
 fn after_quote(mut quoted: &[u8]) -> Option<&[u8]> {
     loop {
         let rest = quoted.get(memchr(b'"', quoted)? + 1..)?;

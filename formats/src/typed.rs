@@ -14,7 +14,7 @@ use crate::dates::milliseconds;
 use crate::element::{push_binary, push_c_text, push_text};
 use crate::refusal::shown;
 
-/// Which value a document with this name stands for.
+/// Which value a document with this name represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     ObjectId,
@@ -65,7 +65,7 @@ impl Typed {
         })
     }
 
-    /// The name that stands for the value.
+    /// The name that represents the value.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ObjectId => "$oid",
@@ -224,7 +224,7 @@ pub(crate) enum Part {
     Text(String),
     Whole(i64),
     Flag(bool),
-    /// Null, an array, or a number that is no integer: no value is made of them.
+    /// Null, an array, or a number that is not an integer: no value is made of them.
     Other,
     Fields(Vec<NamedPart>),
 }

@@ -119,7 +119,7 @@ impl<'a> Iterator for Elements<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
-        // The document's closing zero byte is no type, so the walk ends there.
+        // The document's closing zero byte is not a type, so the walk ends there.
         let element = element_at(self.document, self.next)?;
         self.next += element.whole.len();
         Some(element)
@@ -278,7 +278,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 fn string(bytes: &[u8]) -> Option<&str> {
-    // The length includes the closing zero byte, which is no part of the text.
+    // The length includes the closing zero byte, which is not a part of the text.
     let (&last, text) = bytes.get(4..4 + length(bytes)?)?.split_last()?;
     if last == 0 { str::from_utf8(text).ok() } else { None }
 }
@@ -322,7 +322,7 @@ mod tests {
         fn a_field_is_the_one_that_bson_finds(fields in vec((any_name(), any_value()), 0..6), name in any_name()) {
             let stored = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
             for name in stored.iter().map(|field| field.unwrap().0.as_str()).chain([name.as_str()]) {
-                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                // Bytes distinguish NaNs and zeros, which comparing the values does not.
                 let found = field(&stored, name).map(|value| format!("{value:?}"));
                 let expected = stored.get(name).unwrap().map(|value| format!("{value:?}"));
                 prop_assert_eq!(found, expected);
@@ -339,7 +339,7 @@ mod tests {
                 prop_assert_eq!(found.name, expected.key().as_str().as_bytes());
                 prop_assert_eq!(found.kind, expected.element_type());
                 prop_assert_eq!(found.value.len(), expected.size());
-                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                // Bytes distinguish NaNs and zeros, which comparing the values does not.
                 let read = found.read().map(|value| format!("{value:?}"));
                 let value = expected.value().unwrap();
                 let is_pointer = expected.element_type() == ElementType::DbPointer;
@@ -360,7 +360,7 @@ mod tests {
             let mut walk = elements(stored.as_bytes());
             let named = std::iter::from_fn(|| walk.named(name.as_bytes()));
             let all = elements(stored.as_bytes()).filter(|element| element.name == name.as_bytes());
-            // Equal elements are told apart by where they are.
+            // Equal elements are distinguished by where they are.
             let place = |element: Element<'_>| element.whole.as_ptr_range();
             prop_assert_eq!(named.map(place).collect::<Vec<_>>(), all.map(place).collect::<Vec<_>>());
         }

@@ -137,7 +137,7 @@ pub enum Error {
         /// The largest number accepted.
         limit: usize,
     },
-    /// The keys of a document in one index take more bytes than is allowed.
+    /// The keys of a document in one index use more bytes than is allowed.
     #[error("keys of a document in one index take more than {limit} bytes")]
     KeysTooLarge {
         /// The largest total accepted, in bytes.

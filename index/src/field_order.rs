@@ -90,7 +90,7 @@ impl FieldOrder {
             let weight = factorial(following);
             let digit = usize::try_from(rest / weight).ok()?;
             rest %= weight;
-            // A rank beyond the last order is no rank of so many fields.
+            // A rank beyond the last order is not a rank of so many fields.
             positions.push((digit < left.len()).then(|| left.remove(digit))?);
         }
         Some(positions)

@@ -107,14 +107,14 @@ impl ArrayComponents {
 
     /// The components from `first` on, counted from 0 again, for the rest of a path that starts there.
     ///
-    /// If the shared last bit is set, every component that it may stand for counts as marked. The mark of shortened keys stays.
+    /// If the shared last bit is set, every component that it may represent counts as marked. The mark of shortened keys stays.
     pub fn from_component(self, first: usize) -> Self {
         if first == 0 || self.is_empty() {
             return self;
         }
         let (shortened, components) = (self.bits & SHORTENED, self.bits & !SHORTENED);
         let kept = if first >= COMPONENTS_MAX { 0 } else { components >> first };
-        // The last bit stands for all later components. Any of them may be the marked one, and a mark that is
+        // The last bit represents all later components. Any of them may be the marked one, and a mark that is
         // missing would give wrong results, so all are marked.
         let has_last = self.contains(COMPONENTS_MAX - 1);
         let unknown = if has_last { u64::MAX << COMPONENTS_MAX.saturating_sub(first + 1) } else { 0 };

@@ -311,7 +311,7 @@ impl<'a> Walk<'a, '_> {
         } else if let Some(nested) = element.as_array() {
             self.array(nested, rest, position)
         } else {
-            // An element that the path named is no missing field if it is a scalar: it gives no leaf at all.
+            // An element that the path named is not a missing field if it is a scalar: it gives no leaf at all.
             ControlFlow::Continue(())
         }
     }

@@ -558,7 +558,7 @@ impl Cursor<'_> {
             return Err(DocumentFault::Length { length, room });
         };
         let after = self.at + size;
-        // The deprecated subtype repeats its length before the bytes, and `bson` refuses a wrong one.
+        // The deprecated subtype repeats its length before the bytes, and `bson` rejects a wrong one.
         if BinarySubtype::from(subtype) == BinarySubtype::BinaryOld {
             let inner = self.length(after)?;
             if usize::try_from(inner).ok().and_then(|inner| inner.checked_add(4)) != Some(size) {

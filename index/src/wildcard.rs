@@ -1,7 +1,7 @@
 //! Wildcard indexes: which paths they have, and which values a document has at those paths.
 //!
-//! A wildcard index has an entry for each value of a document that is no container of others: for every scalar, empty
-//! object and empty array, under the dotted path of its field. Elements of an array stand under the path of the array.
+//! A wildcard index has an entry for each value of a document that is not a container of others: for every scalar, empty
+//! object and empty array, under the dotted path of its field. Elements of an array are under the path of the array.
 //! An array directly inside of an array is a value as a whole. These are MongoDB's rules.
 //!
 //! The invariant: a field whose name has a dot is left out, because no path leads to it.
@@ -66,7 +66,7 @@ impl WildcardPaths {
     /// out. `_id` may differ from the others, and is left out unless it has 1 or `true`.
     ///
     /// # Errors
-    /// [`Error::WildcardProjection`] if fields of both kinds are mixed, a value is no flag, or there is no field.
+    /// [`Error::WildcardProjection`] if fields of both kinds are mixed, a value is not a flag, or there is no field.
     ///
     /// ```
     /// use bson::rawdoc;

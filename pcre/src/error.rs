@@ -22,7 +22,7 @@ pub enum MatchError {
         /// The limit for this text.
         limit: u64,
     },
-    /// The search would take more memory than the limit allows.
+    /// The search would use more memory than the limit allows.
     #[error("the match takes more than {limit} KiB of memory")]
     Memory {
         /// The limit in KiB.

@@ -144,7 +144,7 @@ impl Code {
         scratch.limit(request);
         let mut watch = watch;
         // SAFETY: the pattern and the scratch are alive and of this thread. The text is UTF-8 of `text.len()`
-        // readable bytes, which a non-empty pointer stands for even where it is empty, and `start` lies
+        // readable bytes, which a non-empty pointer represents even where it is empty, and `start` lies
         // between its characters. The call back gets a pointer to `watch`, which outlives the search.
         let outcome = unsafe {
             set_callout(scratch.context.as_ptr(), Some(call_back), (&raw mut watch).cast());

@@ -74,10 +74,10 @@ const TOO_LARGE: i32 = c::PCRE2_ERROR_PATTERN_TOO_LARGE.cast_signed();
 
 impl Program {
     /// Compiles a pattern. A hyphen next to a set, as in `[\w-.]`, is a plain hyphen, as in Perl and in
-    /// MongoDB up to 6.0, although PCRE2 refuses it.
+    /// MongoDB up to 6.0, although PCRE2 rejects it.
     ///
     /// # Errors
-    /// [`CompileError`] if PCRE2 refuses the pattern.
+    /// [`CompileError`] if PCRE2 rejects the pattern.
     pub fn compile(pattern: &str, options: Options) -> Result<Self, CompileError> {
         let mut pattern = Cow::Borrowed(pattern);
         let mut escaped = 0;
@@ -268,7 +268,7 @@ fn flags(options: Options) -> u32 {
         | flag(options.ignores_space, c::PCRE2_EXTENDED)
 }
 
-/// The position of the hyphen that PCRE2 refused: directly before the offset of the error, or before the set
+/// The position of the hyphen that PCRE2 rejected: directly before the offset of the error, or before the set
 /// that ends there.
 fn hyphen_beside_set(pattern: &str, offset: usize) -> Option<usize> {
     let read = pattern.as_bytes().get(..offset)?;
@@ -282,7 +282,7 @@ fn hyphen_beside_set(pattern: &str, offset: usize) -> Option<usize> {
 
 /// Whether the matcher's own count of steps bounds the time from one start. Atomic groups, lookaround and
 /// possessive repetitions can read far without being counted, and `\G` depends on where a search began. Only
-/// the text of the pattern is tested, so some harmless patterns are refused.
+/// the text of the pattern is tested, so some harmless patterns are rejected.
 fn is_counted(pattern: &str) -> bool {
     let has_special_group = pattern.match_indices('(').any(|(at, _)| {
         let rest = pattern.get(at + 1..).unwrap_or_default();

@@ -105,7 +105,7 @@ impl Distinct {
             visit(leaf.value);
             ControlFlow::Continue(())
         });
-        // MongoDB answers `distinct` with one document, so a result beyond its limit is refused as early as
+        // MongoDB answers `distinct` with one document, so a result beyond its limit is rejected as early as
         // possible.
         if self.seen.bytes > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX });

@@ -1,4 +1,4 @@
-//! Why a filter was refused.
+//! Why a filter was rejected.
 //!
 //! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are
 //! three different variants, because callers react to them differently. Variants name the path and the operator that
@@ -51,7 +51,7 @@ pub enum Error {
         /// What is wrong with it.
         fault: Fault,
     },
-    /// An expression was refused, or has no value for a document.
+    /// An expression was rejected, or has no value for a document.
     #[error(transparent)]
     Expression(#[from] Box<crate::expression::error::Error>),
     /// The operation that evaluates the filter must end.
@@ -205,7 +205,7 @@ pub enum Fault {
         /// The longest one accepted.
         limit: usize,
     },
-    /// All regular expressions of a request together take too much memory.
+    /// All regular expressions of a request together use too much memory.
     #[error("the regular expressions take more than {limit} bytes together")]
     PatternsTooMany {
         /// The most that they may take.

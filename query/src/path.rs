@@ -23,7 +23,7 @@ pub enum PathRefusal {
     /// A part between two dots is empty.
     #[error("a part of the path is empty")]
     ComponentEmpty,
-    /// A part starts with a dollar sign and is no part of a database reference.
+    /// A part starts with a dollar sign and is not a part of a database reference.
     #[error("a part of the path starts with a dollar sign")]
     ComponentDollar,
     /// The path holds a zero byte.
@@ -35,7 +35,7 @@ pub enum PathRefusal {
 }
 
 impl PathRefusal {
-    /// MongoDB's number for the refusal.
+    /// MongoDB's number for the rejection.
     pub fn code(self) -> Code {
         match self {
             Self::Empty => Code::FIELD_PATH_EMPTY,

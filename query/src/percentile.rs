@@ -41,7 +41,7 @@ impl Method {
         match self {
             Self::Approximate | Self::Discrete => number(rank(share, count)),
             Self::Continuous => {
-                // The first number stands at the share 0, and the last one at 1.
+                // The first number is at the share 0, and the last one at 1.
                 let rank = share * as_double(last);
                 let (below, above) = (rank.floor(), rank.ceil());
                 let (left, right) = (number(position(below, last))?, number(position(above, last))?);
@@ -103,7 +103,7 @@ impl PercentileRequest {
 
     /// The result, of the percentiles in the order of the shares; `None` if there were no numbers.
     pub(crate) fn result(&self, percentiles: Option<Vec<f64>>) -> RawBson {
-        // A median is asked by itself, so it is no array of one.
+        // A median is asked by itself, so it is not an array of one.
         let only = |percentiles: &Vec<f64>| percentiles.first().copied();
         if self.is_median {
             return percentiles.as_ref().and_then(only).map_or(RawBson::Null, RawBson::Double);
@@ -343,7 +343,7 @@ impl Means {
         let count = digest.count();
         let mut points: Vec<(f64, f64)> = digest.min().map(|least| (0.0, least)).into_iter().collect();
         let mut start = 0.0;
-        // A mean stands in the middle of the positions of its numbers; that of one number stands where the number does.
+        // A mean is in the middle of the positions of its numbers; that of one number stands where the number does.
         for centroid in digest.centroids() {
             points.push((start + (centroid.weight() - 1.0) / 2.0, centroid.mean()));
             start += centroid.weight();

@@ -190,7 +190,7 @@ impl Operand {
 
     pub(crate) fn value(&self) -> RawBsonRef<'_> {
         let first = self.document.iter().next().and_then(Result::ok);
-        // `new` has put the one field there, so null stands for a case that does not occur.
+        // `new` has put the one field there, so null represents a case that does not occur.
         first.map_or(RawBsonRef::Null, |(_, value)| value)
     }
 
@@ -201,7 +201,7 @@ impl Operand {
     /// How many levels of documents and arrays lie within the value: 0 for a scalar or an empty one.
     pub(crate) fn levels(&self) -> usize {
         // The document around the value is a level of its own. What is malformed counts as too deep, so that
-        // it is refused.
+        // it is rejected.
         validate(self.document.as_bytes()).map_or(NESTING_MAX, |valid| valid.nesting() - 1)
     }
 
@@ -296,7 +296,7 @@ impl Writer {
     /// Ends the document or array that was opened at `mark`.
     pub(crate) fn close(&mut self, mark: Mark) {
         self.bytes.push(0);
-        // A length beyond 31 bits is far beyond a document's limit, and refused for that.
+        // A length beyond 31 bits is far beyond a document's limit, and rejected for that.
         let length = i32::try_from(self.bytes.len() - mark.0).unwrap_or(i32::MAX);
         if let Some(place) = self.bytes.get_mut(mark.0..).and_then(<[u8]>::first_chunk_mut) {
             *place = length.to_le_bytes();
@@ -404,7 +404,7 @@ mod tests {
                 prop_assert_eq!(field.name(), expected.key().as_str());
                 prop_assert_eq!(field.kind(), expected.element_type());
                 prop_assert_eq!(field.bytes().len(), expected.size());
-                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                // Bytes distinguish NaNs and zeros, which comparing the values does not.
                 let (value, right) = (field.value().unwrap(), expected.value().unwrap());
                 prop_assert_eq!(format!("{value:?}"), format!("{right:?}"));
             }

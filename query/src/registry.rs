@@ -1,9 +1,9 @@
-//! Names and what they stand for: operators, stages, commands.
+//! Names and what they represent: operators, stages, commands.
 //!
 //! A registry is sorted when it is compiled: a table whose names do not ascend, or that has a name twice, does not
 //! build. So a look-up can search by halves, and no table needs a test of its order.
 
-/// A table of names, each with what it stands for.
+/// A table of names, each with what it represents.
 ///
 /// ```
 /// use cairndb_query::registry::Registry;
@@ -45,7 +45,7 @@ impl<T> Registry<T> {
         Self { entries }
     }
 
-    /// Returns what `name` stands for, with the name as the table has it.
+    /// Returns what `name` represents, with the name as the table has it.
     ///
     /// Errors keep that name: it lives as long as the program, the caller's text does not.
     pub fn entry(&self, name: &str) -> Option<&'static (&'static str, T)> {
@@ -53,7 +53,7 @@ impl<T> Registry<T> {
         self.entries.get(at)
     }
 
-    /// Returns what `name` stands for, or `None` if the table does not have it.
+    /// Returns what `name` represents, or `None` if the table does not have it.
     pub fn get(&self, name: &str) -> Option<&'static T> {
         self.entry(name).map(|(_, meaning)| meaning)
     }
@@ -68,7 +68,7 @@ impl<T> Registry<T> {
         self.entries.iter().map(|(name, _)| *name)
     }
 
-    /// All names with what they stand for, ascending.
+    /// All names with what they represent, ascending.
     pub const fn entries(&self) -> &'static [(&'static str, T)] {
         self.entries
     }

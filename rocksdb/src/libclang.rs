@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::arguments;
 
-/// Folders where package managers put it; bindgen searches them by itself. A `*` stands for part of a name.
+/// Folders where package managers put it; bindgen searches them by itself. A `*` represents part of a name.
 const SEARCHED: [&str; 8] = [
     "/usr/lib/llvm-*/lib",
     "/usr/lib64/llvm*/lib",
@@ -90,7 +90,7 @@ fn holds_library(folder: &Path) -> bool {
     })
 }
 
-/// The folders that `pattern` stands for: at most one part of it holds a `*`.
+/// The folders that `pattern` represents: at most one part of it holds a `*`.
 fn folders(pattern: &str) -> Vec<PathBuf> {
     let Some((before, after)) = pattern.split_once('*') else { return vec![pattern.into()] };
     let (parent, start) = before.rsplit_once('/').unwrap_or(("", before));

@@ -8,7 +8,7 @@ use crate::recorder::Source;
 
 /// What is asked of the compiler, if it knows the flag.
 ///
-/// - No other library takes the place of a function of RocksDB, so that one may be put into another, and called directly.
+/// - No other library replaces a function of RocksDB, so that one may be put into another, and called directly.
 /// - RocksDB counts what each thread does, hundreds of times in a search. The variables of these counts get their first values,
 ///   all zero, in the files that define them, when a program asks for the counts. Other files would ask before each use whether
 ///   that was done.

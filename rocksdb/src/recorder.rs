@@ -1,4 +1,4 @@
-//! How the crate's own build script compiles RocksDB, learnt by letting it run with this program in the place of the
+//! How the crate's own build script compiles RocksDB, learnt by letting it run with this program in place of the
 //! compilers and of the archiver: it writes down the command of each source file instead of carrying it out. So
 //! definitions, flags and the list of files are the crate's own, whatever its version, features and target.
 //!

@@ -1,6 +1,6 @@
 //! Version edits: the records of a MANIFEST. Each describes a change to the set of files of a database.
 //!
-//! Only the fields that tell which files must exist and how long they are, are kept. The others are checked
+//! Only the fields that say which files must exist and how long they are, are kept. The others are checked
 //! for their form and dropped.
 
 use crate::varint::Input;
@@ -47,7 +47,7 @@ pub struct Table {
     pub newest: u64,
 }
 
-/// Bytes that are no version edit, or one of a kind that databases of this library do not have.
+/// Bytes that are not version edit, or one of a kind that databases of this library do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// A field is cut short, or is not what its tag says.
@@ -101,7 +101,7 @@ impl Edit {
     /// Parses an edit.
     ///
     /// # Errors
-    /// [`EditError`] if the bytes are no edit, or have an unknown tag that must not be ignored.
+    /// [`EditError`] if the bytes are not edit, or have an unknown tag that must not be ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, EditError> {
         let mut input = Input::new(bytes);
         let mut edit = Self::default();

@@ -83,7 +83,7 @@ pub struct Fragment {
     stop: usize,
 }
 
-/// Why bytes are no fragment.
+/// Why bytes are not fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The file ends inside of a header.
@@ -126,7 +126,7 @@ pub enum Fault {
 pub enum Step {
     /// A fragment with a right checksum.
     Fragment(Fragment),
-    /// At this offset begin bytes that are no fragment. The next step is the next fragment anywhere after
+    /// At this offset begin bytes that are not fragment. The next step is the next fragment anywhere after
     /// them.
     Fault(u64, Fault),
     /// The end of the file.

@@ -51,10 +51,10 @@ pub enum ManifestFault {
     /// The last edit was cut short while it was written: no whole record follows it.
     #[error("{0}, and nothing follows")]
     Torn(Fault),
-    /// Bytes are no record.
+    /// Bytes are not record.
     #[error("{0}")]
     Record(Fault),
-    /// A record is no edit.
+    /// A record is not an edit.
     #[error("a version edit is malformed: {0}")]
     Edit(EditError),
     /// An edit does not fit the edits before it.

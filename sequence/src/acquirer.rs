@@ -45,7 +45,7 @@ impl Acquirer {
         if let Some(slot) = known(&self.slots.read().unwrap_or_else(PoisonError::into_inner)) {
             return slot;
         }
-        // A slot that is not kept: the sequence refuses every use, so there is nothing to give back later.
+        // A slot that is not kept: the sequence rejects every use, so there is nothing to give back later.
         if sequence.is_retired() {
             return Arc::default();
         }
@@ -57,7 +57,7 @@ impl Acquirer {
         slots.retain(|_, (sequence, _)| !sequence.is_retired());
         let slot = sequence.open_slot();
         let replaced = slots.insert(id, (Arc::clone(sequence), Arc::clone(&slot)));
-        // Closing takes the lock of the old sequence, which must not wait for the lock here.
+        // Closing acquires the lock of the old sequence, which must not wait for the lock here.
         drop(slots);
         if let Some((sequence, slot)) = replaced {
             sequence.close_slot(&slot);

@@ -178,7 +178,7 @@ impl Attributes {
         if let Some(value) = options.current_value {
             altered.check_within("CurrentValue", value)?;
         }
-        // Stored attributes that a later version would refuse stay valid as long as a change does not touch
+        // Stored attributes that a later version would reject stay valid as long as a change does not touch
         // them.
         if altered == *self {
             return Ok(None);
@@ -300,7 +300,7 @@ fn out_of_range(option: &'static str, expected: String, value: i64) -> SequenceE
 /// The integer of an option that must be one.
 ///
 /// # Errors
-/// [`SequenceError::OptionType`] for a value of any other type: a double is refused, whole or not.
+/// [`SequenceError::OptionType`] for a value of any other type: a double is rejected, whole or not.
 pub fn integer(option: &'static str, value: OptionValue<'_>) -> Result<i64, SequenceError> {
     match value {
         OptionValue::Integer(value) => Ok(value),

@@ -16,12 +16,12 @@ pub const FIELDS_MAX: usize = 64;
 pub enum Generated {
     /// Replaces the value by a generated one.
     Always,
-    /// Refuses the document.
+    /// Rejects the document.
     AlwaysStrict,
     /// Keeps the value, of any type. An integer moves the sequence.
     #[default]
     Default,
-    /// Keeps a 32-bit or 64-bit integer, which moves the sequence. Refuses a document with any other value.
+    /// Keeps a 32-bit or 64-bit integer, which moves the sequence. Rejects a document with any other value.
     Strict,
 }
 
@@ -155,7 +155,7 @@ impl FieldOptions {
             "GenerateOnNull" => self.generate_on_null = Some(boolean("GenerateOnNull", value)?),
             "StartFromExisting" => self.start_from_existing = Some(boolean("StartFromExisting", value)?),
             "OnTruncate" => self.on_truncate = Some(choice("OnTruncate", value, &OnTruncate::ALL)?),
-            // Sequences refuse `_id` as an option that only the engine sets; the message must name the field
+            // Sequences reject `_id` as an option that only the engine sets; the message must name the field
             // here.
             "_id" => return Err(unknown(name, "an auto-increment field")),
             _ => return self.sequence.set(name, value, "an auto-increment field"),
@@ -240,7 +240,7 @@ impl Field {
     /// Decides what an insert does with a value that a document brings.
     ///
     /// # Errors
-    /// [`SequenceError::FieldValue`] if the mode refuses the value.
+    /// [`SequenceError::FieldValue`] if the mode rejects the value.
     pub fn decide(&self, brought: Brought) -> Result<Decision, SequenceError> {
         let refuse = |expected| {
             let found = brought.type_name();

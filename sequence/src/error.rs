@@ -1,4 +1,4 @@
-//! The errors of this crate: text that is no `ObjectId`, and everything that a sequence refuses.
+//! The errors of this crate: text that is no `ObjectId`, and everything that a sequence rejects.
 //!
 //! Every variant is the caller's mistake and holds the value at fault, shortened if it is long, so that an
 //! error never grows with its input. The errors of sequences have two numbers, MongoDB's and SequoiaDB's, so
@@ -16,19 +16,19 @@ pub enum Error {
         /// How many characters the text has.
         characters: usize,
     },
-    /// The text holds a character that is no hexadecimal digit.
+    /// The text holds a character that is not a hexadecimal digit.
     #[error("\"{value}\" is not an ObjectId: character {position} is '{character}', not a hexadecimal digit")]
     ObjectIdDigit {
         /// The text, shortened.
         value: String,
-        /// The first character that is no digit, escaped if it is not printable.
+        /// The first character that is not a digit, escaped if it is not printable.
         character: String,
         /// The position of the character, counted from 1.
         position: usize,
     },
 }
 
-/// Why a sequence refuses a call, with SequoiaDB's number.
+/// Why a sequence rejects a call, with SequoiaDB's number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {
@@ -120,7 +120,7 @@ pub enum SequenceError {
         /// The field of the call, shortened.
         field: String,
     },
-    /// A document has a value that the field's mode refuses.
+    /// A document has a value that the field's mode rejects.
     #[error("the auto-increment field {field} must be {expected}, not {found}")]
     FieldValue {
         /// The field's dotted path.

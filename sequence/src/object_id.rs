@@ -61,7 +61,7 @@ impl ObjectId {
     /// # Errors
     /// [`Error::ObjectIdLength`] or [`Error::ObjectIdDigit`] for any other text.
     pub fn parse(text: &str) -> Result<ObjectId, Error> {
-        // Characters, not bytes: a text of other characters must be refused for what the user sees.
+        // Characters, not bytes: a text of other characters must be rejected for what the user sees.
         let characters = text.chars().count();
         if characters != OBJECT_ID_DIGITS {
             return Err(Error::ObjectIdLength { value: shorten(text), characters });

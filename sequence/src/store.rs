@@ -41,11 +41,11 @@ pub const GAPS_KEPT: usize = 1_000;
 /// # Ok::<(), SequenceError>(())
 /// ```
 pub trait Store {
-    /// The storage's errors. It must also hold the sequence's own refusals.
+    /// The storage's errors. It must also hold the sequence's own rejections.
     type Error: From<SequenceError>;
 
     /// Writes a change as a whole, so that no later write of a document survives without it. The receipt
-    /// rises from call to call; [`is_durable`](Self::is_durable) tells what has reached stable storage.
+    /// rises from call to call; [`is_durable`](Self::is_durable) says what has reached stable storage.
     fn reserve(&self, change: &Change<'_>) -> Result<u64, Self::Error>;
 
     /// Whether the write with this receipt is on stable storage by now.

@@ -75,7 +75,7 @@ pub struct Trace {
 pub enum Verdict {
     /// The sequence will come to it.
     NotYet,
-    /// It is no value of the sequence.
+    /// It is not a value of the sequence.
     Never,
     /// The ledger lists it as lost.
     Lost,
@@ -236,7 +236,7 @@ mod tests {
     fn the_end_of_a_sequence_is_no_value_of_it() {
         let tens = Options { increment: Some(10), max_value: Some(35), ..Options::default() };
         let tens = Options { cache_size: Some(1), acquire_size: Some(1), ..tens };
-        // No value is left beyond it, and the state then stands at the limit.
+        // No value is left beyond it, and the state then is at the limit.
         let state = taken(&tens, 1).beyond(33);
         check(
             &state,

@@ -1,7 +1,7 @@
 //! The checksums of a folder's files: every block of every table, every record of the logs and the MANIFEST.
 //!
 //! RocksDB checks a block when it reads it, so damage in what is seldom read stays hidden for years. Here all of it is
-//! read, beside writers and compactions, and without RocksDB: files that come and go are no finding, no lock is held, and
+//! read, beside writers and compactions, and without RocksDB: files that come and go are not finding, no lock is held, and
 //! one block is in memory at a time. What is not here: whether keys and documents are right, which is the audit's.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,11 +138,11 @@ impl FileSet {
         logs.chain(self.tables.values().filter_map(|table| table.bytes)).sum()
     }
 
-    /// Reads the next file. Returns `None` if there is none. A file that is gone counts as none, and is no flaw if it may be.
+    /// Reads the next file. Returns `None` if there is none. A file that is gone counts as none, and is not a flaw if it may be.
     /// `tell` is called for each piece that is read, with its length. The caller takes the flaws after each step.
     ///
     /// # Errors
-    /// If the pace says that the reading is to end, or the folder cannot be listed. What is wrong with a file is no error.
+    /// If the pace says that the reading is to end, or the folder cannot be listed. What is wrong with a file is not an error.
     pub fn step(&mut self, pace: &mut Pace<'_>, tell: &mut dyn FnMut(u64)) -> Result<Option<FilesRead>> {
         let mut spend = |bytes| {
             pace.spend(bytes)?;

@@ -1,4 +1,4 @@
-//! Compactions on demand: tables are written anew, without what was deleted or replaced.
+//! Compactions on demand: tables are written again, without what was deleted or replaced.
 //!
 //! RocksDB does not end a compaction that it has begun, so a range of keys is cut into steps of a few tables, and between two
 //! steps it is asked whether to go on. RocksDB's own compactions go on beside them, and no write waits for a step.
@@ -29,7 +29,7 @@ pub struct CompactedRange {
     pub family: Family,
     /// The first key.
     pub first: Vec<u8>,
-    /// `None` stands for the end of the family.
+    /// `None` represents the end of the family.
     pub last: Option<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ impl CompactedRange {
 }
 
 impl Step {
-    /// Compacts the step down to the last level. `last_level` says whether tables that are there already are written anew.
+    /// Compacts the step down to the last level. `last_level` says whether tables that are there already are written again.
     pub(super) fn run(&self, database: &Database, last_level: BottommostLevelCompaction) -> Result<()> {
         let mut options = CompactOptions::default();
         options.set_exclusive_manual_compaction(false);

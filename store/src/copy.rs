@@ -49,7 +49,7 @@ pub fn make(
 
 /// Marks a checkpoint of this database as complete. From now on it can be opened.
 pub fn publish(database: &Database, target: &Path) -> Result<()> {
-    // The marker comes last: a copy without a witness would be refused as damaged.
+    // The marker comes last: a copy without a witness would be rejected as damaged.
     witness::write_for_copy(target, database.id())?;
     folder::mark_copy(target)
 }

@@ -1,7 +1,7 @@
 //! Room on the disk that is kept for deletes and compactions, where no quota keeps it.
 //!
-//! A disk that is full refuses deletes too, because they are written to the log, and room for what is deleted comes back only
-//! by a compaction, which writes tables before it removes others. So puts are refused before the disk is full. Others may
+//! A disk that is full rejects deletes too, because they are written to the log, and room for what is deleted comes back only
+//! by a compaction, which writes tables before it removes others. So puts are rejected before the disk is full. Others may
 //! fill it all the same: while little is free, a file without a name, the ballast, keeps blocks, and is given up for deletes
 //! and compactions.
 //!
@@ -14,7 +14,7 @@
 //! ```
 //! - Ample: nothing is kept, and a write pays for one look at a flag.
 //! - Scarce: the ballast is held, and puts take from a credit, which is what is free above the floor.
-//! - Low: the ballast is given up, and puts are refused. Deletes and compactions have all that is free.
+//! - Low: the ballast is given up, and puts are rejected. Deletes and compactions have all that is free.
 //!
 //! The floor has room for a flush of the memtables, which are as large as the logs, and for a compaction; so has the ballast.
 //! The invariant: each change of the state is in [`DiskRoom::enter`].
@@ -38,7 +38,7 @@ const COMPACTION_BYTES_MAX: u64 = 128 << 20;
 /// What is kept for the records of deletes and for RocksDB's small files: a part of the disk, and at most that many bytes.
 const SLACK_PART: u64 = 32;
 const SLACK_MAX: u64 = 2 << 20;
-/// How long a look is good for while puts are refused, and while nothing is written.
+/// How long a look is good for while puts are rejected, and while nothing is written.
 const REFUSED_FOR: Duration = Duration::from_millis(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How much must be free for RocksDB to recover from a full disk, how long that is waited for, and the pause between two tries.
@@ -72,7 +72,7 @@ pub(crate) struct DiskRoom {
     is_scarce: AtomicBool,
     /// What puts may still take before the disk is looked at again.
     credit: AtomicU64,
-    /// What definitions and counters may take while puts are refused: those that closing writes, for example.
+    /// What definitions and counters may take while puts are rejected: those that closing writes, for example.
     small_credit: AtomicU64,
     held: Mutex<Held>,
 }
@@ -151,7 +151,7 @@ impl Stored {
         let mut stored = Self::default();
         for entry in fs::read_dir(folder).map_err(failed("look at the folder", folder))? {
             let entry = entry.map_err(failed("look at the folder", folder))?;
-            // What has gone meanwhile takes no room.
+            // What has gone meanwhile uses no room.
             let Ok(metadata) = entry.metadata() else { continue };
             let path = entry.path();
             match path.extension().and_then(|extension| extension.to_str()) {
@@ -184,7 +184,7 @@ impl DiskRoom {
         self.is_scarce.load(Ordering::Relaxed)
     }
 
-    /// Whether puts are refused.
+    /// Whether puts are rejected.
     pub(crate) fn is_low(&self) -> bool {
         self.is_scarce() && self.held.lock().state == State::Low
     }
@@ -197,7 +197,7 @@ impl DiskRoom {
             return Ok(());
         }
         let mut held = self.held.lock();
-        // Whatever makes room ends the refusals at once.
+        // Whatever makes room ends the rejections at once.
         let has_more = || disk::free_bytes(folder).is_none_or(|free| free > held.sizes.free);
         let is_known = held.state == State::Low
             && held.looked.is_some_and(|looked| looked.elapsed() < REFUSED_FOR)
@@ -229,7 +229,7 @@ impl DiskRoom {
 
     fn look_again(&self, held: &mut Held, folder: &Path) {
         held.looked = Some(Instant::now());
-        // Where it cannot be told, the disk is taken for an ample one.
+        // Where it cannot be told, the disk is mistaken for an ample one.
         let Some(disk) = disk::disk_bytes(folder) else { return };
         let ballast = held.ballast.as_ref().map_or(0, |ballast| ballast.bytes);
         if disk.free.saturating_add(ballast) >= AMPLE_BYTES && held.state == State::Ample {
@@ -247,7 +247,7 @@ impl DiskRoom {
         self.enter(held, next, folder);
     }
 
-    /// Gives the ballast up and refuses puts from now on, until there is room: a write or a compaction has found none.
+    /// Gives the ballast up and rejects puts from now on, until there is room: a write or a compaction has found none.
     pub(crate) fn give_up(&self, folder: &Path) {
         let mut held = self.held.lock();
         self.enter(&mut held, State::Low, folder);
@@ -322,7 +322,7 @@ impl Held {
                 self.ballast = Some(ballast);
                 self.sizes.free -= bytes;
             }
-            // Then puts are refused in time all the same, and others may fill the disk.
+            // Then puts are rejected in time all the same, and others may fill the disk.
             Err(error) => tracing::debug!(%error, bytes, "no room could be kept for deletes"),
         }
     }

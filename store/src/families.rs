@@ -1,6 +1,6 @@
 //! The fixed column families and typed access to them.
 //!
-//! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
+//! A new family needs a new format version: RocksDB does not open a folder if not all its families are named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -375,7 +375,7 @@ impl Database {
         self.id
     }
 
-    /// The stamp that tells that writes up to `synced` are on stable storage.
+    /// The stamp that says that writes up to `synced` are on stable storage.
     pub(super) fn stamp(&self, synced: u64) -> LogStamp {
         LogStamp { store: self.id, synced }
     }

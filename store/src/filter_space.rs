@@ -50,7 +50,7 @@ impl FilterSpace {
 
     /// Sets the cache to what filters leave it. It lets go of blocks that are too many with the next one that comes in.
     fn fit_cache(&self) {
-        // RocksDB takes a lock for it, which another thread may have held when the process was forked.
+        // RocksDB acquires a lock for it, which another thread may have held when the process was forked.
         let Some((cache, capacity)) = self.cache.as_ref().filter(|_| !fork::is_child()) else { return };
         loop {
             let used = self.used();

@@ -2,7 +2,7 @@
 //!
 //! A database is a folder with the marker file. The marker is created last, by renaming a file that marks a creation.
 //! A creation that was killed therefore leaves a folder without acknowledged writes, and can be done again. Any other
-//! folder is refused: RocksDB would create a new database around foreign files, and delete table files that a missing
+//! folder is rejected: RocksDB would create a new database around foreign files, and delete table files that a missing
 //! CURRENT does not name.
 
 use std::fs::{self, File, TryLockError};
@@ -214,7 +214,7 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
 }
 
 /// The error for a marker that no version has written. Beside a file that RocksDB makes it is a damaged one: a caller who is told
-/// that the folder is no database may write over it, or look for another one.
+/// that the folder is not a database may write over it, or look for another one.
 fn malformed_marker(path: &Path, bytes: &[u8]) -> Error {
     if !path.join("CURRENT").exists() {
         return not_a_database(path, &format!("its file {MARKER_FILE} is not the marker of a database"));
@@ -336,7 +336,7 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
-/// The path beside `path` whose name is longer by `ending`. A slash at the end of `path` is no part of its name.
+/// The path beside `path` whose name is longer by `ending`. A slash at the end of `path` is not a part of its name.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);

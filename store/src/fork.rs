@@ -2,7 +2,7 @@
 //!
 //! The threads of RocksDB and our background thread do not exist in the child, locks that they held at the moment of
 //! the fork stay locked, and the parent uses the same files and sequences. So in the child every call fails before it
-//! takes a lock, and what is dropped is left as it is: not closed, not flushed, not unlocked. A store cannot be
+//! acquires a lock, and what is dropped is left as it is: not closed, not flushed, not unlocked. A store cannot be
 //! opened there either, because all stores of a process share the threads of RocksDB.
 
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
 //! Names and versions that reach the disk. Nothing here may ever change its meaning: a new layout gets a new format
-//! version, and a folder of another version is refused or upgraded. `docs/format.md` describes the same in prose.
+//! version, and a folder of another version is rejected or upgraded. `docs/format.md` describes the same in prose.
 
 /// The version of the format of folders that this library makes. A folder names its own, and one that cannot be read is
-/// refused with both numbers.
+/// rejected with both numbers.
 ///
 /// ```
 /// assert!(cairndb::FORMAT_VERSION >= 7);
@@ -51,7 +51,7 @@ pub fn is_readable(version: u32) -> bool {
     (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version)
 }
 
-/// The file that tells how far writes are on stable storage.
+/// The file that says how far writes are on stable storage.
 pub const WITNESS_FILE: &str = "CAIRNDB.witness";
 /// Where the witness's two slots begin, in bytes. They lie apart, so that a write that fails in one leaves the other
 /// intact.
@@ -96,7 +96,7 @@ pub type StoreId = [u8; 8];
 const LOG_STAMP_TAG: u8 = b'S';
 const LOG_STAMP_BYTES: usize = 17;
 
-/// A note in the log with a commit. It tells what was on stable storage before the commit.
+/// A note in the log with a commit. It says what was on stable storage before the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStamp {
     /// The store that wrote it.

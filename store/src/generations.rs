@@ -187,7 +187,7 @@ impl Generations {
             let content = Content { bytes: bytes.parse().ok()?, hash: u128::from_str_radix(hash, 16).ok()? };
             words.next().is_none().then(|| (table.to_owned(), content))
         });
-        // One line that is no table makes the whole list unusable.
+        // One line that is not a table makes the whole list unusable.
         let tables = tables.collect::<Option<_>>()?;
         Some(EarlierTables { folder: self.path.join(name), tables })
     }

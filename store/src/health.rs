@@ -82,7 +82,7 @@ impl Health {
         }
     }
 
-    /// Fails if a sync must not be tried: if writes are refused, and on a full disk. There a sync has failed, and
+    /// Fails if a sync must not be tried: if writes are rejected, and on a full disk. There a sync has failed, and
     /// only a commit that succeeds in a new log ends that state.
     pub(super) fn admit_sync(&self) -> Result<Admission> {
         let admission = self.admit_write()?;
@@ -136,14 +136,14 @@ impl Health {
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
             }
             // The caller cannot know whether the write is on disk, so the error is the same as for I/O. Later writes
-            // are refused as damaged.
+            // are rejected as damaged.
             Failure::Corruption => {
                 self.worsen(DAMAGED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
             }
             // Nothing was written, and nothing is known of the disk that was not known before.
             Failure::Stall => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
-            // RocksDB refused it before it wrote anything, so the state stays.
+            // RocksDB rejected it before it wrote anything, so the state stays.
             Failure::Argument => Error::new(ErrorKind::Storage { message }),
             Failure::Io | Failure::Other => {
                 self.worsen(POISONED, &message);
@@ -152,7 +152,7 @@ impl Health {
         }
     }
 
-    /// The failure that an error stands for. After an error RocksDB reports a plain I/O error for each write to the same
+    /// The failure that an error represents. After an error RocksDB reports a plain I/O error for each write to the same
     /// log, until it has replaced the log; after a full disk these count as a full disk too.
     fn seen_as(&self, failure: Failure, message: &str) -> Failure {
         if failure != Failure::Io || !translate::repeats_an_error(message) {
@@ -168,7 +168,7 @@ impl Health {
 
     /// Counts a failure, and changes to `state` unless the present state is worse.
     fn worsen(&self, state: u64, message: &str) {
-        // The lock comes first, so that a refusal never sees the new state with the old cause.
+        // The lock comes first, so that a rejection never sees the new state with the old cause.
         let mut cause = self.cause.lock();
         let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
         let previous = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, worse);

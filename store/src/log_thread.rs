@@ -64,7 +64,7 @@ fn hand_over_at_times(database: &Database, commits: &Commits, interval: Duration
         select! {
             recv(stopped) -> _ => return,
             recv(ticks) -> _ => {
-                // A store that refuses writes never accepts them again while it is open.
+                // A store that rejects writes never accepts them again while it is open.
                 if commits.health.admit_write().is_err() {
                     return;
                 }

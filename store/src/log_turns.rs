@@ -1,8 +1,8 @@
 //! Writes and syncs of the log take turns where the disk is nearly full.
 //!
-//! A write that fails makes RocksDB refuse every later use of that log ("Writer has previous error") until it has replaced the
+//! A write that fails makes RocksDB reject every later use of that log ("Writer has previous error") until it has replaced the
 //! log, and when it is told of a full disk it recovers by itself. But if a sync meets the log between the failure and its
-//! report, or a write meets it while a sync fails, RocksDB takes the refusal for a failing disk, which is worse than a full one:
+//! report, or a write meets it while a sync fails, RocksDB takes the rejection for a failing disk, which is worse than a full one:
 //! it ends all writes until the folder is opened again. So where a write may fail for want of space, no sync begins while one
 //! runs, and none before its failure is known here. Elsewhere writes pay for one look at a flag.
 

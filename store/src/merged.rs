@@ -146,7 +146,7 @@ impl Merged {
     /// Finds the current key: the first of the two that is not removed.
     fn settle(&mut self) {
         self.current = loop {
-            // One that stopped because of an error must not be taken for one at its end.
+            // One that stopped because of an error must not be mistaken for one at its end.
             if !self.stored.has_key() && self.stored.raw().status().is_err() {
                 break Current::Nothing;
             }

@@ -270,7 +270,7 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
         preflight::inspect(path, &known)?
     };
     if !passed.cuts.is_empty() {
-        // RocksDB would find them too, but only after the cut, and a folder that is refused stays as it was.
+        // RocksDB would find them too, but only after the cut, and a folder that is rejected stays as it was.
         refuse_damaged_tables(path, &passed.tables)?;
     }
     preflight::set_aside(path, &mut passed)?;
@@ -286,13 +286,13 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     let database = database.holding(lock);
     // What a build that was cut short left. Its entries are removed once the catalog is read.
     scratch::remove_all(path);
-    // Last: a folder that is refused above keeps the witness that it had.
+    // Last: a folder that is rejected above keeps the witness that it had.
     let found = found.map_or_else(|| witness::renew(path, id), Ok)?;
     Ok(OpenedDatabase { database, found, passed })
 }
 
 /// Returns what the witness reports as synced, and the witness if it can be read. If the options say that none is kept,
-/// a missing or damaged witness is no error.
+/// a missing or damaged witness is not an error.
 fn known(options: &StoreOptions, found: Result<FoundWitness>) -> Result<(SyncedState, Option<FoundWitness>)> {
     match found {
         Ok(found) => {

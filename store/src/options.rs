@@ -139,7 +139,7 @@ pub enum Acknowledgment {
     Nodes(u32),
     /// A majority of the nodes, which is the one node. The write is on stable storage, unless `journal` is `false`.
     Majority,
-    /// A custom mode. It is refused, because there are none.
+    /// A custom mode. It is rejected, because there are none.
     Custom(String),
 }
 
@@ -172,7 +172,7 @@ pub enum Durability {
     /// It is what other stores call delayed durability, and the fastest way to write one document after the other. A write with
     /// a [`WriteConcern`] that has a `journal` waits as long as that says, and for all writes before it.
     ///
-    /// On a full disk, RocksDB gives up a log whose end it could not write. So such a client refuses writes from then on, until
+    /// On a full disk, RocksDB gives up a log whose end it could not write. So such a client rejects writes from then on, until
     /// the folder is opened again; with the other levels writes succeed again once there is room.
     ///
     /// ```
@@ -340,7 +340,7 @@ impl Durability {
         }
     }
 
-    /// Refuses intervals that are out of range.
+    /// Rejects intervals that are out of range.
     #[doc(hidden)]
     pub fn validate(self) -> Result<()> {
         let intervals =

@@ -1,7 +1,7 @@
 //! Reading past what the disk does not give: it reads as zeros, and is remembered.
 //!
-//! No checksum fits zeros in the place of something else, so readers above meet unreadable bytes as they meet damaged ones, and
-//! go on after them. Only `verify`, the scrub and `salvage` read so. Opening does not: a disk that fails is no reason to leave
+//! No checksum fits zeros in place of something else, so readers above meet unreadable bytes as they meet damaged ones, and
+//! go on after them. Only `verify`, the scrub and `salvage` read so. Opening does not: a disk that fails is not a reason to leave
 //! something out.
 
 use std::collections::BTreeMap;

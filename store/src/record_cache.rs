@@ -3,7 +3,7 @@
 //! RocksDB looks for a record in memtables, a filter, an index and a block, each time. Here are copies of those that were
 //! asked for more than once lately. A copy is always the newest state of its record: a write takes out the records that it
 //! changes before RocksDB can show the change, and until the write has ended no reader puts a record of the same shard
-//! in. A reader who began before the write is told apart by the shard's version. So a reader who sees a change anywhere
+//! in. A reader who began before the write is distinguished by the shard's version. So a reader who sees a change anywhere
 //! never finds an older copy afterwards.
 //!
 //! A reader of a snapshot may use a copy too, if the snapshot has the record as it is now. So each copy carries a stamp: a
@@ -382,7 +382,7 @@ impl ChangingOne<'_> {
         };
         let kept = Kept { stamp: cache.stamp(latest()), ..Kept::new(key, bytes) };
         let Some(mut shard) = cache.shard(self.hash) else { return };
-        // Here and not in the drop, so that the lock is taken once.
+        // Here and not in the drop, so that the lock is acquired once.
         self.changing.shards = 0;
         shard.end();
         // No other write of the shard began since: it could be a later one of this record.

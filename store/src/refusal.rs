@@ -1,4 +1,4 @@
-//! What RocksDB refuses to open, told by the file that is damaged.
+//! What RocksDB does not open, told by the file that is damaged.
 //!
 //! The preflight has found the MANIFEST and the logs whole by then. What is left is what RocksDB reads of every table first: its
 //! footer, its list of meta blocks and its properties. If one of them is damaged RocksDB says that the MANIFEST may be
@@ -36,7 +36,7 @@ pub(super) fn refuse_damaged_tables(path: &Path, tables: &[u64]) -> Result<()> {
     damaged.map_or(Ok(()), |kind| Err(Error::new(kind)))
 }
 
-/// Translates an error of the first write, which is the engine's own. If a compaction has met damage by then, RocksDB refuses
+/// Translates an error of the first write, which is the engine's own. If a compaction has met damage by then, RocksDB rejects
 /// that write: nothing of the caller's is in doubt, and what it has to know is the damage.
 pub(super) fn met_while_opening(path: &Path, error: Error) -> Error {
     let ErrorKind::CommitUnknown { message } = error.kind() else { return error };

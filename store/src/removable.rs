@@ -39,7 +39,7 @@ impl Removable {
         Ok(Self { path: path.to_owned(), copying, _database: None })
     }
 
-    /// Makes a folder after removing what a killed backup left under its name. Anything else of that name is refused.
+    /// Makes a folder after removing what a killed backup left under its name. Anything else of that name is rejected.
     pub(super) fn make_anew(path: &Path) -> Result<Self> {
         match Self::left_over(path)? {
             Found::Absent => {}
@@ -121,7 +121,7 @@ impl Removable {
 
     /// Removes the folder and all that is in it.
     pub(super) fn remove(self) -> Result<()> {
-        // Another process may have put a folder of its own in the place of ours.
+        // Another process may have put a folder of its own in place of ours.
         if !self.is_in_place() {
             return Ok(());
         }

@@ -307,7 +307,7 @@ impl Scan {
                 }
             }
         }
-        // At the end as well: what has skipped to it is not to begin anew.
+        // At the end as well: what has skipped to it is not to begin again.
         self.position = Position::Ahead;
         Ok(())
     }
@@ -414,7 +414,7 @@ impl Scan {
             }
             self.cut.operation.steps(self.cut.passed_max / PASSED_A_STEP)?;
             self.cut.operation.look()?;
-            // RocksDB does not tell how far it has come. All that was passed is passed again, so there are to be few repetitions.
+            // RocksDB does not say how far it has come. All that was passed is passed again, so there are to be few repetitions.
             self.cut.passed_max = self.cut.passed_max.saturating_mul(2);
             let snapshot = Arc::clone(self.iterator.stored().snapshot());
             self.iterator = self.range.iterator(&snapshot, self.cut.passed_max);

@@ -87,7 +87,7 @@ impl Snapshot {
         Arc::new(Self { state: StoredState::Own(stored), overlay: None })
     }
 
-    /// The same state with staged changes over it, in the place of those that it may have.
+    /// The same state with staged changes over it, in place of those that it may have.
     pub fn under(self: &Arc<Self>, overlay: Arc<Overlay>) -> Arc<Self> {
         let stored = match &self.state {
             StoredState::Own(_) => self,

@@ -92,9 +92,9 @@ impl<F: RunFile> SortedReader<F> {
             }
         } else {
             self.run.go_to(start);
-            // A whole block in the place of another one has the right checksum, and would hide entries.
+            // A whole block in place of another one has the right checksum, and would hide entries.
             if self.run.next_key()? != Some(first) {
-                // It is read again by the next search, and refused again.
+                // It is read again by the next search, and rejected again.
                 self.run.go_to(start);
                 return Err(self.run.damaged("a block of it is another one"));
             }
@@ -392,7 +392,7 @@ mod tests {
         let half = |bytes: &Vec<u8>| bytes.len() / 2;
         assert!(refused(&|bytes| bytes.truncate(half(bytes))) > 5000);
         assert_eq!(refused(&Vec::clear), usize::try_from(COUNT).expect("small"));
-        // A block with its checksum in the place of another one.
+        // A block with its checksum in place of another one.
         assert!(refused(&|bytes| swap_equal_blocks(bytes)) > 100);
     }
 

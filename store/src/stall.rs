@@ -2,7 +2,7 @@
 //!
 //! No write waits inside RocksDB. If one did, a full disk could make it wait for ever: RocksDB recovers from a full disk by
 //! a flush, the flush waits for all writes that have begun, and a write that has begun waits for the recovery. So RocksDB
-//! is told to refuse a write that would have to wait. It is tried again here, as long as the store accepts writes and RocksDB
+//! is told to reject a write that would have to wait. It is tried again here, as long as the store accepts writes and RocksDB
 //! is at work on making room.
 
 use std::time::{Duration, Instant};
@@ -43,17 +43,17 @@ impl Refused {
     }
 }
 
-/// The queue of writes that RocksDB has refused for now.
+/// The queue of writes that RocksDB has rejected for now.
 #[derive(Default)]
 pub(super) struct Stalls {
-    /// When a write was given up last, if any was. Held by the write that is tried next: RocksDB counts refused writes
+    /// When a write was given up last, if any was. Held by the write that is tried next: RocksDB counts rejected writes
     /// against the rate that it permits, so of many that try at once none would get through.
     given_up: Mutex<Option<Instant>>,
     /// How long writes have waited.
     pub(super) waits: Timing,
 }
 
-/// A write that may be refused for now.
+/// A write that may be rejected for now.
 #[derive(Clone, Copy)]
 pub(super) struct Stalled<'a> {
     pub(super) database: &'a Database,
@@ -63,7 +63,7 @@ pub(super) struct Stalled<'a> {
 }
 
 impl Stalls {
-    /// Returns what became of a write: `first`, or, if that was refused for now, what comes of trying it again.
+    /// Returns what became of a write: `first`, or, if that was rejected for now, what comes of trying it again.
     #[inline]
     pub(super) fn outlast(
         &self,
@@ -162,7 +162,7 @@ impl Stalled<'_> {
         }
     }
 
-    /// After what time RocksDB permits the write. A refused write uses up the rate for as long as the write itself
+    /// After what time RocksDB permits the write. A rejected write uses up the rate for as long as the write itself
     /// would have taken, so it is twice that.
     fn due(self) -> Duration {
         let rate = self.database.raw().property_int_value(PERMITTED_RATE).ok().flatten().unwrap_or(0);
@@ -234,7 +234,7 @@ mod tests {
             slow.write(10_000).expect("there is room in the end");
         }
         let waits = slow.stalls.waits.times();
-        // Each of them was refused at least once, and the memtable is flushed for longer than a nap.
+        // Each of them was rejected at least once, and the memtable is flushed for longer than a nap.
         let refused = slow.tried.into_inner() - 50;
         assert!(waits.count > 0 && waits.count <= refused.min(50), "{waits:?}, {refused} refused");
         assert!(u128::from(waits.total_micros) >= NAP.as_micros() * u128::from(waits.count), "{waits:?}");
@@ -288,7 +288,7 @@ mod tests {
         });
     }
 
-    /// RocksDB counts what it refuses against the rate that it permits. A write that is tried too often is never made.
+    /// RocksDB counts what it rejects against the rate that it permits. A write that is tried too often is never made.
     #[test]
     fn large_writes_of_several_threads_get_through() {
         let slow = Slow::new(4, 8 << 20);

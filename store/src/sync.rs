@@ -105,7 +105,7 @@ impl Drop for Background {
 /// The shortest time between two raises of the witness. Each costs two syncs.
 const WITNESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells when the witness is to be raised.
+/// Says when the witness is to be raised.
 struct Schedule {
     last: Instant,
 }
@@ -147,7 +147,7 @@ impl SyncThread {
                     }
                 }
                 recv(ticks) -> _ => {
-                    // A store that refuses writes never accepts them again while it is open: nothing is left to do.
+                    // A store that rejects writes never accepts them again while it is open: nothing is left to do.
                     if self.commits.health.admit_write().is_err() {
                         return;
                     }

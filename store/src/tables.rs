@@ -3,7 +3,7 @@
 //!
 //! Nothing of it is in the log, so a table takes no sequence number either: the preflight would miss the write that has
 //! it. Without a number of its own a table must lie below everything that RocksDB has in its range of keys. So the caller
-//! chooses keys that no reader and no writer uses yet, and RocksDB refuses the tables while a compaction runs across
+//! chooses keys that no reader and no writer uses yet, and RocksDB rejects the tables while a compaction runs across
 //! them.
 
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::translate;
 
 /// How many bytes of a table may be written before the folder's quota is asked again.
 const UNPAID_BYTES: usize = 64 << 10;
-/// How long tables that RocksDB refuses are offered again before compactions are paused.
+/// How long tables that RocksDB rejects are offered again before compactions are paused.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause between two offers.
 const OFFER_INTERVAL: Duration = Duration::from_millis(20);

@@ -14,7 +14,7 @@ pub(super) enum Failure {
     Stall,
     Io,
     Corruption,
-    /// RocksDB refused the call before it did anything.
+    /// RocksDB rejected the call before it did anything.
     Argument,
     Other,
 }

@@ -98,7 +98,7 @@ impl Tuning {
         options.create_if_missing(false);
         options.create_missing_column_families(false);
         options.set_paranoid_checks(true);
-        // The stricter modes refuse what a power failure may leave, and still accept some damage. The preflight tells
+        // The stricter modes reject what a power failure may leave, and still accept some damage. The preflight tells
         // the two apart before RocksDB opens.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         // The MANIFEST then notes how long each log was, which the preflight relies on.
@@ -127,7 +127,7 @@ impl Tuning {
         if self.disk_quota.is_some() {
             let bytes = self.write_buffer_bytes();
             options.set_max_log_file_size(bytes.min(TEXT_LOG_BYTES));
-            // What is reserved for a longer MANIFEST counts too. It begins anew before it is long.
+            // What is reserved for a longer MANIFEST counts too. It begins again before it is long.
             options.set_manifest_preallocation_size(bytes);
             options.set_max_manifest_file_size(bytes.max(MANIFEST_BYTES_MIN));
         }
@@ -135,7 +135,7 @@ impl Tuning {
     }
 
     /// Options of a database that does not write its memtables to files when it is closed, because the files are gone then.
-    /// Without them closing takes longer, so that it is no error if RocksDB does not know the name.
+    /// Without them closing takes longer, so that it is not an error if RocksDB does not know the name.
     fn without_last_flush() -> Options {
         Options::default().get_options_from_string("avoid_flush_during_shutdown=true").unwrap_or_default()
     }
@@ -145,7 +145,7 @@ impl Tuning {
         cache: &Cache,
         families: impl IntoIterator<Item = Family>,
     ) -> Vec<ColumnFamilyDescriptor> {
-        // RocksDB always has a default family and refuses to open without it. We store nothing there.
+        // RocksDB always has a default family and does not open without it. We store nothing there.
         let ours = families
             .into_iter()
             .map(|family| ColumnFamilyDescriptor::new(family.name(), self.options_of(family, cache)));

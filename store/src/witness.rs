@@ -1,4 +1,4 @@
-//! The witness: a file of our own that tells how far writes are on stable storage, so that lost writes are noticed when
+//! The witness: a file of our own that says how far writes are on stable storage, so that lost writes are noticed when
 //! the folder is opened.
 //!
 //! RocksDB opens with what is left of its files. A log that was cut at the end of a record, or that is missing, looks
@@ -66,7 +66,7 @@ impl FoundWitness {
         if !kept {
             return self.id_only();
         }
-        // On disk the number 0 stands for a file that did not exist.
+        // On disk the number 0 represents a file that did not exist.
         let length = |(number, bytes): (u64, u64)| (number > 0).then_some(Length { number, bytes });
         SyncedState { store: Some(store), sequence, manifest: length(manifest), log: length(log) }
     }

@@ -100,7 +100,7 @@ impl Commits {
     }
 
     /// Whether something was synced of which no stamp tells yet. The next write does, whatever its level: if what was synced is
-    /// damaged later, nothing else tells that from a write that a crash cut short. A write that was made before the sync had
+    /// damaged later, nothing else says that from a write that a crash cut short. A write that was made before the sync had
     /// ended cannot tell it, and neither can the preflight: a power failure leaves the one without the other as well.
     #[inline]
     fn has_unstamped(&self) -> bool {
@@ -201,7 +201,7 @@ impl Commits {
             return self.write_on_full_disk(batch, written);
         }
         if let Some((quota, _charged)) = charged {
-            // After the write: noted earlier, it could be taken for compacted away before it is there.
+            // After the write: noted earlier, it could be mistaken for compacted away before it is there.
             quota.deleted.note(batch.finish()?.bytes());
         }
         self.settle(written, admission)

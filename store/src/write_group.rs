@@ -2,7 +2,7 @@
 //!
 //! 1. A thread that finds no write under way leads: it writes all that has gathered, with its own record.
 //! 2. Every other thread adds its record to what gathers, and waits until a leader has written it or it can lead itself.
-//! 3. Only the thread that holds `writing` takes what has gathered, and it tells what became of it before it lets go. So a
+//! 3. Only the thread that holds `writing` takes what has gathered, and it says what became of it before it lets go. So a
 //!    record whose outcome is not told, while no other thread writes, is in what gathers.
 //!
 //! RocksDB forms such groups itself, but its threads hand each group on one by one, and with more threads than cores the one
@@ -185,7 +185,7 @@ enum Followed<'a> {
     Leads(Leader<'a>),
 }
 
-/// What is told of a batch in which a record was.
+/// What is said about a batch in which a record was.
 fn result(outcome: &Outcome, record: &impl Record) -> Result<(), Error> {
     match outcome.get() {
         Some(Ending::Written) => Ok(()),
@@ -276,7 +276,7 @@ fn let_others_come() {
     }
 }
 
-/// Tells what became of a batch, at the latest when it is dropped.
+/// Says what became of a batch, at the latest when it is dropped.
 struct Teller(Arc<Outcome>);
 
 impl Teller {
@@ -305,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    /// A key that is refused with the whole of its batch.
+    /// A key that is rejected with the whole of its batch.
     const REFUSED: &[u8] = b"refused";
     /// A key whose batch panics before it is written.
     const PANICS: &[u8] = b"panics";

@@ -266,6 +266,6 @@ pub struct QuotaMetrics {
     pub limit_bytes: u64,
     /// The bytes that the folder has on the disk.
     pub used_bytes: u64,
-    /// Whether the last write that does not only delete was refused for want of room.
+    /// Whether the last write that does not only delete was rejected for want of room.
     pub is_full: bool,
 }

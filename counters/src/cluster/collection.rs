@@ -109,7 +109,7 @@ impl<T: Send + Sync> Collection<T> {
         let mut generated: HashMap<usize, Generated> = HashMap::new();
         for counter in fields.iter() {
             let Some(field) = &counter.field else { continue };
-            // All are looked at before any number is taken: a document that is refused spends none.
+            // All are looked at before any number is taken: a document that is rejected spends none.
             let fates: std::result::Result<Vec<Fate>, _> =
                 documents.iter().map(|document| fate(document, field)).collect();
             let values = self.values(counter, &fates?, session.as_deref_mut())?;

@@ -106,14 +106,14 @@ impl Counter {
         u64::try_from(left.clamp(0, i128::from(count))).unwrap_or(0)
     }
 
-    /// The refusal of a counter that has no value left.
+    /// The rejection of a counter that has no value left.
     pub(super) fn exceeded(&self) -> SequenceError {
         SequenceError::Exceeded { limit: self.limit() }
     }
 
     /// The filter and the update by which `count` values are taken at once. If it starts over the update is a pipeline, which
     /// takes what fits, and tells by the document before it. The filter finds nothing if too few are left, or if the counter
-    /// was declared anew meanwhile.
+    /// was declared again meanwhile.
     pub(super) fn taking(&self, count: u64) -> (Document, Update) {
         let mut filter = doc! {
             "_id": self.id.as_str(), "inc": self.increment, "min": self.min, "max": self.max, "cycled": self.is_cycled,
@@ -223,9 +223,9 @@ impl Counter {
 /// How values are taken.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Update {
-    /// The document after it tells what was taken.
+    /// The document after it says what was taken.
     Add(Document),
-    /// A pipeline; the document before it tells what was taken.
+    /// A pipeline; the document before it says what was taken.
     Around(Vec<Document>),
 }
 
@@ -242,7 +242,7 @@ impl Run {
     /// Gives up the values that are not beyond one that a document has brought.
     pub(super) fn pass(&mut self, value: i64) {
         let distance = i128::from(value) - i128::from(self.next);
-        // As many terms as lie between, and the one that stands at the value. Without a block there is no increment.
+        // As many terms as lie between, and the one that is at the value. Without a block there is no increment.
         let passed = if self.increment == 0 { 0 } else { floored(distance, i128::from(self.increment)) + 1 };
         self.skip(u64::try_from(passed.max(0)).unwrap_or(u64::MAX).min(self.left));
     }

@@ -44,7 +44,7 @@ pub(super) fn take(
             };
             return Ok((found, run));
         }
-        // It was declared anew, or fewer values are left. Another process may take those before this one does.
+        // It was declared again, or fewer values are left. Another process may take those before this one does.
         known = read(counters, &known.id, session.as_deref_mut())?;
         if !known.is_cycled() {
             count = known.left(count);

@@ -1,8 +1,8 @@
 //! The names that descriptions in dumps have, in one place. A dump with another name is damaged or was changed: read all the
 //! same, it would make a collection without the index or option that the name stood for, and not say so.
 //!
-//! Names that users have chosen, as those of the fields of an index, and what stands in filters and pipelines is for the
-//! store to refuse.
+//! Names that users have chosen, as those of the fields of an index, and what is in filters and pipelines is for the
+//! store to reject.
 
 use bson::{Bson, Document};
 
@@ -88,7 +88,7 @@ pub const INDEX: &[&str] = &[
     "weights",
     "wildcardProjection",
 ];
-/// What other versions tell of an index, and what means nothing to one that is made anew.
+/// What other versions tell of an index, and what means nothing to one that is made again.
 pub const INDEX_OF_OTHERS: &[&str] = &[
     // Up to 4.2, where builds in the background were a kind of their own.
     "background",
@@ -121,7 +121,7 @@ const COLLATION: &[&str] = &[
 const CLUSTERED: &[&str] = &["v", "key", "name", "unique"];
 const IMAGES: &[&str] = &["enabled"];
 
-/// The options of a field that numbers itself, and of its sequence.
+/// The options of an auto-increment field, and of its sequence.
 const FIELD: &[&str] = &["Field", "Generated", "GenerateOnNull", "OnTruncate", "StartFromExisting"];
 /// What `listAutoIncrements` tells besides.
 const LISTED: &[&str] = &["SequenceName", "SequenceID", "snapshot"];
@@ -178,7 +178,7 @@ const TYPES: &[&str] = &[
     "$uuid",
 ];
 
-/// Refuses a description of a collection with a name that is not known.
+/// Rejects a description of a collection with a name that is not known.
 pub(crate) fn check_metadata(fields: &Document) -> Result<(), Refusal> {
     check("", fields, &[METADATA])?;
     check_types(fields)?;
@@ -198,7 +198,7 @@ pub(crate) fn check_metadata(fields: &Document) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a type that no collection has.
+/// Rejects a type that no collection has.
 pub(crate) fn check_kind(kind: &str) -> Result<(), Refusal> {
     if KINDS.contains(&kind) {
         return Ok(());
@@ -206,20 +206,20 @@ pub(crate) fn check_kind(kind: &str) -> Result<(), Refusal> {
     Err(Refusal::wrong_type(format!("the type {} is not known", shown(kind))))
 }
 
-/// Refuses a prelude with a name that is not known.
+/// Rejects a prelude with a name that is not known.
 pub(crate) fn check_prelude(fields: &Document) -> Result<(), Refusal> {
     check("", fields, &[PRELUDE])?;
     check_types(fields)
 }
 
-/// Refuses what the end of an archive's collection carries, if it has a name that is not known.
+/// Rejects what the end of an archive's collection carries, if it has a name that is not known.
 pub(crate) fn check_carried_by_collection(carried: &Document) -> Result<(), Refusal> {
     check(CARRIED, carried, &[CARRIED_BY_COLLECTION])?;
     each("cairndb.autoIncrement", carried.get("autoIncrement"), &check_field)?;
     check_sequences(carried)
 }
 
-/// Refuses what a dump carries, if it has a name that is not known.
+/// Rejects what a dump carries, if it has a name that is not known.
 pub(crate) fn check_carried_by_dump(carried: &Document) -> Result<(), Refusal> {
     check(CARRIED, carried, &[CARRIED_BY_DUMP])?;
     check_sequences(carried)
@@ -287,7 +287,7 @@ fn check(place: &str, fields: &Document, known: &[&[&str]]) -> Result<(), Refusa
     }
 }
 
-/// Refuses an index with a name that differs from a known one in one byte: it would lack what that stands for. Other names
+/// Rejects an index with a name that differs from a known one in one byte: it would lack what that represents. Other names
 /// are those of options that old servers kept, whatever they were, and are left out when it is made.
 fn check_index(place: &str, index: &Document) -> Result<(), Refusal> {
     let known = || INDEX.iter().chain(INDEX_OF_OTHERS);
@@ -306,7 +306,7 @@ fn unknown(place: &str, name: &str) -> Refusal {
     Refusal::wrong_type(format!("{place}the name {} is not known", shown(name)))
 }
 
-/// Refuses a name that differs from a type of Extended JSON in one byte, wherever it is: the value would be a document, which
+/// Rejects a name that differs from a type of Extended JSON in one byte, wherever it is: the value would be a document, which
 /// a filter takes as well.
 fn check_types(fields: &Document) -> Result<(), Refusal> {
     for (name, value) in fields {
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(refusal.to_string(), "cairndb.sequences.shop.0: the name \"Nbme\" is not known");
     }
 
-    /// Servers up to 2.6 kept any option of an index, and a dump with one was refused as a whole.
+    /// Servers up to 2.6 kept any option of an index, and a dump with one was rejected as a whole.
     #[test]
     fn options_of_an_index_that_no_server_knows_are_for_the_restore_to_leave_out() {
         let index = doc! { "v": 1, "key": { "a": 1 }, "name": "a_1", "w": 1, "cache_for": 300, "safe": true };

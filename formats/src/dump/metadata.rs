@@ -22,7 +22,7 @@ pub struct Metadata {
     pub collection_name: Option<String>,
     /// `collection`, `view` or `timeseries`.
     pub kind: Option<String>,
-    /// The fields that number themselves, as `listAutoIncrements` tells, each with the `snapshot` of its sequence.
+    /// The auto-increment fields, as `listAutoIncrements` tells, each with the `snapshot` of its sequence.
     pub numbered: Vec<Document>,
 }
 
@@ -32,8 +32,8 @@ impl Metadata {
         Self::of(parse_document(text)?)
     }
 
-    /// Reads a description, and refuses one that has a name which no version of mongodump writes: the collection would lack what
-    /// it stands for.
+    /// Reads a description, and rejects one that has a name which no version of mongodump writes: the collection would lack what
+    /// it represents.
     pub fn parse_known(text: &[u8]) -> Result<Self, Refusal> {
         let fields = parse_document(text)?;
         check_metadata(&fields)?;

@@ -1,7 +1,7 @@
 //! Dumps in the form of mongodump: directories of BSON files with a description beside each, and archives in one
 //! stream.
 //!
-//! What of CairnDB mongorestore does not know stands in fields named `cairndb`, where mongorestore does not look, and
+//! What of CairnDB mongorestore does not know is in fields named `cairndb`, where mongorestore does not look, and
 //! never in the options of a collection, which it would send to the server.
 //!
 //! Here are bytes alone. Which collections there are, and where the files go, is the caller's.

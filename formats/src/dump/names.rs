@@ -13,7 +13,7 @@ use sha1::{Digest, Sha1};
 pub const FILE_NAME_BYTES_MAX: usize = 238;
 /// What stays of a name that is shortened.
 const KEPT_BYTES: usize = 208;
-/// What stands between the rest of a shortened name and its hash. No collection has a dollar in its name.
+/// What is between the rest of a shortened name and its hash. No collection has a dollar in its name.
 const MARK: &str = "%24";
 /// The hash: 20 bytes in base64.
 const HASH_BYTES: usize = FILE_NAME_BYTES_MAX - KEPT_BYTES - MARK.len();
@@ -31,7 +31,7 @@ pub enum Named {
 pub fn file_name(collection: &str) -> String {
     let mut escaped = escape(collection);
     if escaped.len() > FILE_NAME_BYTES_MAX {
-        // Every character is one byte now, so this is no place within one.
+        // Every character is one byte now, so this is not a place within one.
         escaped.truncate(KEPT_BYTES);
         escaped.push_str(MARK);
         BASE64URL_NOPAD.encode_append(&Sha1::digest(collection.as_bytes()), &mut escaped);

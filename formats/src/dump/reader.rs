@@ -286,7 +286,7 @@ fn carried(fields: &RawDocument, start: u64) -> Result<Option<Document>, DumpErr
     Document::try_from(carried).map(Some).map_err(|error| damaged(start, error.to_string()))
 }
 
-/// Refuses a name that no version of mongodump writes.
+/// Rejects a name that no version of mongodump writes.
 fn only(fields: &RawDocument, known: &[&str], start: u64) -> Result<(), DumpError> {
     for field in fields {
         let (name, _) = field.map_err(|error| damaged(start, error.to_string()))?;

@@ -1,6 +1,6 @@
 //! Rows of tables against what was written: any cells, rows of any length in any order, read by one parser.
 //!
-//! A parser once checked the bytes that a longer row had left in its buffer, and refused rows that were whole.
+//! A parser once checked the bytes that a longer row had left in its buffer, and rejected rows that were whole.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use proptest::prelude::*;
 
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
 
-/// What stands in the place of a row.
+/// What is in place of a row.
 #[derive(Clone, Debug)]
 enum Row {
     /// Cells, and which of them have quotes though they need none.
     Cells(Vec<(String, bool)>),
-    /// A row that is no UTF-8, of this many bytes.
+    /// A row that is not UTF-8, of this many bytes.
     Broken(usize),
 }
 
@@ -52,7 +52,7 @@ fn written(rows: &[Row], delimiter: u8) -> Vec<u8> {
     out
 }
 
-/// What each record is read as; `None` for one that is refused.
+/// What each record is read as; `None` for one that is rejected.
 fn read(format: FileFormat, bytes: &[u8]) -> Vec<Option<RawDocumentBuf>> {
     let options = ColumnOptions { typing: Typing::Text, ..ColumnOptions::default() };
     let columns = Arc::new(Columns::new(COLUMNS, &options).expect("three names"));

@@ -9,7 +9,7 @@ use crate::format::FileFormat;
 use crate::parse::{Parser, Surveyor};
 use bson::{Bson, DateTime, Document, RawDocument, doc};
 
-/// The documents of rows with the columns `a` and `b`, or why a row is refused, and what is told of the columns.
+/// The documents of rows with the columns `a` and `b`, or why a row is rejected, and what is said about the columns.
 fn read(
     options: &ColumnOptions,
     seen: &[&str],

@@ -2,7 +2,7 @@
 
 use thiserror::Error as ThisError;
 
-/// Why a collation was refused.
+/// Why a collation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum Error {
     /// The document has no `locale`.

@@ -1,4 +1,4 @@
-//! The key form of a value: sort keys in the place of texts, and how a sort key becomes a text.
+//! The key form of a value: sort keys in place of texts, and how a sort key becomes a text.
 //!
 //! A sort key is bytes, and a text is UTF-8. So a key is written seven bits a character, from the highest bit on: the order
 //! of the bytes stays, different keys stay different, and a key takes an eighth more room. Format of entries: see
@@ -11,11 +11,11 @@ use crate::order::{TypeClass, type_class};
 
 /// What makes the sort key of a text.
 pub(super) trait SortKeys {
-    /// The text that stands for `text` where bytes are sorted.
+    /// The text that represents `text` where bytes are sorted.
     fn key_text(&self, text: &str) -> String;
 }
 
-/// A value with sort keys in the place of texts.
+/// A value with sort keys in place of texts.
 #[derive(Clone, Debug)]
 pub enum KeyForm<'a> {
     /// The value itself, which has no text.
@@ -62,7 +62,7 @@ pub fn has_text(value: RawBsonRef<'_>) -> bool {
     false
 }
 
-/// The bytes of a sort key, of the text that stands for it.
+/// The bytes of a sort key, of the text that represents it.
 ///
 /// ```
 /// use bson::rawdoc;

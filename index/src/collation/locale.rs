@@ -90,7 +90,7 @@ pub(super) fn find(given: &str) -> Found {
     if let Some((_, code)) = locale.kinds.iter().find(|(name, _)| *name == kind) {
         return Found::Known(Named { locale, kind: Some(code) });
     }
-    // MongoDB takes these, so they are no mistake of the caller.
+    // MongoDB takes these, so they are not mistake of the caller.
     if UNSUPPORTED_KINDS.contains(&kind) {
         return Found::KindUnsupported;
     }

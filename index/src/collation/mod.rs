@@ -5,7 +5,7 @@
 //! same value with the sort key of each text in the text's place. Key forms compare by their bytes as the values compare by
 //! the collation, so keys, intervals and ranges need no other rule.
 //!
-//! Names of fields are no texts here: they are always compared by their bytes.
+//! Names of fields are not texts here: they are always compared by their bytes.
 //!
 //! The invariant: `compare_texts(a, b)` is the order of the bytes of `key_text(a)` and `key_text(b)`.
 
@@ -155,7 +155,7 @@ impl Collation {
         }
     }
 
-    /// The text that stands for `text` where bytes are sorted.
+    /// The text that represents `text` where bytes are sorted.
     ///
     /// ```
     /// use bson::rawdoc;

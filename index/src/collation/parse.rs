@@ -143,7 +143,7 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses options that have no effect together, as MongoDB does.
+    /// Rejects options that have no effect together, as MongoDB does.
     fn check(&self) -> Result<(), Error> {
         if self.backwards == Some(true) && self.strength == Some(1) {
             let reason = "with a 'strength' of 1, which compares no accents";

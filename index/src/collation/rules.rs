@@ -132,7 +132,7 @@ fn document(wanted: &Wanted, resolved: ResolvedCollatorOptions, is_backwards: bo
         "off"
     };
     let is_shifted = resolved.alternate_handling == AlternateHandling::Shifted;
-    // A language may bring options that have no effect at a strength, where they are refused if they are given. Without them
+    // A language may bring options that have no effect at a strength, where they are rejected if they are given. Without them
     // the document can be given back, and means the same.
     let has_case = level >= 2 || resolved.case_level == CaseLevel::On;
     let case_first = if has_case { case_first } else { "off" };
@@ -195,7 +195,7 @@ fn has_long_run(text: &str) -> bool {
     })
 }
 
-/// Whether a letter is a mark that combines with what stands before it.
+/// Whether a letter is a mark that combines with what is before it.
 #[inline]
 fn is_mark(letter: char) -> bool {
     // The first mark of all.

@@ -1,4 +1,4 @@
-//! Collations by what MongoDB documents of them, and sort keys beside the comparison that they stand for.
+//! Collations by what MongoDB documents of them, and sort keys beside the comparison that they represent.
 
 use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
 use proptest::prelude::*;
@@ -124,7 +124,7 @@ fn the_document_says_everything() {
 }
 
 /// Indexes are stored and dumped with that document. Some languages bring options of their own that could not be given
-/// together with a strength, and the next open would have refused such an index.
+/// together with a strength, and the next open would have rejected such an index.
 #[test]
 fn the_document_can_be_given_back() {
     for locale in names() {

@@ -1,4 +1,4 @@
-//! What stands for the rules of languages in a build without them: nothing, so every language is refused by name.
+//! What represents the rules of languages in a build without them: nothing, so every language is rejected by name.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use crate::collation::parse::Wanted;
 pub(super) struct Rules(Infallible);
 
 impl Rules {
-    /// Refuses the language.
+    /// Rejects the language.
     pub(super) fn load(wanted: &Wanted) -> Result<(Self, RawDocumentBuf), Error> {
         let what = format!("locale '{}'", wanted.name);
         Err(Error::Unsupported { what, reason: ", only 'simple' is: this build has no rules of languages" })

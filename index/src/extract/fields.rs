@@ -162,7 +162,7 @@ fn advance<'a>(
             routes: vec![Route::Elsewhere; count],
         });
         // Fields below one array are paired element by element. Two arrays would give a key for each pair of
-        // their elements, a product that MongoDB refuses too. Nothing is copied, so an array has one address.
+        // their elements, a product that MongoDB rejects too. Nothing is copied, so an array has one address.
         if !ptr::eq(shared.array, array) {
             return Err(Error::ParallelArrays { second: name.to_owned(), first: shared.name.to_owned() });
         }

@@ -256,7 +256,7 @@ impl ExtractedKeys {
         self.ends = ends;
     }
 }
-/// Whether a field is the path of a wildcard index, which is no part of the document: others are made in the same place.
+/// Whether a field is the path of a wildcard index, which is not a part of the document: others are made in the same place.
 fn is_made_path(spec: &IndexSpec, at: usize) -> bool {
     at == 0 && spec.wildcard().is_some()
 }
@@ -387,7 +387,7 @@ pub fn key_values(
     let Some(found) = keys.sought.take().filter(|sought| sought.is_found) else { return Ok(None) };
     let values = found.values.into_iter().enumerate().map(|(at, value)| {
         let SoughtValue { value, .. } = value?;
-        // The path of a wildcard index is no text that a collation would be about.
+        // The path of a wildcard index is not a text that a collation would be about.
         let is_path = spec.wildcard().is_some() && at == 0;
         if is_path || spec.collation().is_simple() {
             return Some(value);

@@ -20,7 +20,7 @@ impl KeyExtractor for WildcardKeys<'_> {
         let fields = self.spec.fields().len();
         let mut has_arrays = false;
         self.paths.visit(document, &mut || has_arrays = true, &mut |path, value| {
-            // Paths are names of fields, which are no texts.
+            // Paths are names of fields, which are not texts.
             keys.append(RawBsonRef::String(path), 0, self.spec, &SIMPLE);
             keys.append(value, 1, self.spec, self.spec.collation());
             keys.finish()

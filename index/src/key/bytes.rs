@@ -3,7 +3,7 @@
 //!
 //! A text is written as its bytes, with 0x00 as 01 01 and 0x01 as 01 02, and a closing 0x00. The closing
 //! byte is smaller than any byte that may come in its place, and the two escapes sort as the bytes they
-//! stand for. So texts sort as their bytes do, a proper prefix first, and none is a prefix of another.
+//! represent. So texts sort as their bytes do, a proper prefix first, and none is a prefix of another.
 
 use super::layout::{Direction, END, ESCAPE, LONG_LENGTH};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! The constants of the key layout, and the classes that the first bytes stand for.
+//! The constants of the key layout, and the classes that the first bytes represent.
 //!
 //! Every constant in this file is on disk. None of them may ever change its value; a new layout gets a new
 //! [`KEY_VERSION`]. `docs/format.md` shows the layout byte by byte.
@@ -16,7 +16,7 @@ pub const FIELD_BYTES_MAX: usize = 1024;
 pub(super) const DIGEST_BYTES: usize = 32;
 
 // The first byte of an encoded value. The high five bits are its class. Neither 0x00 nor 0xff is ever a first
-// byte or the complement of one, so no field can be taken for the end of a text or of a document.
+// byte or the complement of one, so no field can be mistaken for the end of a text or of a document.
 pub(super) const TAG_MIN_KEY: u8 = 0x08;
 pub(super) const TAG_UNDEFINED: u8 = 0x10;
 pub(super) const TAG_NULL: u8 = 0x18;

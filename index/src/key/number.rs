@@ -165,7 +165,7 @@ pub(super) fn read_short(key: &[u8], direction: Direction) -> Option<f64> {
         _ => return None,
     };
     let magnitude = (head >> 1) << LOW_BITS;
-    // Zero has a tag of its own, and the bits above those of infinity are no numbers.
+    // Zero has a tag of its own, and the bits above those of infinity are not numbers.
     let is_number = (1..=f64::INFINITY.to_bits()).contains(&magnitude);
     (head & 1 == 0 && is_number).then_some(f64::from_bits(sign | magnitude))
 }

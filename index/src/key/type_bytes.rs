@@ -2,7 +2,7 @@
 //!
 //! A number or a text has one byte, which names the type and, for a decimal, the number of zeros at the
 //! end of its coefficient. Rare values have a few more bytes. All other values have none. Type bytes
-//! come in the order of the key, and only a reader of that key can tell where each belongs.
+//! come in the order of the key, and only a reader of that key can say where each belongs.
 
 use bson::spec::ElementType;
 use bson::{Decimal128, RawBsonRef};
@@ -69,7 +69,7 @@ impl Types for Vec<u8> {
 }
 
 fn note_double(value: f64, types: &mut Vec<u8>) {
-    // All NaNs share one key and so do both zeros; the bits tell them apart.
+    // All NaNs share one key and so do both zeros; the bits distinguish them.
     if value.is_nan() {
         types.push(TYPE_DOUBLE_NAN);
         types.extend_from_slice(&value.to_le_bytes());
@@ -90,7 +90,7 @@ fn note_decimal(value: Decimal128, types: &mut Vec<u8>) {
             types.push(TYPE_DECIMAL + trailing_zeros(coefficient));
             return;
         }
-        // The exponent of a zero is no part of its value, so the key does not hold it.
+        // The exponent of a zero is not a part of its value, so the key does not hold it.
         if let Ok(biased) = u16::try_from(exponent - EXPONENT_MIN) {
             types.push(TYPE_DECIMAL_ZERO);
             types.extend_from_slice(&(u16::from(negative) << 15 | biased).to_be_bytes());
@@ -136,9 +136,9 @@ pub(super) fn restore_number(
 /// nothing, and returns `None`.
 #[inline]
 pub(super) fn restore_common(number: f64, kind: u8, document: &mut Vec<u8>) -> Option<ElementType> {
-    // 2^53. Up to here every integer is a double, so that converting there and back tells whether the number is one.
+    // 2^53. Up to here every integer is a double, so that converting there and back says whether the number is one.
     const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
-    // The number is no zero, so that no two equal doubles have different bits here.
+    // The number is not zero, so that no two equal doubles have different bits here.
     let is_same = |double: f64| double.to_bits() == number.to_bits();
     match kind {
         TYPE_INT32 => {
@@ -175,7 +175,7 @@ fn restore_double(number: Number, kind: u8, types: &mut &[u8]) -> Result<f64, Er
         TYPE_DOUBLE_NEGATIVE_ZERO => -0.0,
         _ => fits(number.to_f64().filter(|value| !value.is_nan()), "a double")?,
     };
-    // Type bytes of another key would restore a value that this key does not stand for.
+    // Type bytes of another key would restore a value that this key does not represent.
     fits((Number::from_f64(value) == number).then_some(value), "a double of equal value")
 }
 

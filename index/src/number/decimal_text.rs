@@ -19,7 +19,7 @@ struct Read {
 
 /// Reads a number: `-1.50`, `2E+3`, `NaN`, `Infinity`. Digits after the 34th are rounded half to even.
 ///
-/// Returns `None` for a text that is no number, and for a number beyond the range of decimal128.
+/// Returns `None` for a text that is not a number, and for a number beyond the range of decimal128.
 ///
 /// ```
 /// use cairndb_index::number::parse_decimal;
@@ -70,7 +70,7 @@ fn read(text: &str) -> Option<Read> {
         return None;
     }
     let digits = format!("{whole}{fraction}");
-    // Leading zeros are no digits of the coefficient.
+    // Leading zeros are not digits of the coefficient.
     let digits = digits.trim_start_matches('0');
     let exponent = exponent.saturating_sub(i64::try_from(fraction.len()).unwrap_or(i64::MAX));
     finite(is_negative, digits, exponent)

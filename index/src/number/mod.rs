@@ -1,7 +1,7 @@
 //! One exact order over int32, int64, double and decimal128, by mathematical value.
 //!
 //! A [`Number`] is a value without its type: the value rounded toward zero to a double, and what that
-//! double lacks. A double lacks nothing, an integer a count of units, and a decimal that is no double has
+//! double lacks. A double lacks nothing, an integer a count of units, and a decimal that is not a double has
 //! all its decimal digits.
 //!
 //! Why that is exact: rounding toward zero never reverses an order, so values with different doubles are
@@ -55,7 +55,7 @@ pub(crate) enum Parts {
 }
 
 impl Number {
-    /// The number of a BSON value. Returns `None` if the value is no number.
+    /// The number of a BSON value. Returns `None` if the value is not a number.
     #[inline]
     pub fn of(value: RawBsonRef<'_>) -> Option<Self> {
         match value {

@@ -1,6 +1,6 @@
 //! MongoDB's error codes: numbers and names.
 //!
-//! Other files say `Code::DUPLICATE_KEY`: a test of the house refuses the number there.
+//! Other files say `Code::DUPLICATE_KEY`: a test of the house rejects the number there.
 
 mod table;
 

@@ -120,7 +120,7 @@ impl<'d> Arguments<'_, 'd> {
         value: &Value<'d>,
     ) -> Result<usize, Error> {
         let (type_code, value_code) = codes;
-        // MongoDB has one number for every value that is no int32 here, and another for a negative one.
+        // MongoDB has one number for every value that is not an int32 here, and another for a negative one.
         let found = self.int((type_code, type_code), argument, value)?;
         usize::try_from(found).map_err(|_| self.wrong_value(value_code, argument, "0 or more", value))
     }

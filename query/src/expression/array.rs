@@ -9,7 +9,7 @@ use crate::expression::value::{ArrayBuilder, Value};
 pub(super) fn size<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     let array = value.or_null().as_array();
-    // Unlike most operators `$size` refuses null: MongoDB has no size of a missing array.
+    // Unlike most operators `$size` rejects null: MongoDB has no size of a missing array.
     let array =
         array.ok_or_else(|| arguments.wrong_type(Code::SIZE_TYPE, "the argument", "an array", &value))?;
     Ok(Value::count(crate::value::elements(array).count()))

@@ -15,7 +15,7 @@ use crate::expression::value::Value;
 use crate::registry::Registry;
 use crate::value::integer;
 
-/// How a text stands for bytes.
+/// How a text represents bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// That of a UUID if the bytes are one, else `Base64`.
@@ -106,7 +106,7 @@ pub(super) fn subtype(arguments: &Arguments<'_, '_>, given: &Value<'_>) -> Resul
     known.map(BinarySubtype::from).ok_or_else(unknown)
 }
 
-/// The bytes that a text stands for.
+/// The bytes that a text represents.
 pub(super) fn from_text<'d>(
     text: &str,
     format: Format,
@@ -127,15 +127,15 @@ pub(super) fn from_text<'d>(
     Ok(value(subtype, bytes))
 }
 
-/// The text that stands for bytes, as a value.
+/// The text that represents bytes, as a value.
 pub(super) fn to_text<'d>(binary: RawBinaryRef<'_>, format: Format) -> Result<Value<'d>, &'static str> {
     binary_text(binary, format).map(Value::text)
 }
 
-/// The text that stands for bytes.
+/// The text that represents bytes.
 pub(super) fn binary_text(binary: RawBinaryRef<'_>, format: Format) -> Result<String, &'static str> {
     let RawBinaryRef { subtype, bytes } = binary;
-    // The subtype alone is no proof: stored bytes may have any length.
+    // The subtype alone is not a proof: stored bytes may have any length.
     let is_uuid = subtype == BinarySubtype::Uuid && bytes.len() == UUID_BYTES;
     Ok(match format {
         Format::Auto | Format::Uuid if is_uuid => write_uuid(bytes),

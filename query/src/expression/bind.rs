@@ -138,7 +138,7 @@ pub(super) fn parse_current_date(
     check_empty(operator, operand, Code::CURRENT_DATE_ARGUMENT).map(|()| Node::CurrentDate)
 }
 
-/// Refuses an argument of an operator that takes none. MongoDB takes `{}` and an empty list of arguments.
+/// Rejects an argument of an operator that takes none. MongoDB takes `{}` and an empty list of arguments.
 fn check_empty(operator: &'static str, operand: RawBsonRef<'_>, code: Code) -> Result<(), Error> {
     let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
         || operand.as_array().is_some_and(bson::RawArray::is_empty);
@@ -244,7 +244,7 @@ fn elements<'d>(
     Ok(Some((elements, room)))
 }
 
-/// An operator, and MongoDB's number for an input that is no array.
+/// An operator, and MongoDB's number for an input that is not an array.
 #[derive(Clone, Copy)]
 struct Named {
     operator: &'static str,

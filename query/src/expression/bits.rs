@@ -24,7 +24,7 @@ pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         None => Ok(Value::NULL),
         Some(Numeric::Int32(value)) => Ok(Value::int(!value)),
         Some(Numeric::Int64(value)) => Ok(Value::long(!value)),
-        // A double is refused even if it is whole: only the integer types have bits.
+        // A double is rejected even if it is whole: only the integer types have bits.
         Some(number @ (Numeric::Double(_) | Numeric::Decimal(_))) => {
             Err(arguments.wrong_type(Code::TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
         }

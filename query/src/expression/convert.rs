@@ -335,7 +335,7 @@ fn in_base<'d>(text: &str, target: TargetType, base: Radix) -> Result<Value<'d>,
     }
 }
 
-/// Converts what is no binary data to something else than it.
+/// Converts what is not binary data to something else than it.
 fn plain<'d>(
     value: RawBsonRef<'_>,
     target: TargetType,

@@ -25,7 +25,7 @@ impl Default for Covariance {
 }
 
 impl Covariance {
-    /// The covariance of one pair, or of none if `pair` is no array of two numbers.
+    /// The covariance of one pair, or of none if `pair` is not an array of two numbers.
     pub(crate) fn of(pair: RawBsonRef<'_>) -> Self {
         let numbers =
             pair.as_array().map(|array| crate::value::elements(array).map(Numeric::of).collect::<Vec<_>>());

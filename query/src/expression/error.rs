@@ -1,4 +1,4 @@
-//! Why an expression was refused, or has no value for a document.
+//! Why an expression was rejected, or has no value for a document.
 //!
 //! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
 //! different variants. MongoDB has a number of its own for almost every fault of every operator; the check that finds

@@ -1,4 +1,4 @@
-//! `$serializeEJSON` and `$deserializeEJSON`: values as the objects that stand for them in Extended JSON, and back.
+//! `$serializeEJSON` and `$deserializeEJSON`: values as the objects that represent them in Extended JSON, and back.
 //!
 //! Both ends are BSON; the text of such an object is JSON, which `json` writes and reads.
 
@@ -257,7 +257,7 @@ fn write_parts(
     Ok(())
 }
 
-/// Reads the value that Extended JSON stands for. `scopes` is how many scopes of code are around it.
+/// Reads the value that Extended JSON represents. `scopes` is how many scopes of code are around it.
 fn read<'d>(
     value: RawBsonRef<'_>,
     operation: &OperationContext,
@@ -281,7 +281,7 @@ fn read<'d>(
     tree.finish()
 }
 
-/// Reads a value without what is in it. Returns what is, for an array, or an object that stands for itself.
+/// Reads a value without what is in it. Returns what is, for an array, or an object that represents itself.
 fn read_start<'v>(
     tree: &mut Tree,
     name: &str,
@@ -316,7 +316,7 @@ fn read_start<'v>(
     Ok(None)
 }
 
-/// Reads what a name of Extended JSON stands for.
+/// Reads what a name of Extended JSON represents.
 type Read = fn(RawBsonRef<'_>) -> Result<RawBson, &'static str>;
 
 /// The names that an object has alone.
@@ -338,12 +338,12 @@ const NAMES: Registry<Read> = Registry::new(&[
     ("$uuid", uuid),
 ]);
 
-/// Whether a name stands for a type or a part of one, so that no other object may have it.
+/// Whether a name represents a type or a part of one, so that no other object may have it.
 fn is_reserved(name: &str) -> bool {
     NAMES.get(name).is_some() || ["$code", "$id", "$ref", "$scope"].contains(&name)
 }
 
-/// What an object stands for. Returns `None` if it stands for itself.
+/// What an object represents. Returns `None` if it represents itself.
 fn meant(
     document: &RawDocument,
     operation: &OperationContext,

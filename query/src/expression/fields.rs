@@ -82,7 +82,7 @@ impl Setting<'_> {
 impl ComputedFields {
     /// Parses fields with their expressions.
     ///
-    /// Names may be dotted paths. An object that is not an operator stands for fields of an object; these names may
+    /// Names may be dotted paths. An object that is not an operator represents fields of an object; these names may
     /// not be dotted.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl ComputedFields {
     }
 }
 
-/// Refuses a name that is not allowed `outer` objects deep: only at the top level it may be a dotted path.
+/// Rejects a name that is not allowed `outer` objects deep: only at the top level it may be a dotted path.
 fn check_path(name: &str, outer: usize) -> Result<(), Error> {
     let (reason, code) = match name {
         "" if outer == 0 => ("it is empty", Code::FIELD_PATH_EMPTY),

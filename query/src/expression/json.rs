@@ -1,7 +1,7 @@
 //! JSON: the text of arrays and objects, as `$toString` writes it, and arrays and objects from such texts, for `$toArray` and
 //! `$toObject`.
 //!
-//! It is plain JSON: what it has no type for is a string, and no object stands for another type. Extended JSON is in `extended_json`.
+//! It is plain JSON: what it has no type for is a string, and no object represents another type. Extended JSON is in `extended_json`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -130,7 +130,7 @@ impl JsonWriter {
         Ok(None)
     }
 
-    /// Writes a number. What is no number of JSON is a string.
+    /// Writes a number. What is not a number of JSON is a string.
     fn number(&mut self, text: &str) -> Result<(), Failure> {
         if text.ends_with(|last: char| last.is_ascii_digit()) { self.push(text) } else { self.string(text) }
     }
@@ -199,7 +199,7 @@ pub(super) fn read<'d>(
     operation: &OperationContext,
 ) -> Result<Value<'d>, Failure> {
     operation.pass(text.len())?;
-    // A mark of the order of bytes may stand first.
+    // A mark of the order of bytes may be first.
     let mut reader = JsonReader { rest: text.strip_prefix('\u{feff}').unwrap_or(text) };
     let mut tree = Tree::new(operation);
     let mut name = Cow::Borrowed("");
@@ -256,7 +256,7 @@ impl<'t> JsonReader<'t> {
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => self.word()?,
         };
-        // Read in full first, so that what is no JSON at all is told as that.
+        // Read in full first, so that what is not JSON at all is told as that.
         if tree.innermost().is_none() {
             return Err(Failure::Refused(STANDALONE));
         }
@@ -329,7 +329,7 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// The character that an escape sequence stands for.
+    /// The character that an escape sequence represents.
     fn escaped(&mut self) -> Result<char, Failure> {
         let kind = self.advance(1);
         Ok(match kind {

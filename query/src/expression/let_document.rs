@@ -25,7 +25,7 @@ impl Variables {
             check_name(name)?;
             // Variables before this one are defined already, so the expression may use them.
             let tree = parse(value, &variables)?;
-            // There is no document yet: a field would be missing without a word, where MongoDB refuses it.
+            // There is no document yet: a field would be missing without a word, where MongoDB rejects it.
             if tree.reads_document() {
                 return Err(Error::VariableNotConstant { name: name.to_owned() });
             }

@@ -2,7 +2,7 @@
 //! was sorted by, and the number by which it was drawn.
 //!
 //! A keyword becomes a variable whose name no text of an expression can have. Where documents come from a search that tells their
-//! metadata, these variables are defined, and get their values for each document; everywhere else `$meta` is refused.
+//! metadata, these variables are defined, and get their values for each document; everywhere else `$meta` is rejected.
 
 use bson::raw::cstr;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -63,7 +63,7 @@ impl Metadata {
 
     /// The metadata that [`stored`](Self::stored) has made a document of. What is missing, or another value, is unknown.
     pub fn restore(stored: &RawDocument) -> Self {
-        // It may come from a temporary file, so nothing of it is taken for granted.
+        // It may come from a temporary file, so nothing of it is mistaken for granted.
         Self {
             index_key: stored.get_document("indexKey").ok().map(RawDocument::to_owned),
             record_id: stored.get("recordId").ok().flatten().map(RawBson::from),
@@ -75,7 +75,7 @@ impl Metadata {
 
 /// Whether an operand, or anything in it, is `$meta`: then the documents need their metadata. It may be a text that only looks so.
 pub fn reads_metadata(operand: &RawDocument) -> bool {
-    // Of bytes that are malformed something else is refused. The others were validated, which bounds how deep this goes.
+    // Of bytes that are malformed something else is rejected. The others were validated, which bounds how deep this goes.
     Fields::of(operand).flatten().any(|field| {
         field.name() == OPERATOR || field.value().is_ok_and(|value| value_holds(value, reads_metadata))
     })

@@ -221,7 +221,7 @@ pub(super) fn to_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     })?;
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in fields(document) {
-        // Each pair is built with its own bound, so that one large value is refused before the array grows.
+        // Each pair is built with its own bound, so that one large value is rejected before the array grows.
         let mut pair = ObjectBuilder::new(arguments.operator, arguments.operation());
         pair.append(cstr!("k"), &Value::Borrowed(RawBsonRef::String(name.as_str())))?;
         pair.append(cstr!("v"), &Value::Borrowed(value))?;

@@ -58,7 +58,7 @@ pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, 
         return Err(arguments.wrong_type(Code::N_TYPE, "n", "an integer", &wanted));
     }
     let count = arguments.long(Code::N_NOT_INTEGER, "n", &wanted)?;
-    // Zero elements are refused: MongoDB takes that for a mistake.
+    // Zero elements are rejected: MongoDB takes that for a mistake.
     if count <= 0 {
         return Err(arguments.wrong_value(Code::N_NOT_POSITIVE, "n", "above 0", &wanted));
     }
@@ -216,7 +216,7 @@ fn sorted_and_wanted<'d>(
     Ok(Some((usize::try_from(count).unwrap_or(usize::MAX), elements)))
 }
 
-/// The elements of an array in the order of the second argument. `code` is the number for a value that is no array.
+/// The elements of an array in the order of the second argument. `code` is the number for a value that is not an array.
 fn sorted<'d>(arguments: &Arguments<'_, 'd>, input: &Value<'d>, code: Code) -> Result<Vec<Value<'d>>, Error> {
     let mut elements = arguments.elements(code, "input", input)?;
     let pattern = arguments.value(1)?;

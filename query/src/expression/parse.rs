@@ -57,7 +57,7 @@ fn null_if_missing<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error
 }
 
 impl Parser<'_> {
-    /// Parses a value in the place of an expression: a path, an operator, an object, an array or a constant.
+    /// Parses a value in place of an expression: a path, an operator, an object, an array or a constant.
     pub(super) fn operand(self, value: RawBsonRef<'_>) -> Result<Node, Error> {
         if let Some(text) = value.as_str() {
             return match text.strip_prefix('$') {
@@ -124,7 +124,7 @@ impl Parser<'_> {
             Some((operator, OperatorSupport::Supported(form))) => (operator, form),
         };
         let (evaluate, arguments) = match form {
-            // An operator with a form of its own reads its operand itself, before any of it is taken for an
+            // An operator with a form of its own reads its operand itself, before any of it is mistaken for an
             // expression.
             Form::Special(parse) => {
                 let node = parse(self, operator, operand)?;
@@ -147,7 +147,7 @@ impl Parser<'_> {
 /// takes long or makes much: nothing is computed while parsing that an operation does not count.
 fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     let parts = match &node {
-        // `$rand`, `$createObjectId` and `$currentDate` have no parts and are no constants: each evaluation gives another
+        // `$rand`, `$createObjectId` and `$currentDate` have no parts and are not constants: each evaluation gives another
         // value.
         Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId | Node::CurrentDate => {
             return Ok(node);
@@ -168,7 +168,7 @@ fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     let bytes: usize = constants.iter().map(|constant| constant.content_bytes()).sum();
     // In proportion to what the request has written down: an array of a thousand values is one of them.
     let steps_max = FOLDED_STEPS + (STEPS_PER_PART * constants.len() + bytes / BYTES_PER_STEP) as u64;
-    // Of its own, because what goes beyond is no error of the request.
+    // Of its own, because what goes beyond is not an error of the request.
     let operation =
         OperationContext::new(Allowance { bytes: Some(FOLDED_MEMORY_MAX), ..Allowance::default() });
     // Nothing constant reads the document or the variables, so empty ones do; constants are compared, though.

@@ -160,7 +160,7 @@ pub(super) fn split_path(path: &str) -> Result<Vec<FieldPath>, Error> {
     names.iter().map(field).collect()
 }
 
-/// Refuses a name that a computed field cannot have.
+/// Rejects a name that a computed field cannot have.
 pub(super) fn check_field_name(name: &str) -> Result<(), Error> {
     match name_fault(name) {
         Some((reason, code)) => Err(Error::Path { path: name.replace('\0', "\\0"), reason, code }),

@@ -33,7 +33,7 @@ pub(super) fn parse_accumulator(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<(Node, PercentileRequest), Error> {
-    // An argument that is no object has another number here than in an expression.
+    // An argument that is not an object has another number here than in an expression.
     let (signature, not_object) = match operator {
         "$median" => (MEDIAN, Code::MEDIAN_GROUP_NOT_OBJECT),
         _ => (PERCENTILE, Code::PERCENTILE_GROUP_NOT_OBJECT),
@@ -67,7 +67,7 @@ pub(super) fn evaluate<'d>(
     request: &PercentileRequest,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
-    // A text, an object or nothing has no numbers, and is no mistake.
+    // A text, an object or nothing has no numbers, and is not a mistake.
     let operand = input.evaluate(scope)?;
     let value = operand.or_null();
     let percentiles = if let Some(number) = Numeric::of(value) {
@@ -150,7 +150,7 @@ fn read_shares(
         let number = Numeric::of(element.or_null());
         let number =
             number.ok_or_else(|| wrong("made of numbers", element, Code::PERCENTILE_P_TYPE))?.to_double();
-        // NaN is no share either.
+        // NaN is not a share either.
         if (0.0..=1.0).contains(&number) {
             Ok(number)
         } else {
@@ -165,7 +165,7 @@ fn is_fixed(node: &Node) -> bool {
     match node {
         Node::Constant(_) | Node::Path(PathStart::User(_), _) => true,
         Node::Array(_) | Node::Object(_) | Node::Call { .. } => node.parts().into_iter().all(is_fixed),
-        // What has variables of its own would have to be told apart from what depends on others.
+        // What has variables of its own would have to be distinguished from what depends on others.
         Node::Path(..)
         | Node::Let { .. }
         | Node::Map { .. }

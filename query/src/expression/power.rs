@@ -12,7 +12,7 @@ use crate::expression::parser::Parser;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 
-/// Parses `$sigmoid`, which stands for `1 / (1 + exp(-x))`, and has the errors of the operators in it.
+/// Parses `$sigmoid`, which represents `1 / (1 + exp(-x))`, and has the errors of the operators in it.
 pub(super) fn parse_sigmoid(
     parser: Parser<'_>,
     _: &'static str,
@@ -205,7 +205,7 @@ impl Positive<'_, '_, '_> {
     }
 }
 
-/// Whether a decimal that is no NaN is above 0.
+/// Whether a decimal that is not NaN is above 0.
 fn is_positive(value: Decimal128) -> bool {
     !decimal::is_zero(value) && !decimal::is_negative(value)
 }

@@ -126,7 +126,7 @@ fn compile(
             Code::REGEX_OPTIONS_TYPE,
         );
     }
-    // Options given twice are refused, even if both are the same.
+    // Options given twice are rejected, even if both are the same.
     if given.is_some() && !own.is_empty() {
         return fault(Fault::OptionsTwice, Code::REGEX_OPTIONS_TWICE);
     }

@@ -111,7 +111,7 @@ pub(super) fn parse_long(text: &str) -> Option<i64> {
 pub(super) fn parse_double(text: &str) -> Option<f64> {
     let value = text.parse::<f64>().ok()?;
     // The parser of the standard library rounds what is too large to an infinity and what is too small to
-    // zero. MongoDB refuses both, but reads the names of infinities.
+    // zero. MongoDB rejects both, but reads the names of infinities.
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let has_digit = |digits: &[char]| mantissa.contains(digits);
     let is_lost = (value.is_infinite() && has_digit(&['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))

@@ -122,7 +122,7 @@ fn similarity<'d>(
     Ok(Value::double(if is_score { score(found) } else { found }))
 }
 
-/// Refuses vectors of different lengths, and elements that are no numbers.
+/// Rejects vectors of different lengths, and elements that are not numbers.
 fn check(arguments: &Arguments<'_, '_>, pair: &[Vector<'_>; 2]) -> Result<(), Error> {
     let [left, right] = pair;
     // The sizes first, as in MongoDB: elements are looked at only where each has a partner.

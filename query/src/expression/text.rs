@@ -1,6 +1,6 @@
 //! Texts: joining, cutting, trimming, replacing, case and length.
 //!
-//! Operators on bytes refuse to cut a character in two. Only ASCII letters change case, as in MongoDB.
+//! Operators on bytes do not cut a character in two. Only ASCII letters change case, as in MongoDB.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -106,7 +106,7 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
     let text = coerced(arguments, &arguments.value(0)?)?;
     let number = |at, code, name| {
         let value = arguments.value(at)?;
-        // Fractions are cut off, unlike in `$substrCP`, which refuses them.
+        // Fractions are cut off, unlike in `$substrCP`, which rejects them.
         let number = Numeric::of(value.or_null()).map(Numeric::to_long);
         number.ok_or_else(|| arguments.wrong_type(code, name, "a number", &value))
     };
@@ -162,7 +162,7 @@ pub(super) fn split<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let separator = separator_value.get().and_then(RawBsonRef::as_str).ok_or_else(|| {
         arguments.wrong_type(Code::SPLIT_SEPARATOR_TYPE, "the second argument", "a string", &separator_value)
     })?;
-    // The standard library would split between all characters; MongoDB refuses it.
+    // The standard library would split between all characters; MongoDB rejects it.
     if separator.is_empty() {
         return Err(arguments.wrong_value(
             Code::SPLIT_SEPARATOR_EMPTY,

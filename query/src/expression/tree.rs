@@ -161,7 +161,7 @@ impl Tree {
         }
     }
 
-    /// Ends the innermost container. Of fields with one name the last value stays, in the place of the first.
+    /// Ends the innermost container. Of fields with one name the last value stays, in place of the first.
     pub(super) fn close_without_duplicates(&mut self) -> Result<(), Failure> {
         let Some(opened) = self.open.pop() else { return Ok(()) };
         self.writer.close(opened.mark);
@@ -212,7 +212,7 @@ impl Tree {
         }
     }
 
-    /// Counts a value of `bytes` bytes, and refuses one that makes the whole too large.
+    /// Counts a value of `bytes` bytes, and rejects one that makes the whole too large.
     fn make_room(&mut self, bytes: usize) -> Result<(), Failure> {
         let bytes = self.writer.len().saturating_add(bytes).saturating_add(HEADER_BYTES);
         if bytes > VALUE_BYTES_MAX {

@@ -346,7 +346,7 @@ impl ObjectBuilder {
     }
 }
 
-/// Refuses a value of more than [`VALUE_BYTES_MAX`] bytes.
+/// Rejects a value of more than [`VALUE_BYTES_MAX`] bytes.
 pub(super) fn check_bytes(operator: &'static str, bytes: usize) -> Result<(), Error> {
     if bytes > VALUE_BYTES_MAX { Err(Error::TooLarge { operator, limit: VALUE_BYTES_MAX }) } else { Ok(()) }
 }

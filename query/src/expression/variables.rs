@@ -130,7 +130,7 @@ impl Variables {
     }
 }
 
-/// Refuses a name that a definition cannot have.
+/// Rejects a name that a definition cannot have.
 ///
 /// A name consists of letters, digits and underscores, and starts with a lower-case letter. Characters beyond ASCII
 /// are allowed anywhere. Of the system's variables only `CURRENT` may be defined again.
@@ -150,7 +150,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     check_letters(name, letters)
 }
 
-/// Refuses a name that neither a variable of the caller nor one of the system can have.
+/// Rejects a name that neither a variable of the caller nor one of the system can have.
 pub(super) fn check_readable_name(name: &str) -> Result<(), Error> {
     let refuse = |reason| Err(Error::VariableName { name: name.to_owned(), reason });
     let mut letters = name.chars();

@@ -1,4 +1,4 @@
-//! Vectors as binary data: `$convert` from and to arrays. The first byte tells what the elements are, the second how many bits at the
+//! Vectors as binary data: `$convert` from and to arrays. The first byte says what the elements are, the second how many bits at the
 //! end do not count.
 
 use bson::spec::BinarySubtype;
@@ -22,7 +22,7 @@ enum Element {
 }
 
 impl Element {
-    /// The byte that stands for it.
+    /// The byte that represents it.
     fn byte(self) -> u8 {
         match self {
             Self::Bit => 0x10,
@@ -62,7 +62,7 @@ pub(super) fn from_array<'d>(
     operation: &OperationContext,
 ) -> Result<Value<'d>, Failure> {
     operation.pass(array.as_bytes().len())?;
-    // An element of the array takes more bytes than one of the vector.
+    // An element of the array uses more bytes than one of the vector.
     let _held = operation.reserve(array.as_bytes().len())?;
     let mut kind = Element::Bit;
     let mut has_booleans = false;
@@ -173,7 +173,7 @@ pub(super) fn to_array<'d>(
     Ok(array.finish())
 }
 
-/// The error for bytes that are no vector. It is none of the conversion, so `onError` does not catch it.
+/// The error for bytes that are not vector. It is none of the conversion, so `onError` does not catch it.
 fn malformed(arguments: &Arguments<'_, '_>, code: Code, expected: &'static str, found: usize) -> Failure {
     let fault = Fault::WrongValue { argument: "a binary vector", expected, found: found.to_string() };
     Failure::Error(Error::Argument { operator: arguments.operator, fault, code })

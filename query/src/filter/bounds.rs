@@ -54,7 +54,7 @@ pub(super) fn superset(test: &Test, arrays: Arrays, keys: &Collation) -> Option<
 /// A subset of the values that meet `test`: a document that does not meet the test has none of them.
 pub(super) fn subset(test: &Test, keys: &Collation) -> Intervals {
     match test {
-        // For values of one class that are no arrays, these sets are exact. Keys in another order have none.
+        // For values of one class that are not arrays, these sets are exact. Keys in another order have none.
         Test::Compare(comparison) => {
             let operand = comparison.operand_in(keys);
             let set = operand.and_then(|operand| compared(comparison.relation(), &operand, Arrays::Absent));

@@ -23,7 +23,7 @@ pub(super) enum Relation {
     Lte,
 }
 
-/// A comparison with an operand. The operand is never undefined: the parser refuses that.
+/// A comparison with an operand. The operand is never undefined: the parser rejects that.
 #[derive(Clone, Debug)]
 pub(super) struct Comparison {
     relation: Relation,

@@ -103,7 +103,7 @@ impl Proof<'_> {
         if meets_missing(test) && !wanted.iter().any(|test| meets_missing(test)) {
             return false;
         }
-        // Types that share a class are no intervals, so they are compared as such.
+        // Types that share a class are not intervals, so they are compared as such.
         if let Test::Type(known) = test
             && wanted.iter().any(|wanted| {
                 matches!(wanted, Test::Type(types) if known.types().iter().all(|kind| types.types().contains(kind)))

@@ -95,7 +95,7 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// Those of [`parse`](Self::parse), and [`Error::Expression`] for an expression that is refused.
+    /// Those of [`parse`](Self::parse), and [`Error::Expression`] for an expression that is rejected.
     pub fn parse_with(filter: &RawDocument, variables: &Variables) -> Result<Self, Error> {
         let root = parse::parse(filter, Some(variables))?;
         let has_expression = root.has_expression();
@@ -334,7 +334,7 @@ impl<'a> Alternatives<'a> {
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
         let operation = OperationContext::unlimited();
         let bounds = self.entry_bounds_within(fields, &PlanningBudget::unlimited(&operation));
-        // A budget without limits refuses nothing.
+        // A budget without limits rejects nothing.
         bounds.unwrap_or_default()
     }
 

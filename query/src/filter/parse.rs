@@ -23,7 +23,7 @@ use crate::numeric::Numeric;
 use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer, is_true};
 
-/// Parses a whole filter. Without `variables`, `$expr` is refused.
+/// Parses a whole filter. Without `variables`, `$expr` is rejected.
 pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Result<Node, Error> {
     let expressions = variables.map_or(Expressions::Unsupported, Expressions::Allowed);
     // Only variables belong to a request with a limit for all its patterns. Without them the filter has its
@@ -255,7 +255,7 @@ impl<'c> OperatorCall<'c> {
             Operator::Gte => self.comparison(Relation::Gte)?,
             Operator::Lt => self.comparison(Relation::Lt)?,
             Operator::Lte => self.comparison(Relation::Lte)?,
-            // MongoDB refuses a regular expression as the operand of `$ne`, though `$eq` takes one.
+            // MongoDB rejects a regular expression as the operand of `$ne`, though `$eq` takes one.
             Operator::Ne => not(self.comparison_without_regex(Relation::Eq)?),
             Operator::In => self.membership()?,
             Operator::Nin => not(self.membership()?),
@@ -273,7 +273,7 @@ impl<'c> OperatorCall<'c> {
             Operator::ElemMatch => self.element_match()?,
             Operator::Regex => self.regex(siblings)?,
             Operator::Options => {
-                // `$regex` reads its options itself, because they may stand before or after it.
+                // `$regex` reads its options itself, because they may be before or after it.
                 self.option_text()?;
                 let is_alone = siblings.get("$regex").ok().flatten().is_none();
                 return if is_alone { Err(self.malformed(Fault::OptionsAlone)) } else { Ok(None) };
@@ -283,7 +283,7 @@ impl<'c> OperatorCall<'c> {
 
     /// Parses `$eq`, `$gt`, `$gte`, `$lt` or `$lte`.
     fn comparison(self, relation: Relation) -> Result<Condition, Error> {
-        // Equality compares a regular expression as a value. MongoDB refuses to order by one.
+        // Equality compares a regular expression as a value. MongoDB does not order by one.
         if relation != Relation::Eq {
             return self.comparison_without_regex(relation);
         }
@@ -363,7 +363,7 @@ impl<'c> OperatorCall<'c> {
         }
         let mut conditions = Vec::with_capacity(members.len());
         for (position, member) in members.into_iter().enumerate() {
-            // The first member decides what the others must be. MongoDB refuses a mixture.
+            // The first member decides what the others must be. MongoDB rejects a mixture.
             if are_element_matches != is_element_match(&member) {
                 return Err(self.malformed(Fault::MixedMembers { position }));
             }
@@ -387,7 +387,7 @@ impl<'c> OperatorCall<'c> {
             Expressions::Forbidden | Expressions::NestedForbidden => Expressions::NestedForbidden,
             Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => Expressions::Nested,
         };
-        // The elements are no whole documents from here on.
+        // The elements are not whole documents from here on.
         let context = ParseContext { expressions, ..context };
         // `{$elemMatch: {$or: […]}}` starts with a dollar sign, and is a filter of objects all the same.
         let is_clause = first_name(document).and_then(operator::clause).is_some();
@@ -452,12 +452,12 @@ impl<'c> OperatorCall<'c> {
         members(array, self.context.path)
     }
 
-    /// Refuses a member that is a document of operators, where only values are allowed.
+    /// Rejects a member that is a document of operators, where only values are allowed.
     fn check_plain(self, position: usize, member: RawBsonRef<'_>) -> Result<(), Error> {
         let Some(document) = member.as_document().filter(|document| is_operators(document)) else {
             return Ok(());
         };
-        // `{$in: [{$gt: 5}]}` would never match what its author means, so MongoDB refuses it.
+        // `{$in: [{$gt: 5}]}` would never match what its author means, so MongoDB rejects it.
         let operator = first_name(document).unwrap_or_default().to_owned();
         Err(self.malformed(Fault::NestedOperator { position, operator }))
     }

@@ -1,9 +1,9 @@
 //! What planning may cost: steps and bytes, in proportion to the filter. A filter of kilobytes can describe lists, branches and
 //! combinations that multiply to billions.
 //!
-//! The invariant: planning never fails for want of them. Once something was refused, so is all that follows, and what was
+//! The invariant: planning never fails for want of them. Once something was rejected, so is all that follows, and what was
 //! found before is planned with: in the end the scan of all documents, whose filter tests each of them. So every function
-//! that was refused a step returns what is true without it: no bounds, no proof, no answer.
+//! that was rejected a step returns what is true without it: no bounds, no proof, no answer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ impl<'a> PlanningBudget<'a> {
         }
     }
 
-    /// Whether something was refused, so that what was computed since is worth nothing.
+    /// Whether something was rejected, so that what was computed since is worth nothing.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.get()
     }
@@ -138,7 +138,7 @@ impl<'a> PlanningBudget<'a> {
         let is_left = self.has_bytes(bytes);
         let taken = self.bytes.get().saturating_add(bytes);
         self.bytes.set(taken);
-        // A refusal does not end the operation, which may do without.
+        // A rejection does not end the operation, which may do without.
         let is_held = taken < RESERVED_MIN || self.room.borrow_mut().try_grow_by_steps(taken);
         self.goes_on(is_left && is_held)
     }

@@ -56,7 +56,7 @@ impl Filter {
     /// [`entry_bounds`](Self::entry_bounds) gives for these fields.
     pub fn entry_tests(&self, fields: &[IndexedField<'_>]) -> EntryTests {
         let operation = OperationContext::unlimited();
-        // A budget without limits refuses nothing, and what is not decided needs the document.
+        // A budget without limits rejects nothing, and what is not decided needs the document.
         let undecided = EntryTests { residual: None, fields: Vec::new(), has_id: false, is_whole: false };
         self.entry_tests_within(fields, &PlanningBudget::unlimited(&operation)).unwrap_or(undecided)
     }
@@ -177,7 +177,7 @@ fn collect_paths<'n>(node: &'n Node, paths: &mut HashSet<&'n FieldPath>) -> bool
             paths.insert(path);
             true
         }
-        // What an expression says about a field decides nothing. The expression, which stands beside it, needs the document.
+        // What an expression says about a field decides nothing. The expression, which is beside it, needs the document.
         Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => false,
     }
 }

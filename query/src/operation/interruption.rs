@@ -201,7 +201,7 @@ pub(super) struct MemoryLimits {
     pub(super) shared: usize,
 }
 
-/// The reason that a byte stands for, the inverse of `Interruption::to_byte`.
+/// The reason that a byte represents, the inverse of `Interruption::to_byte`.
 pub(super) fn interruption(byte: u8, limits: MemoryLimits) -> Option<Interruption> {
     match byte {
         1 => Some(Interruption::Cancelled),
@@ -211,7 +211,7 @@ pub(super) fn interruption(byte: u8, limits: MemoryLimits) -> Option<Interruptio
         5 => Some(Interruption::CursorKilled),
         6 => Some(Interruption::Memory { limit: limits.own }),
         7 => Some(Interruption::SharedMemory { limit: limits.shared }),
-        // 0 is no reason, and other bytes are never stored.
+        // 0 is not a reason, and other bytes are never stored.
         _ => None,
     }
 }

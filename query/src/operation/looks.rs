@@ -26,7 +26,7 @@ impl Looks {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// What follows is no time at work.
+    /// What follows is not time at work.
     #[inline]
     pub(super) fn pause(&self) {
         self.last.store(0, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! that loops or builds. A loop counts its steps; every 128 steps the context looks at the clock and the tokens, so
 //! that a step costs no more than a counter. What is built reserves its bytes.
 //!
-//! The invariant: once a context has refused a step it refuses every later one, with the same reason. Only time between
+//! The invariant: once a context has rejected a step it rejects every later one, with the same reason. Only time between
 //! [`resume`](OperationContext::resume) and [`pause`](OperationContext::pause) counts, and without a limit of time the clock is
 //! read only at looks.
 
@@ -191,7 +191,7 @@ impl OperationContext {
         self.steps(1 << STEPS_PER_LOOK_LOG).is_ok()
     }
 
-    /// Fails if an earlier step was refused.
+    /// Fails if an earlier step was rejected.
     #[inline]
     pub fn verdict(&self) -> Result<(), Interruption> {
         match &self.state {
@@ -352,7 +352,7 @@ impl OperationState {
         self.looks.note();
         let shared = self.shared.as_ref().map_or(0, MemoryBudget::limit);
         let limits = MemoryLimits { own: self.bytes_max, shared };
-        // The reason that stopped it comes before a new look, so that every refusal names the same one.
+        // The reason that stopped it comes before a new look, so that every rejection names the same one.
         if let Some(reason) = interruption(self.stopped.load(Ordering::Relaxed), limits) {
             return Err(reason);
         }
@@ -378,9 +378,9 @@ impl OperationState {
         self.try_take(bytes).map_err(|reason| self.stop(reason))
     }
 
-    /// Takes bytes. The operation goes on if they are refused.
+    /// Takes bytes. The operation goes on if they are rejected.
     fn try_take(&self, bytes: usize) -> Result<(), Interruption> {
-        // The bytes are added first, and taken off again on refusal, so that the check is one with the
+        // The bytes are added first, and taken off again on rejection, so that the check is one with the
         // addition.
         let taken = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let refusal = if taken > self.bytes_max {
@@ -482,7 +482,7 @@ impl Reservation {
             return Ok(());
         }
         if let Some(state) = &self.context.state {
-            // Only the difference is taken. On refusal the reservation stays as it was, and is still given
+            // Only the difference is taken. On rejection the reservation stays as it was, and is still given
             // back when dropped.
             state.take(bytes - self.bytes)?;
             self.bytes = bytes;
@@ -499,12 +499,12 @@ impl Reservation {
         if bytes <= self.bytes { Ok(()) } else { self.grow_to(bytes.saturating_add(bytes / 8)) }
     }
 
-    /// As [`grow_by_steps`](Self::grow_by_steps), but a refusal does not end the operation. Returns whether it has grown.
+    /// As [`grow_by_steps`](Self::grow_by_steps), but a rejection does not end the operation. Returns whether it has grown.
     pub(crate) fn try_grow_by_steps(&mut self, bytes: usize) -> bool {
         bytes <= self.bytes || self.try_grow_to(bytes.saturating_add(bytes / 8))
     }
 
-    /// As [`grow_to`](Self::grow_to), but a refusal does not end the operation. Returns whether it has grown.
+    /// As [`grow_to`](Self::grow_to), but a rejection does not end the operation. Returns whether it has grown.
     pub(crate) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let Some(state) = self.context.state.as_ref().filter(|_| bytes > self.bytes) else { return true };
         // Below that nothing is taken, as in `grow_to`.

@@ -45,7 +45,7 @@ impl WorkClock {
     /// The time at work until now, pauses left out.
     pub(super) fn total(&self) -> u64 {
         let since = self.since.load(Ordering::Relaxed);
-        // `since` is counted from 1, because 0 stands for a pause.
+        // `since` is counted from 1, because 0 represents a pause.
         let running = if since == 0 { 0 } else { self.now().saturating_sub(since) };
         self.spent.load(Ordering::Relaxed).saturating_add(running)
     }

@@ -56,7 +56,7 @@ enum Matcher {
     Program(Program),
 }
 
-/// Why a pattern was refused. The caller makes its own error of it, which names the operator.
+/// Why a pattern was rejected. The caller makes its own error of it, which names the operator.
 #[derive(Debug)]
 pub(crate) enum PatternError {
     /// It contains a zero character.
@@ -67,7 +67,7 @@ pub(crate) enum PatternError {
     OptionUnknown { option: char },
     /// PCRE2 cannot compile it.
     Invalid { pattern: String, reason: String },
-    /// The patterns of the request take too much memory.
+    /// The patterns of the request use too much memory.
     TooMany { limit: usize },
 }
 
@@ -100,7 +100,7 @@ impl Pattern {
             let bytes = program.bytes();
             (Matcher::Program(program), bytes)
         };
-        // The size is known only now. So one pattern may exceed the limit for as long as it takes to refuse
+        // The size is known only now. So one pattern may exceed the limit for as long as it takes to reject
         // it.
         let charge = room.take(bytes + pattern.len() + size_of::<Source>());
         let charge = charge.map_err(|limit| PatternError::TooMany { limit })?;

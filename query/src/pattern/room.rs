@@ -40,7 +40,7 @@ impl Room {
     pub(super) fn take(&self, bytes: usize) -> Result<Charge, usize> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         // Adding first and looking afterwards is safe for threads: of two that would exceed the limit
-        // together, one at least is refused. A refused charge gives its bytes back when it is dropped here.
+        // together, one at least is rejected. A rejected charge gives its bytes back when it is dropped here.
         let mut charge = Charge { room: self.clone(), bytes, held: None };
         if taken > BYTES_MAX {
             return Err(BYTES_MAX);
@@ -57,12 +57,12 @@ impl Room {
     }
 }
 
-/// The limit that refused memory.
+/// The limit that rejected memory.
 fn limit_of(reason: Interruption) -> usize {
     if let Interruption::Memory { limit } | Interruption::SharedMemory { limit } = reason {
         return limit;
     }
-    // Memory is refused for no other reason.
+    // Memory is rejected for no other reason.
     BYTES_MAX
 }
 

@@ -286,7 +286,7 @@ impl Accumulator {
         operand: RawBsonRef<'_>,
         variables: &Variables,
     ) -> Result<Self, Fault> {
-        // Without an `n`, the option is unknown: MongoDB refuses `n` of a `$top`.
+        // Without an `n`, the option is unknown: MongoDB rejects `n` of a `$top`.
         let (wanted, output, sort) = if matches!(kind, Kind::BestSome(_)) {
             let [wanted, output, sort] = options(
                 operator,
@@ -401,7 +401,7 @@ impl Accumulator {
         // The state was made by `start` for this accumulator, so it alone says what to do.
         let or_null = value.unwrap_or(RawBsonRef::Null);
         if let Kind::Concatenate | Kind::Union = self.kind {
-            // A missing array has no elements; any other value that is no array is a mistake.
+            // A missing array has no elements; any other value that is not an array is a mistake.
             let array = value.map(|value| array_of(self.operator, value)).transpose()?;
             let mut elements = array.into_iter().flat_map(elements);
             return elements.try_for_each(|element| keep(state, Some(element), memory));

@@ -22,7 +22,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
     let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: Code::BUCKET_OPTION_MISSING };
     let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
     let boundaries = boundaries.ok_or_else(|| missing("boundaries"))?;
-    // A constant would put all documents into one bucket; MongoDB refuses it.
+    // A constant would put all documents into one bucket; MongoDB rejects it.
     let is_path = group_by.as_str().is_some_and(|text| text.starts_with('$'));
     if !is_path && group_by.as_document().is_none() {
         return Err(wrong("a path or an expression as 'groupBy'", group_by, Code::BUCKET_GROUP_BY));
@@ -63,7 +63,7 @@ fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec
     Ok(boundaries)
 }
 
-/// Parses the default bucket. A value between the boundaries is refused, because it could be the `_id` of another bucket.
+/// Parses the default bucket. A value between the boundaries is rejected, because it could be the `_id` of another bucket.
 fn read_default(
     operand: RawBsonRef<'_>,
     boundaries: &[RawBson],

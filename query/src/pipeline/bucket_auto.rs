@@ -48,7 +48,7 @@ impl BucketAuto {
             |option| Fault::OptionMissing { stage: STAGE, option, code: Code::BUCKET_AUTO_OPTION_MISSING };
         let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
         let buckets = read_count(buckets.ok_or_else(|| missing("buckets"))?)?;
-        // A constant would put all documents into one bucket, and an object of fields is no operator: MongoDB refuses
+        // A constant would put all documents into one bucket, and an object of fields is not an operator: MongoDB rejects
         // both.
         let is_path = group_by.as_str().is_some_and(|text| text.len() > 1 && text.starts_with('$'));
         let first = group_by.as_document().and_then(|document| document.iter().next()?.ok());
@@ -306,7 +306,7 @@ impl Collector for BucketingAuto {
     }
 }
 
-/// Refuses a value that no granularity can round.
+/// Rejects a value that no granularity can round.
 fn check_rounded(value: Option<&RawBson>) -> Result<(), Fault> {
     let value = value.map_or(RawBsonRef::Null, RawBson::as_raw_bson_ref);
     let number = Numeric::of(value).map(Numeric::to_double);

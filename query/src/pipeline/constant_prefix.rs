@@ -2,8 +2,8 @@
 //! each document after the first.
 //!
 //! They are read as far as a document asks for them, and the next one goes on from there, so nothing is read earlier than it
-//! would be without this. If they take more memory than a stage may have, they are given up: the document that reads them
-//! then reads on, and later ones have the stages run anew.
+//! would be without this. If they use more memory than a stage may have, they are given up: the document that reads them
+//! then reads on, and later ones have the stages run again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -196,7 +196,7 @@ impl Stepping {
         Ok(sum.map_or(RawBson::Null, Numeric::into_raw))
     }
 
-    /// Refuses a value that steps cannot lead to.
+    /// Rejects a value that steps cannot lead to.
     fn check(&self, value: RawBsonRef<'_>) -> Result<(), Fault> {
         let is_date = value.as_datetime().is_some();
         if !is_date && Numeric::of(value).is_none() {

@@ -1,4 +1,4 @@
-//! Why a pipeline was refused, or failed for a document.
+//! Why a pipeline was rejected, or failed for a document.
 //!
 //! A stage that does not exist, one that exists in MongoDB but not here, and one with a wrong argument are three
 //! different faults. Many of MongoDB's codes belong to a single check: the check names the code, and the error
@@ -182,7 +182,7 @@ pub enum Fault {
         /// What is wrong with it.
         refusal: crate::path::PathRefusal,
     },
-    /// The value that is to replace the document is no object.
+    /// The value that is to replace the document is not an object.
     #[error("the new root must be an object, not {found}")]
     RootNotObject {
         /// The value.
@@ -256,7 +256,7 @@ pub enum Fault {
         /// How many levels are accepted.
         limit: usize,
     },
-    /// The bytes of a stage or a document are no BSON.
+    /// The bytes of a stage or a document are not BSON.
     #[error("malformed BSON: {reason}")]
     InvalidBson {
         /// What is wrong with the bytes.

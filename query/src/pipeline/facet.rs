@@ -396,7 +396,7 @@ impl<E> Stream<Error> for DocumentsAside<E> {
 
 impl Stream<Error> for InboxReader {
     fn advance(&mut self) -> Result<Step, Error> {
-        // The lock is taken once for a batch and not for each document.
+        // The lock is acquired once for a batch and not for each document.
         if self.read >= self.batch.documents.len() {
             let batch = self.inbox.lock();
             if batch.number == self.batch.number {

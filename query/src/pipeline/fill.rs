@@ -58,7 +58,7 @@ impl Fill {
         }
         let has_methods = !methods.is_empty();
         windows.append(cstr!("output"), methods);
-        // Parsed in any case, so that a wrong order is refused with values too.
+        // Parsed in any case, so that a wrong order is rejected with values too.
         let windows = WindowFields::parse(RawBsonRef::Document(&windows), variables)?;
         Ok(Self { windows: has_methods.then_some(windows), values })
     }

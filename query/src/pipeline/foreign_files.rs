@@ -203,7 +203,7 @@ fn position_of(bytes: &[u8]) -> Option<usize> {
     usize::try_from(u64::from_be_bytes(bytes.try_into().ok()?)).ok()
 }
 
-/// Puts the beginning of the keys of a value's pairs into `key`, and returns what stands beside them.
+/// Puts the beginning of the keys of a value's pairs into `key`, and returns what is beside them.
 fn shorten<'v>(value: &'v [u8], hasher: &RandomState, key: &mut Vec<u8>) -> &'v [u8] {
     key.clear();
     if value.len() <= BEGINNING_BYTES {

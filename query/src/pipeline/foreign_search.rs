@@ -57,7 +57,7 @@ enum FieldIndexState<E> {
 
 /// The first stages of the pipeline, as far as no document changes their results.
 enum Prefix<'i, E> {
-    /// There are none, or their results take too much memory.
+    /// There are none, or their results use too much memory.
     Absent,
     /// How many they are. They were not run yet.
     Stages(usize),
@@ -414,7 +414,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
     /// Reads the other collection into a table, as far as the filter wants it.
     fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
         let mut table = TableBuilder::new(STAGE, self.variables.operation(), self.variables.collation());
-        // What the filter leaves out is found for no document, so it takes no memory.
+        // What the filter leaves out is found for no document, so it uses no memory.
         let indexed = match (&self.lookup.from, self.pushed()) {
             (Some(from), Some(pushed)) => self.foreign.find(from, pushed, &self.variables)?,
             (_, _) => None,

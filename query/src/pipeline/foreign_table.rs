@@ -1,7 +1,7 @@
 //! The documents of another collection by the encoded values of one of their fields: what stages ask that have no index to
 //! ask.
 //!
-//! A document stands under every value that a filter's equality would find it by. The table is in memory, charged to its stage,
+//! A document is under every value that a filter's equality would find it by. The table is in memory, charged to its stage,
 //! as long as it fits there, and goes on in a temporary file if the operation has them. What is found, and its order, is the
 //! same in both.
 

@@ -108,7 +108,7 @@ pub(super) fn named(name: &str) -> Option<Granularity> {
 impl Granularity {
     /// The next boundary beyond a number that is neither negative nor NaN. Zero and infinity are boundaries themselves.
     pub(super) fn round(self, value: RawBsonRef<'_>, toward: Toward) -> Result<RawBson, Fault> {
-        // The stage has refused everything else before.
+        // The stage has rejected everything else before.
         let Some(number) = Numeric::of(value) else { return Ok(value.into()) };
         let double = number.to_double();
         if let Numeric::Decimal(decimal) = number {

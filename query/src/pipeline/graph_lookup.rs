@@ -39,7 +39,7 @@ use crate::raw::{Operand, StoredValue};
 use crate::value::{describe, elements, integer};
 
 const STAGE: &str = "$graphLookup";
-/// An index is asked for at most this many values at once: what a plan holds for each of them is no memory of the stage.
+/// An index is asked for at most this many values at once: what a plan holds for each of them is not memory of the stage.
 const VALUES_PER_FIND: usize = 1_000;
 /// What a reached document takes besides its bytes and those of its `_id`.
 const NODE_BYTES: usize = 128;
@@ -334,7 +334,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     /// Adds to the level what is found for values, by an index or in the table.
     fn find(&mut self, wanted: &Wanted<'_>, reached: &Reached, level: &mut Level) -> Result<(), E> {
         let at = at::<E>(self.position);
-        // The restriction is no part of the question: an index that only it has would be read as a whole in each step.
+        // The restriction is not a part of the question: an index that only it has would be read as a whole in each step.
         if self.table.is_none()
             && let Some(mut found) = self.foreign.find(&self.graph.from, &wanted.filter, &self.variables)?
         {

@@ -38,7 +38,7 @@ const SINK_BYTES: usize = 64 << 10;
 
 const STATE: u8 = 0;
 const DOCUMENT: u8 = 1;
-/// The kind of a record and the number of the document that it stands for.
+/// The kind of a record and the number of the document that it represents.
 const RECORD_PREFIX: usize = 1 + size_of::<u64>();
 
 /// A file gave back what was not written to it.
@@ -240,7 +240,7 @@ impl GroupTable {
         if let Some(position) = self.positions.get(key) {
             return Ok(*position);
         }
-        // The encoded key does not tell types apart that compare as equal, so the value is evaluated once more.
+        // The encoded key does not distinguish types that compare as equal, so the value is evaluated once more.
         let Grouper { group, variables, .. } = &*self.grouper;
         let id = group.id().evaluate(document, variables)?.unwrap_or(RawBson::Null);
         self.insert(number, key, id)

@@ -170,7 +170,7 @@ impl<'i, E: From<Error> + 'i> JoiningUnwound<'i, E> {
 
     /// Opens the results for the input's current document.
     fn open(&mut self) -> Result<(), E> {
-        // Positions begin anew with each document.
+        // Positions begin again with each document.
         self.next = 0;
         self.results = Some(match &self.kept {
             Kept::All(documents) => self.search.again(documents),
@@ -262,7 +262,7 @@ impl<'i, E: From<Error> + 'i> Stream<E> for JoiningUnwound<'i, E> {
 /// The minimum size of a level of nesting: the type, the zero byte of an empty name, the length, and the last byte.
 const LEVEL_BYTES_MIN: usize = 7;
 
-/// Refuses a result that is larger or deeper than a document may be. It is made of whole values, so its bytes need no check.
+/// Rejects a result that is larger or deeper than a document may be. It is made of whole values, so its bytes need no check.
 fn check(made: &RawDocument) -> Result<(), Fault> {
     // Most are too small to be too deep, and a validation reads the whole document.
     if made.as_bytes().len() <= LEVEL_BYTES_MIN * NESTING_MAX {

@@ -11,7 +11,7 @@ use crate::pipeline::lookup::all_of;
 use crate::pipeline::stage::{PlacedStage, Stage};
 use crate::pipeline::stream::nothing;
 
-/// What stands for a value that only a document tells. Which number it is does not matter: all have an index's order in common.
+/// What represents a value that only a document tells. Which number it is does not matter: all have an index's order in common.
 const NUMBER: RawBson = RawBson::Int32(0);
 
 /// A `$lookup` of a pipeline.
@@ -21,7 +21,7 @@ pub struct ForeignJoin<'p> {
     pub position: usize,
     /// The other collection. Absent if documents take its place that are given in the pipeline.
     pub collection: Option<&'p str>,
-    /// A filter as the stage has it for a document, with a number in the place of its values.
+    /// A filter as the stage has it for a document, with a number in place of its values.
     pub filter: RawDocumentBuf,
     /// Whether a field of the other documents must have a value, so that a hash table may have them by it.
     pub is_keyed: bool,
@@ -69,7 +69,7 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
 
 /// What the expressions of a condition compare, each as a filter with a value for what only documents tell.
 fn examples<'c>(condition: &'c Condition, variables: &Variables) -> Vec<(&'c ComparedField, RawDocumentBuf)> {
-    // A value that is known for a field stands for those that are not: then no two of its bounds contradict each other.
+    // A value that is known for a field represents those that are not: then no two of its bounds contradict each other.
     let mut known: HashMap<&str, RawBson> = HashMap::new();
     for compared in &condition.compared {
         if let Some(value) = compared.known(variables) {

@@ -17,7 +17,7 @@ pub(super) struct StageMemory {
     bytes: usize,
     limit: usize,
     reservation: Reservation,
-    /// Whether what is counted can be moved to a file. Then a lack of memory is noted, and is no fault.
+    /// Whether what is counted can be moved to a file. Then a lack of memory is noted, and is not a fault.
     can_spill: bool,
     is_short: bool,
 }

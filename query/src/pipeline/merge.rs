@@ -50,7 +50,7 @@ pub struct Merge {
 /// What `$merge` does with a document that finds one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WhenMatched {
-    /// It takes the place of the one that is there.
+    /// It replaces the one that is there.
     Replace,
     /// Nothing.
     KeepExisting,
@@ -96,7 +96,7 @@ impl Merge {
         let on = on.map_or_else(by_id, parse_on)?;
         let when_matched = matched.map_or(Ok(WhenMatched::Merge), WhenMatched::parse)?;
         let when_not_matched = not_matched.map_or(Ok(WhenNotMatched::Insert), WhenNotMatched::parse)?;
-        // Before the variables: MongoDB refuses these modes when it first looks at the stage.
+        // Before the variables: MongoDB rejects these modes when it first looks at the stage.
         check_modes(&when_matched, when_not_matched)?;
         let definitions = define(defined, &when_matched, when_not_matched, variables)?;
         Ok(Self { target, on, when_matched, when_not_matched, definitions })
@@ -214,7 +214,7 @@ fn parse_into(into: RawBsonRef<'_>) -> Result<WriteTarget, Fault> {
     }
     let (not_object, unknown) = (Code::MERGE_INTO_TYPE, Code::IDL_UNKNOWN_FIELD);
     let [db, coll] = options(MERGE, ["db", "coll"], into, not_object, unknown)?;
-    // Null is no name either: MongoDB has one number for all three.
+    // Null is not a name either: MongoDB has one number for all three.
     let coll = coll.filter(|coll| !matches!(coll, RawBsonRef::Null | RawBsonRef::Undefined));
     let coll = coll.map(|coll| name(MERGE, "coll", coll)).transpose()?.filter(|coll| !coll.is_empty());
     let expected = "an object with the name of a collection as 'into'";
@@ -301,7 +301,7 @@ impl WhenNotMatched {
     }
 }
 
-/// Refuses modes that say together that nothing is ever written.
+/// Rejects modes that say together that nothing is ever written.
 fn check_modes(when_matched: &WhenMatched, when_not_matched: WhenNotMatched) -> Result<(), Fault> {
     let is_written = match when_matched {
         WhenMatched::Replace | WhenMatched::Merge | WhenMatched::Pipeline(_) => true,

@@ -8,7 +8,7 @@ use crate::raw::Fields;
 use crate::value::describe;
 
 /// The values of the options in the order of `names`, `None` for those that are not given. `not_object` is MongoDB's
-/// number for an argument that is no object, `unknown` that for an option that is not among `names`.
+/// number for an argument that is not an object, `unknown` that for an option that is not among `names`.
 pub(super) fn options<'b, const N: usize>(
     stage: &'static str,
     names: [&'static str; N],
@@ -31,7 +31,7 @@ pub(super) fn options<'b, const N: usize>(
     Ok(given)
 }
 
-/// The argument as an object. Anything else is refused with MongoDB's number `code`.
+/// The argument as an object. Anything else is rejected with MongoDB's number `code`.
 pub(super) fn object<'b>(
     stage: &'static str,
     operand: RawBsonRef<'b>,

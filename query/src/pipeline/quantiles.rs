@@ -27,7 +27,7 @@ impl GroupNumbers {
     pub(super) fn add(&mut self, value: RawBsonRef<'_>, memory: &mut StageMemory) -> Result<(), Fault> {
         let Some(number) = Numeric::of(value) else { return Ok(()) };
         self.numbers.add(number.to_double());
-        // A list grows by doubling, and a digest takes the place of many numbers.
+        // A list grows by doubling, and a digest replaces many numbers.
         let bytes = self.numbers.bytes();
         if bytes < self.counted {
             memory.shrink(self.counted - bytes);

@@ -98,7 +98,7 @@ impl Walk<'_> {
     fn array(self, array: &RawArray) -> Result<RawArrayBuf, Fault> {
         self.variables.operation().pass(array.as_bytes().len())?;
         let mut left = RawArrayBuf::new();
-        // The array is built anew, so that the places of what is left follow each other.
+        // The array is built again, so that the places of what is left follow each other.
         for element in elements(array) {
             match self.value(element)? {
                 Left::Same => left.push(element),
@@ -114,7 +114,7 @@ impl Walk<'_> {
         if let Some(object) = value.as_document() {
             return Ok(self.object(object)?.map_or(Left::Nothing, Left::Object));
         }
-        // An array itself is never left out, nor is what is no object.
+        // An array itself is never left out, nor is what is not an object.
         value.as_array().map_or(Ok(Left::Same), |array| Ok(Left::Array(self.array(array)?)))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
     let size =
         size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: Code::SAMPLE_SIZE_MISSING })?;
     let refuse = |expected, code| Fault::Operand { stage: STAGE, expected, found: describe(size), code };
-    // A size that is no number and one that is not above 0 have different numbers in MongoDB.
+    // A size that is not a number and one that is not above 0 have different numbers in MongoDB.
     if index::number::Number::of(size).is_none() {
         return Err(refuse("a number as 'size'", Code::SAMPLE_SIZE_TYPE));
     }

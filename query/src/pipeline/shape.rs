@@ -35,7 +35,7 @@ impl Shape {
             Self::Project(projection) => Ok(projection.apply(document, variables)?),
             Self::Replace(root) => match root.evaluate(document, variables)? {
                 Some(RawBson::Document(root)) => Ok(root),
-                // A missing field is no empty document either: MongoDB fails for both.
+                // A missing field is not an empty document either: MongoDB fails for both.
                 Some(other) => Err(Fault::RootNotObject { found: describe(other.as_raw_bson_ref()) }),
                 None => Err(Fault::RootNotObject { found: "nothing".to_owned() }),
             },

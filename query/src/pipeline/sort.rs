@@ -105,7 +105,7 @@ fn kept(document: &RawDocument, metadata: Option<&Metadata>) -> Box<[u8]> {
 
 /// A document and what is known of it, which `kept` has put together.
 fn apart(kept: Box<[u8]>) -> Result<(RawDocumentBuf, Option<Metadata>), Fault> {
-    // A document begins with its length, so nothing else has to tell where it ends.
+    // A document begins with its length, so nothing else has to say where it ends.
     let length = kept.first_chunk().map(|length| i32::from_le_bytes(*length));
     let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
     let metadata = kept.get(length..).filter(|rest| !rest.is_empty());

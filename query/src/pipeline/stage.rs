@@ -115,7 +115,7 @@ pub(super) struct Selection {
     pub(super) given: RawDocumentBuf,
 }
 
-/// What a name of the table stands for.
+/// What a name of the table represents.
 #[derive(Clone, Copy)]
 enum StageKind {
     /// A stage that makes one document out of each.
@@ -174,7 +174,7 @@ pub(super) enum Nesting {
 }
 
 impl Nesting {
-    /// Refuses a stage that gives documents anywhere but at the start of a whole pipeline.
+    /// Rejects a stage that gives documents anywhere but at the start of a whole pipeline.
     pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
             Self::InFacet(_) => Err(Fault::InFacet { stage }),
@@ -183,7 +183,7 @@ impl Nesting {
         }
     }
 
-    /// Refuses a stage that writes anywhere but at the end of a whole pipeline. `following` stages come after it.
+    /// Rejects a stage that writes anywhere but at the end of a whole pipeline. `following` stages come after it.
     pub(super) fn check_writer(self, stage: &'static str, following: usize) -> Result<(), Fault> {
         match self {
             Self::TopLevel if following > 0 => Err(Fault::NotLast { stage }),
@@ -194,7 +194,7 @@ impl Nesting {
         }
     }
 
-    /// What the pipeline of `stage` lies in. Refuses one that lies too deep.
+    /// What the pipeline of `stage` lies in. Rejects one that lies too deep.
     pub(super) fn deeper(self, stage: &'static str) -> Result<Self, Fault> {
         match self.depth() {
             depth if depth >= union::DEPTH_MAX => {
@@ -204,7 +204,7 @@ impl Nesting {
         }
     }
 
-    /// What the pipelines of a `$facet` lie in. Refuses one that is a stage of another.
+    /// What the pipelines of a `$facet` lie in. Rejects one that is a stage of another.
     pub(super) fn in_facet(self) -> Result<Self, Fault> {
         match self {
             Self::InFacet(_) => Err(Fault::InFacet { stage: facet::NAME }),

@@ -1,6 +1,6 @@
 //! `$unwind`: makes a document for each element of an array.
 //!
-//! The path leads through objects only, never through arrays. A value that is no array counts as an array of this value.
+//! The path leads through objects only, never through arrays. A value that is not an array counts as an array of this value.
 //! Null, a missing field and an empty array have no elements; their document is dropped, or kept if
 //! `preserveNullAndEmptyArrays` is set.
 
@@ -175,7 +175,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         let document = self.input.current();
         let found = value_at(document, &self.unwind.path);
         let array = found.and_then(RawBsonRef::as_array);
-        // A value that is no array passes as it is; undefined is a legacy null.
+        // A value that is not an array passes as it is; undefined is a legacy null.
         let is_empty = match (array, found) {
             (Some(array), _) => array.is_empty(),
             (None, found) => matches!(found, None | Some(RawBsonRef::Null | RawBsonRef::Undefined)),

@@ -1,7 +1,7 @@
 //! `$out` and `$merge`, the last stages that write what comes out of a pipeline. Here they are read; writing is the
 //! caller's task.
 //!
-//! Neither gives documents to another stage, so they are no streams: a pipeline names its [`WritingStage`], and runs without it.
+//! Neither gives documents to another stage, so they are not streams: a pipeline names its [`WritingStage`], and runs without it.
 
 use bson::RawBsonRef;
 
@@ -16,7 +16,7 @@ const OUT: &str = "$out";
 /// The stage that writes what comes out of a pipeline.
 #[derive(Clone, Debug)]
 pub enum WritingStage {
-    /// `$out`: the documents take the place of those of a collection.
+    /// `$out`: the documents replace those of a collection.
     Out(WriteTarget),
     /// `$merge`: each document is merged into a collection.
     Merge(Box<Merge>),

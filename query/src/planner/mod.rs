@@ -55,7 +55,7 @@ const ALTERNATIVES_MAX: usize = 8;
 /// The plans for a request, the best one first. There is always at least one.
 ///
 /// Planning is a part of `operation`: it takes steps and memory of it, in proportion to the filter. Where the rules would need
-/// more, fewer plans are considered, and in the end only the scan of all documents. An operation that is to end refuses the
+/// more, fewer plans are considered, and in the end only the scan of all documents. An operation that is to end rejects the
 /// caller's next step.
 ///
 /// ```
@@ -229,7 +229,7 @@ fn mark_rivals(request: &Request<'_>, ranked: &mut [Ranked], budget: &PlanningBu
         // An index that begins with the same bounded fields and perhaps more has no more keys.
         let bounds = leading_bounds(request, &other.plan.access);
         let begins_with = |seen: &LeadingBounds<'_>, own: &LeadingBounds<'_>| {
-            // Lists that are shared are not compared. One that would cost too much is taken for equal.
+            // Lists that are shared are not compared. One that would cost too much is mistaken for equal.
             let compared = own.iter().zip(seen).filter(|((_, own), (_, seen))| !own.shares_list(seen));
             let steps = compared.map(|((_, own), _)| own.as_slice().len()).sum::<usize>();
             !budget.takes(steps) || seen.starts_with(own)
@@ -246,7 +246,7 @@ fn mark_rivals(request: &Request<'_>, ranked: &mut [Ranked], budget: &PlanningBu
 type LeadingBounds<'a> = Vec<(&'a str, &'a Intervals)>;
 
 /// The bounded fields at the beginning of the index that a plan reads. Returns `None` for a plan whose keys these do not
-/// tell: it is no single scan, or its index leaves out documents.
+/// tell: it is not a single scan, or its index leaves out documents.
 fn leading_bounds<'a>(request: &Request<'a>, access: &'a Access) -> Option<LeadingBounds<'a>> {
     let Access::Entries(scan) = access else { return None };
     let view = request.indexes.get(scan.index)?;

@@ -60,7 +60,7 @@ pub struct RecordScan {
     pub ids: Intervals,
     /// The direction of the scan.
     pub direction: Direction,
-    /// Whether the bounds are a range that the caller gave. No filter implies it, so where a key does not tell whether its
+    /// Whether the bounds are a range that the caller gave. No filter implies it, so where a key does not say whether its
     /// document is within them, the document does.
     pub is_given: bool,
 }
@@ -82,8 +82,8 @@ pub struct EntryScan {
     pub answer: Option<EntryAnswer>,
     /// Whether every entry whose key says that it is within the bounds is that of a match, so that the filter need not be applied to its document.
     pub decides: bool,
-    /// How many leading fields tell apart the matches of which each is wanted. Of those that are equal in these fields the
-    /// first one is enough. A missing field counts as null there, so where they differ null tells nothing apart.
+    /// How many leading fields distinguish the matches of which each is wanted. Of those that are equal in these fields the
+    /// first one is enough. A missing field counts as null there, so where they differ null distinguishes nothing.
     pub distinct: Option<usize>,
 }
 

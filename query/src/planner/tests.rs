@@ -160,7 +160,7 @@ fn an_operation_without_memory_is_planned_without_lists() {
     assert!(matches!(&found[0].access, Access::Records(scan) if scan.ids.is_all()));
     let hinted = plans(&Request { hint: Some(Hint::Index(0)), ..request }, &operation);
     assert!(matches!(&hinted[0].access, Access::Entries(scan) if scan.bounds[0].is_all()));
-    // The refusal is no end of the operation.
+    // The rejection is not an end of the operation.
     assert_eq!((operation.verdict(), operation.bytes_reserved()), (Ok(()), 0));
 }
 

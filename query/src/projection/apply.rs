@@ -82,7 +82,7 @@ impl<'w> Walk<'w> {
             }
         }
         for child in node.additions() {
-            // The `$elemMatch` of an exclusion is written in the place of the field.
+            // The `$elemMatch` of an exclusion is written in place of the field.
             let is_written =
                 matches!(child.action, Action::ElemMatch(_)) && self.tree.mode == Mode::Exclusion;
             if !is_written {
@@ -171,7 +171,7 @@ impl<'w> Walk<'w> {
     /// Writes what stays of the elements of an array.
     fn elements(&mut self, node: &'w Node, array: &'w RawDocument, nesting: Nesting) -> Result<(), Error> {
         self.descend()?;
-        // Elements may disappear, so those that stay are numbered anew.
+        // Elements may disappear, so those that stay are numbered again.
         let mut position = ElementPosition::default();
         for element in Fields::of(array) {
             let element = element?;

@@ -1,4 +1,4 @@
-//! Why a projection was refused, or could not be applied to a document.
+//! Why a projection was rejected, or could not be applied to a document.
 
 use crate::code::Code;
 use crate::path::PathRefusal;
@@ -30,10 +30,10 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
-    /// The condition of `$elemMatch` is refused.
+    /// The condition of `$elemMatch` is rejected.
     #[error(transparent)]
     Filter(#[from] crate::error::Error),
-    /// An expression is refused, or fails for a document.
+    /// An expression is rejected, or fails for a document.
     #[error(transparent)]
     Expression(#[from] crate::expression::error::Error),
     /// The projection is not well-formed BSON.

@@ -58,7 +58,7 @@ impl Projection {
     /// ```
     ///
     /// # Errors
-    /// For a path, an operator or an expression that is refused, and for parts that exclude each other.
+    /// For a path, an operator or an expression that is rejected, and for parts that exclude each other.
     pub fn parse(
         projection: &RawDocument,
         filter: Option<&Filter>,

@@ -125,7 +125,7 @@ impl<'p> Parser<'p> {
     /// Parses what happens to the field at a path.
     fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<(), Error> {
         let positional = Positional::of(path);
-        // Before all other checks, since a stage refuses `.$` anywhere in a path.
+        // Before all other checks, since a stage rejects `.$` anywhere in a path.
         if matches!(self.dialect, Dialect::Stage) && positional != Positional::None {
             return Err(malformed(path, Fault::PositionalInStage));
         }

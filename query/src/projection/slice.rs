@@ -29,7 +29,7 @@ impl Slice {
             let limit = usize::try_from(count.unsigned_abs()).ok()?;
             return Some(if count < 0 { Self::Last(limit) } else { Self::First(limit) });
         }
-        // MongoDB's expression has the same form with a field path first, so a wrong type is no error yet.
+        // MongoDB's expression has the same form with a field path first, so a wrong type is not an error yet.
         let mut parts = elements(operand.as_array()?);
         let (skip, count) = (truncated(parts.next()?)?, truncated(parts.next()?)?);
         let count = usize::try_from(count).ok().filter(|count| *count > 0)?;

@@ -1,4 +1,4 @@
-//! Which fields are returned, in which order, and every refusal with its number.
+//! Which fields are returned, in which order, and every rejection with its number.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 

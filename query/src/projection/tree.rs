@@ -69,7 +69,7 @@ impl Node {
     /// Adds an action at the end of a path.
     pub(super) fn insert(&mut self, path: &str, action: Action) -> Result<(), Fault> {
         match path.split_once('.') {
-            // MongoDB refuses a path that is given twice, even with the same action.
+            // MongoDB rejects a path that is given twice, even with the same action.
             None if self.positions.contains_key(path) => Err(Fault::Collision),
             None => {
                 self.push(path, action);

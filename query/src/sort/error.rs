@@ -1,4 +1,4 @@
-//! Why a sort was refused, or failed for a document.
+//! Why a sort was rejected, or failed for a document.
 //!
 //! MongoDB has different numbers for some of these errors in find commands and in the stage `$sort`. Both are
 //! here.

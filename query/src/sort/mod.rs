@@ -74,7 +74,7 @@ impl Sort {
     /// Parses a sort: paths with 1 or -1, or `$natural` alone.
     ///
     /// # Errors
-    /// For a path or a direction that is refused, a field given twice, and too many fields.
+    /// For a path or a direction that is rejected, a field given twice, and too many fields.
     pub fn parse(sort: &RawDocument) -> Result<Self, Error> {
         let mut parts = Vec::new();
         for (position, element) in sort.iter_elements().enumerate() {
@@ -153,7 +153,7 @@ impl Sort {
     /// The same order for documents of which no two share the value at `unique`: what comes after that field decides
     /// nothing, and is left out.
     ///
-    /// Asking for it all the same would refuse documents whose later fields lie in different arrays, but only where a
+    /// Asking for it all the same would reject documents whose later fields lie in different arrays, but only where a
     /// plan sorts; where the documents come in order they would be found.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Which document comes first, which sorts are refused, and what a sorter keeps.
+//! Which document comes first, which sorts are rejected, and what a sorter keeps.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 
@@ -168,7 +168,7 @@ fn check_sorted(sort: &Document, limit: Option<usize>, numbers: &[i32], expected
 
 #[test]
 fn sorters_are_stable_with_and_without_limit() {
-    // Sorted by tens only: the digit tells which of two equal ones came first.
+    // Sorted by tens only: the digit says which of two equal ones came first.
     let numbers = [31, 12, 32, 11, 21, 13, 33];
     check_sorted(&doc! { "a": 1 }, None, &numbers, &[12, 11, 13, 21, 31, 32, 33]);
     check_sorted(&doc! { "a": -1 }, None, &numbers, &[31, 32, 33, 21, 12, 11, 13]);

@@ -105,7 +105,7 @@ impl Runs {
 
     /// Merges the runs from the one at `first` on to one run.
     fn merge_from(&mut self, first: usize) -> Result<(), SpillError> {
-        // What is merged stands at the end, and so does what it becomes: the runs keep the order of their documents.
+        // What is merged is at the end, and so does what it becomes: the runs keep the order of their documents.
         let merged = self.written.split_off(first);
         let generation = merged.iter().map(|(generation, _)| *generation).max().unwrap_or_default();
         let mut merge = Merge::new(merged.into_iter().map(|(_, run)| run).collect(), &self.operation)?;

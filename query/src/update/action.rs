@@ -97,7 +97,7 @@ impl Action {
         }
     }
 
-    /// What the action does if its field is missing. `is_renamed` tells whether the rename with an index has found a
+    /// What the action does if its field is missing. `is_renamed` says whether the rename with an index has found a
     /// value.
     pub(super) fn on_missing(&self, phase: Phase, is_renamed: impl FnOnce(usize) -> bool) -> IfMissing {
         match self {
@@ -116,7 +116,7 @@ impl Action {
                 // MongoDB does nothing at all for a rename whose old field does not exist.
                 if is_renamed(*source) { IfMissing::Created } else { IfMissing::Ignored }
             }
-            // They have nothing to remove, and still refuse a path through a scalar, as MongoDB does.
+            // They have nothing to remove, and still reject a path through a scalar, as MongoDB does.
             Self::Pop(_) | Self::Pull(_) => IfMissing::Checked,
             Self::Unset | Self::RenameFrom => IfMissing::Ignored,
         }

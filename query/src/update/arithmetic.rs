@@ -1,7 +1,7 @@
 //! `$inc` and `$mul`: arithmetic over the four number types.
 //!
 //! The result has the wider type of the two operands: int32, int64, double, decimal128, in this order. A 32-bit result
-//! that overflows becomes a 64-bit one. A 64-bit result that overflows is refused, not rounded.
+//! that overflows becomes a 64-bit one. A 64-bit result that overflows is rejected, not rounded.
 
 use crate::decimal;
 use crate::numeric::Numeric;

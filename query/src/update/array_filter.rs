@@ -55,12 +55,12 @@ impl ArrayFilters {
         element: &Field<'_>,
         operation: &OperationContext,
     ) -> Result<bool, Error> {
-        // Paths with an unknown identifier were refused when the update was parsed.
+        // Paths with an unknown identifier were rejected when the update was parsed.
         let Some((_, condition)) = self.filters.get(identifier) else { return Ok(false) };
         condition.matches(element.kind(), element.bytes(), operation).map_err(Error::unanswered)
     }
 
-    /// Refuses a filter whose identifier is not in `used`; of several, the one that was given first.
+    /// Rejects a filter whose identifier is not in `used`; of several, the one that was given first.
     pub(super) fn check_used(&self, used: &BTreeSet<String>) -> Result<(), Error> {
         let unused = self.filters.iter().filter(|(identifier, _)| !used.contains(*identifier));
         match unused.min_by_key(|(_, (position, _))| *position) {

@@ -1,6 +1,6 @@
 //! `$bit`: bitwise and, or and exclusive or of integers.
 //!
-//! The result is a 64-bit integer if the value or an operand is one. Doubles are refused, even those without a fraction.
+//! The result is a 64-bit integer if the value or an operand is one. Doubles are rejected, even those without a fraction.
 
 use bson::RawDocument;
 
@@ -46,11 +46,11 @@ impl BitOperations {
             })?;
             operations.push((operation, integer));
         }
-        // An empty object would be an update that silently does nothing; MongoDB refuses it.
+        // An empty object would be an update that silently does nothing; MongoDB rejects it.
         if operations.is_empty() { Err(malformed(Fault::NoBitOperation)) } else { Ok(Self { operations }) }
     }
 
-    /// The result for a value. Returns `None` if the value is no integer.
+    /// The result for a value. Returns `None` if the value is not an integer.
     pub(super) fn apply(&self, value: Numeric) -> Option<Numeric> {
         let start = Integer::of(value)?;
         let result = self

@@ -47,7 +47,7 @@ impl Context {
         Self { phase, now, timestamp, position: None, operation: OperationContext::default() }
     }
 
-    /// Sets the position of the array element that the positional operator `$` stands for. It is what
+    /// Sets the position of the array element that the positional operator `$` represents. It is what
     /// [`array_position`](crate::filter::Filter::array_position) of the filter returns for this document.
     pub fn with_position(self, position: Option<usize>) -> Self {
         Self { position, ..self }

@@ -14,7 +14,7 @@ use index::path::array_index;
 
 use crate::raw::Writer;
 
-/// How many changes are told of one value. One with more is told as a whole: its description would take more memory than it does.
+/// How many changes are told of one value. One with more is told as a whole: its description would use more memory than it does.
 const CHANGES_MAX: usize = 1 << 14;
 
 /// Compares the states of a document before and after an update. Returns `{ updatedFields, removedFields, truncatedArrays }`, and

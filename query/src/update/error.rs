@@ -1,4 +1,4 @@
-//! Why an update was refused, while it was parsed or while it was applied to a document.
+//! Why an update was rejected, while it was parsed or while it was applied to a document.
 //!
 //! Numbers are MongoDB's, and so is the wording that programs are known to search for. The error of a filter inside an
 //! update is passed on unchanged.
@@ -29,7 +29,7 @@ pub enum Error {
         /// The field's name.
         name: String,
     },
-    /// The argument of an operator is no object of fields.
+    /// The argument of an operator is not an object of fields.
     #[error("modifiers operate on fields but {operator} was given {found}")]
     OperandNotObject {
         /// The operator.
@@ -63,7 +63,7 @@ pub enum Error {
         /// Where it meets an earlier one.
         at: String,
     },
-    /// Two placeholders stand for one element, and their updates conflict.
+    /// Two placeholders represent one element, and their updates conflict.
     #[error("Update created a conflict at '{at}'")]
     ElementConflict {
         /// The path of the conflict.
@@ -112,7 +112,7 @@ pub enum Error {
     /// Array filters were given for a pipeline.
     #[error("arrayFilters may not be specified for pipeline-style updates")]
     ArrayFiltersOfPipeline,
-    /// A field cannot be created inside a scalar, or in an array under a name that is no position.
+    /// A field cannot be created inside a scalar, or in an array under a name that is not a position.
     #[error("Cannot create field '{field}' in element {{{name}: {value}}}")]
     NotViable {
         /// The component of the path that cannot be followed.
@@ -122,7 +122,7 @@ pub enum Error {
         /// The value of the field before it.
         value: String,
     },
-    /// A path leads through a scalar, or through an array by a name that is no position. The operator would not create
+    /// A path leads through a scalar, or through an array by a name that is not a position. The operator would not create
     /// a field.
     #[error("cannot use the part ({field}) of ({path}) to traverse the element {{{name}: {value}}}")]
     NotTraversable {
@@ -162,7 +162,7 @@ pub enum Error {
         /// The path.
         path: String,
     },
-    /// The value before `$[]` or `$[name]` is no array.
+    /// The value before `$[]` or `$[name]` is not an array.
     #[error("Cannot apply array updates to non-array element {name}: {value}")]
     ElementsOfScalar {
         /// The name of the field.
@@ -237,7 +237,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The argument of `$inc` or `$mul` is no number.
+    /// The argument of `$inc` or `$mul` is not a number.
     #[error("a number is needed, not {found}")]
     NotNumber {
         /// What was given.
@@ -251,7 +251,7 @@ pub enum Fault {
         /// What was given.
         found: String,
     },
-    /// The `$each` of an `$addToSet` is no array.
+    /// The `$each` of an `$addToSet` is not an array.
     #[error("$each needs an array, not {found}")]
     EachNotArray {
         /// What was given.
@@ -335,7 +335,7 @@ pub enum PathFault {
     /// The path has the placeholder `$` more than once.
     #[error("has too many positional (i.e. '$') elements")]
     PositionTwice,
-    /// The path starts with a placeholder, but the top level is no array.
+    /// The path starts with a placeholder, but the top level is not an array.
     #[error("has a positional element or an array filter identifier in the first position")]
     PositionFirst,
 }
@@ -361,7 +361,7 @@ pub enum ArrayFilterFault {
         /// The operator.
         operator: &'static str,
     },
-    /// The name of the top-level field is no identifier.
+    /// The name of the top-level field is not an identifier.
     #[error(
         "the top-level field name must be alphanumeric and begin with a lowercase letter, found '{found}'"
     )]
@@ -429,7 +429,7 @@ impl From<Malformed> for Error {
 }
 
 impl Error {
-    /// The error for bytes that are no valid document.
+    /// The error for bytes that are not valid document.
     pub(super) fn malformed(error: &index::error::Error) -> Self {
         // MongoDB has a number of its own for documents that are nested too deeply.
         if let index::error::Error::DocumentTooDeep { limit, .. } = error {

@@ -64,7 +64,7 @@ impl UpdateWalk<'_> {
             // A field that is not written is removed. The old field of a rename is never in an array.
             Action::RenameFrom => {}
             Action::RenameTo(number) => self.renamed(name, *number, Some(field)),
-            // Unlike a missing field, null is no empty array: MongoDB refuses it.
+            // Unlike a missing field, null is not an empty array: MongoDB rejects it.
             Action::Push(_) | Action::AddToSet(_) | Action::Pop(_) | Action::Pull(_) => {
                 if field.kind() != ElementType::Array {
                     return Err(mismatch(action, trail, &describe(field.value()?)));

@@ -47,7 +47,7 @@ pub(super) fn remembered(
         return Ok(found);
     }
     let operators = parse()?;
-    // Others may hold patterns, which take much memory for few bytes.
+    // Others may hold patterns, which use much memory for few bytes.
     if !operators.is_patch {
         return Ok(operators);
     }

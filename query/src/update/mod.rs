@@ -2,7 +2,7 @@
 //!
 //! [`Update::parse`] checks everything that can be known without a document. [`Update::apply`] then copies a document
 //! and changes the fields that the operators name; all other fields are copied as bytes. A replacement is not an
-//! update: [`is_replacement`] tells them apart, and the caller stores it as it is.
+//! update: [`is_replacement`] distinguishes them, and the caller stores it as it is.
 //!
 //! Imports go one way: `parse` and `upsert` build a tree of actions and have `walk` apply it, which uses `tree`, the
 //! actions and their operands, and at the bottom `error` and `context`. No file of this folder imports this one.

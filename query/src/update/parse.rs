@@ -176,7 +176,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Refuses a path that refers to an array filter which was not given, and notes which filters are used.
+    /// Rejects a path that refers to an array filter which was not given, and notes which filters are used.
     fn check_identifiers(&mut self, path: &UpdatePath) -> Result<(), Error> {
         for identifier in path.identifiers() {
             let identifier = identifier.to_owned();
@@ -189,7 +189,7 @@ impl Operators {
     }
 }
 
-/// Refuses a change of an existing `_id`. It must keep every byte: `1.0` in place of `1` is a change.
+/// Rejects a change of an existing `_id`. It must keep every byte: `1.0` in place of `1` is a change.
 fn check_id(before: &[u8], after: &[u8], path: &str) -> Result<(), Error> {
     let id = |bytes| {
         let mut fields = Fields::of(RawDocument::from_bytes(bytes).ok()?).map_while(Result::ok);

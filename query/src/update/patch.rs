@@ -36,7 +36,7 @@ fn fields_of(branch: &UpdateBranch) -> Option<usize> {
     })
 }
 
-/// The new value of a field, which takes the place of the old one.
+/// The new value of a field, which replaces the old one.
 enum NewValue<'u> {
     Operand(&'u Operand),
     Number(Numeric),
@@ -46,7 +46,7 @@ enum NewValue<'u> {
 type Patches<'u> = Vec<(usize, NewValue<'u>)>;
 
 /// The document with the values of an update that [may be one](may_patch) in the places of the old ones. Returns `None` if only the
-/// walk can tell what it becomes.
+/// walk can say what it becomes.
 pub(super) fn patched(
     tree: &UpdateBranch,
     document: &RawDocument,
@@ -203,7 +203,7 @@ mod tests {
             rawdoc! { "$inc": { "new": 1 } },
             rawdoc! { "$set": { "in.new": 1 } },
             rawdoc! { "$set": { "array.0": 5 } },
-            // Refused.
+            // Rejected.
             rawdoc! { "$inc": { "l": i64::MAX } },
             rawdoc! { "$inc": { "t": 1 } },
             rawdoc! { "$set": { "t.x": 1 } },

@@ -43,7 +43,7 @@ impl Component {
         }
     }
 
-    /// Whether the component can stand for several elements.
+    /// Whether the component can represent several elements.
     pub(super) fn is_many(&self) -> bool {
         matches!(self, Self::All | Self::Filtered(_))
     }

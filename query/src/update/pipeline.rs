@@ -50,7 +50,7 @@ impl UpdatePipeline {
             let after = stage.apply(before, &self.variables);
             current = Some(after.map_err(|fault| Error::Stage { position, fault: fault.into() })?);
         }
-        // An empty pipeline changes nothing, and is no error.
+        // An empty pipeline changes nothing, and is not an error.
         let Some(made) = current else { return Ok(document.as_bytes().to_vec()) };
         let bytes = with_id(document, &made)?;
         // Only the result must keep the limits; a stage in between may exceed them. The size is checked first, because
@@ -63,7 +63,7 @@ impl UpdatePipeline {
     }
 }
 
-/// The first name that is no stage of MongoDB at all. Returns `None` if all are stages, whether updates may have them or
+/// The first name that is not a stage of MongoDB at all. Returns `None` if all are stages, whether updates may have them or
 /// not.
 pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     stages.into_iter().find(|stage| named(stage).is_none())
@@ -95,7 +95,7 @@ fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     Ok(writer.into_bytes())
 }
 
-/// Parses one stage. The outer error is for malformed bytes, the inner for a stage that is refused.
+/// Parses one stage. The outer error is for malformed bytes, the inner for a stage that is rejected.
 fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Shape, StageFault>, Error> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Ok(Err(StageFault::FieldCount)) };

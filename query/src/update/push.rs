@@ -59,7 +59,7 @@ impl Push {
             push.values.push(Operand::new(operand));
             return Ok(push);
         };
-        // There are four modifiers and all other names are refused, so this list stays short.
+        // There are four modifiers and all other names are rejected, so this list stays short.
         let mut seen: Vec<&str> = Vec::new();
         for field in Fields::of(document) {
             let field = field?;
@@ -144,7 +144,7 @@ impl Push {
     /// The index at which the values are inserted into an array of this length.
     fn insertion_index(&self, length: usize) -> usize {
         let Some(position) = self.position else { return length };
-        // A position beyond either end stands for that end.
+        // A position beyond either end represents that end.
         let distance = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
         if position < 0 { length.saturating_sub(distance) } else { distance.min(length) }
     }
@@ -187,7 +187,7 @@ impl ElementOrder {
             }
             fields.push((name.split('.').map(str::to_owned).collect(), towards));
         }
-        // An empty object would leave the order as it is; MongoDB refuses it.
+        // An empty object would leave the order as it is; MongoDB rejects it.
         if fields.is_empty() { Err(fault(operand)) } else { Ok(Self::Fields(fields)) }
     }
 
@@ -205,7 +205,7 @@ impl ElementOrder {
     }
 }
 
-/// The direction that a value of `$sort` stands for.
+/// The direction that a value of `$sort` represents.
 fn direction(operand: RawBsonRef<'_>) -> Option<Direction> {
     match integer(operand) {
         Some(1) => Some(Direction::Ascending),

@@ -62,7 +62,7 @@ fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Fiel
                     in_array = true;
                     Fields::of(field.container()?).nth(position).transpose()?
                 }
-                // A scalar has no fields. MongoDB refuses such an old path, where a missing field is accepted.
+                // A scalar has no fields. MongoDB rejects such an old path, where a missing field is accepted.
                 (_, _) => {
                     let (path, value) = (path.prefix(depth + 1), describe(field.value()?));
                     let name_of_field = field.name().to_owned();

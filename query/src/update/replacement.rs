@@ -5,7 +5,7 @@ use bson::RawDocument;
 use crate::raw::Fields;
 use crate::update::error::Error;
 
-/// Whether a document given as an update is a replacement: its first field name is no operator.
+/// Whether a document given as an update is a replacement: its first field name is not an operator.
 ///
 /// # Errors
 /// [`Error::DollarField`] if an operator follows a plain field, [`Error::UnknownOperator`] if a plain field follows an

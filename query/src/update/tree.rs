@@ -1,7 +1,7 @@
 //! The tree of an update: its actions, ordered by the components of their paths.
 //!
 //! Each field is in the tree once, so two operators on one field are found as a conflict when the second is added. Which
-//! elements a placeholder stands for is known only with a document. If several placeholders stand for one element, their
+//! elements a placeholder represents is known only with a document. If several placeholders represent one element, their
 //! nodes are merged, which finds conflicts by the same rule. The invariant: no branch is deeper than the longest path
 //! allowed.
 
@@ -21,8 +21,8 @@ pub(super) enum UpdateNode {
     Leaf(Arc<Action>),
 }
 
-/// What an update does with the fields or elements of a value. Either every component stands for one of them, or every
-/// component can stand for several.
+/// What an update does with the fields or elements of a value. Either every component represents one of them, or every
+/// component can represent several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UpdateBranch {
     children: BTreeMap<Component, UpdateNode>,
@@ -37,7 +37,7 @@ impl UpdateBranch {
         self.children.iter()
     }
 
-    /// Whether the components can each stand for several elements of an array.
+    /// Whether the components can each represent several elements of an array.
     pub(super) fn is_many(&self) -> bool {
         self.children.first_key_value().is_some_and(|(component, _)| component.is_many())
     }
@@ -46,7 +46,7 @@ impl UpdateBranch {
     pub(super) fn add(&mut self, path: &[Component], action: Arc<Action>) -> Result<(), usize> {
         // An empty rest means that the new path ends where an earlier one goes on.
         let Some((first, rest)) = path.split_first() else { return Err(0) };
-        // `$[]` next to `0` could do two things with one element, so MongoDB refuses it before it sees a document.
+        // `$[]` next to `0` could do two things with one element, so MongoDB rejects it before it sees a document.
         if !self.children.is_empty() && self.is_many() != first.is_many() {
             return Err(0);
         }

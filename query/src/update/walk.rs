@@ -148,7 +148,7 @@ impl<'w> UpdateWalk<'w> {
         self.check_size()
     }
 
-    /// Refuses a result that is too large. Asked after each field and not only at the end: one operand may be written into
+    /// Rejects a result that is too large. Asked after each field and not only at the end: one operand may be written into
     /// millions of elements.
     fn check_size(&self) -> Result<(), Error> {
         if self.writer.len() > DOCUMENT_BYTES_MAX {
@@ -178,7 +178,7 @@ impl<'w> UpdateWalk<'w> {
         Ok(children)
     }
 
-    /// Adds the node of `$` under the position that it stands for. If the update names this position by number as well, the
+    /// Adds the node of `$` under the position that it represents. If the update names this position by number as well, the
     /// two nodes are merged.
     fn add_matched<'n>(
         &self,
@@ -245,7 +245,7 @@ impl<'w> UpdateWalk<'w> {
     /// Writes an array whose elements are named one by one.
     fn positions(&mut self, branch: &UpdateBranch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
         let mut positions = Vec::new();
-        // A name that is no position is refused before anything is written.
+        // A name that is not a position is rejected before anything is written.
         for child in self.children(branch, Some(&trail))? {
             match array_index(&child.name) {
                 Some(position) => positions.push((position, child)),
@@ -300,7 +300,7 @@ impl<'w> UpdateWalk<'w> {
         self.check_size()
     }
 
-    /// Writes an array with those elements changed that `$[]` and `$[name]` stand for.
+    /// Writes an array with those elements changed that `$[]` and `$[name]` represent.
     fn elements(
         &mut self,
         branch: &UpdateBranch,
@@ -327,8 +327,8 @@ impl<'w> UpdateWalk<'w> {
         self.close(mark)
     }
 
-    /// The node for one element: that of the placeholder which stands for it, or several merged. Returns `None` if no
-    /// placeholder stands for it.
+    /// The node for one element: that of the placeholder which represents it, or several merged. Returns `None` if no
+    /// placeholder represents it.
     fn element_node<'n>(
         &self,
         branch: &'n UpdateBranch,
@@ -408,7 +408,7 @@ impl<'w> UpdateWalk<'w> {
         }
     }
 
-    /// Refuses a node for `name` inside a field that cannot have it: a scalar, or an array where `name` is no position.
+    /// Rejects a node for `name` inside a field that cannot have it: a scalar, or an array where `name` is not a position.
     /// Actions that do nothing for a missing field are accepted.
     fn refuse(
         &self,

@@ -12,7 +12,7 @@ const KEY_TRAILER_BYTES: usize = 8;
 /// library do not have, but for one that changes nothing.
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const UNIFORM_KEYS: u32 = 1 << 29;
-/// The bytes of keys that an index may have. Keys share their beginnings, so crafted bytes could stand for far more.
+/// The bytes of keys that an index may have. Keys share their beginnings, so crafted bytes could represent far more.
 const INDEX_KEY_BYTES_MAX: usize = 64 << 20;
 
 /// What a change in a table does.
@@ -101,7 +101,7 @@ impl<B: AsRef<[u8]>> Entries<B> {
     /// Reads the next key and its value. Returns `None` at the end.
     ///
     /// # Errors
-    /// If the bytes are no entry.
+    /// If the bytes are not entry.
     pub fn step(&mut self) -> Result<Option<KeyValue<'_>>, TableFault> {
         if self.at >= self.end {
             return Ok(None);

@@ -40,7 +40,7 @@ pub(crate) fn decompress(stored: Vec<u8>, compression: u8) -> Result<Vec<u8>, Ta
 }
 
 fn zstandard(frame: &[u8], length: usize) -> Option<Vec<u8>> {
-    // The decoder takes as much memory as the frame says that it needs, so that is looked at first.
+    // The decoder uses as much memory as the frame says that it needs, so that is looked at first.
     if window_bytes(frame)? > BLOCK_BYTES_MAX as u64 {
         return None;
     }

@@ -67,7 +67,7 @@ impl Footer {
         Ok(Self { offset, version, checksum, metaindex, index: Some(index), context: 0 })
     }
 
-    /// Parses the part of the footer that newer versions have in the place of the handles.
+    /// Parses the part of the footer that newer versions have in place of the handles.
     fn parse_middle(
         bytes: &[u8; FOOTER_BYTES],
         offset: u64,

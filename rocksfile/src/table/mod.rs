@@ -99,7 +99,7 @@ pub struct Block {
 pub struct Damage {
     /// Where the damaged block is.
     pub handle: Handle,
-    /// What the block is for. `None`: a part of the file that is no block.
+    /// What the block is for. `None`: a part of the file that is not a block.
     pub kind: Option<BlockKind>,
     /// What is wrong.
     pub fault: TableFault,
@@ -354,7 +354,7 @@ impl<R: Read + Seek> Table<R> {
                 }
             }
         }
-        // After the properties, which tell how the index is written.
+        // After the properties, which say how the index is written.
         if let Some(index) = index {
             self.read_index(index, footer)?;
         }

@@ -1,6 +1,6 @@
 //! Finding the blocks of a table whose index is lost.
 //!
-//! Blocks follow each other from the beginning of the file, and nothing in a block tells how long it is. But a checksum
+//! Blocks follow each other from the beginning of the file, and nothing in a block says how long it is. But a checksum
 //! follows it, and the type of its compression before that, so each place that could be a trailer is tried.
 
 use crate::table::checksum::Checksum;

@@ -110,12 +110,12 @@ impl Sequence {
     }
 
     /// Moves forward, so that the next value of every acquirer is strictly beyond `value`. A sequence that
-    /// was never used makes its first reserve before that, and keeps it even if the move is refused.
+    /// was never used makes its first reserve before that, and keeps it even if the move is rejected.
     ///
     /// # Errors
     /// [`SequenceError::ValueUsed`] if the sequence has passed `value`, else as [`alter`](Self::alter).
     pub fn set_current_value<S: Store>(&self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
-        // A write of its own, so that the reserve stays even if the move below is refused.
+        // A write of its own, so that the reserve stays even if the move below is rejected.
         let pretend = |state: &State| Ok(state.is_initial().then(|| state.pretend_first_reserve()));
         self.apply(Cause::ExplicitValue, pretend, store)?;
         if self.move_within_block(slot, value)? {
@@ -183,7 +183,7 @@ impl Changing<'_> {
         let mark = self.mark;
         let successor = Sequence::with_state(self.state.clone(), mark.reservations, mark.lost, mark.next_gap);
         successor.held.lock().touched = true;
-        // Before `publish` gives the lock back: a taker that comes next must be refused, or both sequences
+        // Before `publish` gives the lock back: a taker that comes next must be rejected, or both sequences
         // would hand out the same values.
         self.sequence.retired.store(true, std::sync::atomic::Ordering::Release);
         self.publish(receipt);

@@ -483,7 +483,7 @@ impl Sequence {
         if self.is_retired() { Err(SequenceError::Retired) } else { Ok(()) }
     }
 
-    /// Refuses while the outcome of the last gapless write is unknown. For the writer that has the turn only:
+    /// Fails while the outcome of the last gapless write is unknown. For the writer that has the turn only:
     /// any other thread would take a write that is still under way for a failed one.
     pub(super) fn refuse_doubt(&self) -> Result<(), SequenceError> {
         if self.is_in_doubt() { Err(SequenceError::InDoubt) } else { Ok(()) }

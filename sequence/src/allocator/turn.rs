@@ -208,13 +208,13 @@ impl Turn<'_> {
 
     /// Marks the start of the write that holds a numbering and its documents. Without a
     /// [`publish`](Self::publish) afterwards the write failed and may have left its values on disk. Then
-    /// every use of the sequence is refused, because the same values would be handed out twice.
+    /// every use of the sequence is rejected, because the same values would be handed out twice.
     pub fn stage(&self) {
         // Before the write starts: a panic or an error after it must leave the flag set.
         self.sequence.in_doubt.store(true, Ordering::Release);
     }
 
-    /// Takes back [`stage`](Self::stage), after the write was refused before it was made.
+    /// Takes back [`stage`](Self::stage), after the write was rejected before it was made.
     pub fn unstage(&self) {
         self.sequence.in_doubt.store(false, Ordering::Release);
     }

@@ -385,7 +385,7 @@ fn planted_a_fast_sequence_is_found_out_of_order() {
 
 #[test]
 fn values_of_a_gapless_sequence_have_no_hole() {
-    /// Every other document is refused.
+    /// Every other document is rejected.
     fn write(world: &World) {
         for document in 0..4 {
             let turn = world.sequence.turn();

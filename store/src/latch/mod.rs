@@ -290,7 +290,7 @@ impl Latches {
         Ok(latched)
     }
 
-    /// Takes all latches within `patience`. Fails with one that is busy for longer.
+    /// Acquires all latches within `patience`. Fails with one that is busy for longer.
     fn try_lock_all(&self, patience: Duration) -> Result<Latched<'_>, &Mutex<Notes>> {
         let place = lock_order::take(Place::Latches);
         let mut others = Vec::with_capacity(STRIPES);
@@ -368,7 +368,7 @@ impl Latches {
     }
 
     /// Claims the key of a hash for a transaction that reads the state of `sequence`. Returns `false` if the key was written since, or
-    /// another transaction has it: of two that want a key, one must begin anew.
+    /// another transaction has it: of two that want a key, one must begin again.
     pub fn claim(
         &self,
         hash: u64,

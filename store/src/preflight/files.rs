@@ -122,7 +122,7 @@ pub(super) fn picture(path: &Path) -> Option<(Vec<u8>, BTreeMap<String, u64>)> {
 fn current_manifest(path: &Path, known: &SyncedState) -> Result<u64> {
     let file = path.join(CURRENT);
     let mut content = Vec::new();
-    // One byte above the limit is read, so that a longer file is refused and not cut to a valid one.
+    // One byte above the limit is read, so that a longer file is rejected and not cut to a valid one.
     open(&file, "it is missing, so it is unknown which files belong to the database")?
         .take(CURRENT_BYTES_MAX as u64 + 1)
         .read_to_end(&mut content)
@@ -164,7 +164,7 @@ fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> Result<ReadMa
             (vec![left_out(&fault)], None)
         }
         // RocksDB writes several edits before it syncs them. The disk may have kept a later one without an earlier one,
-        // or parts of one. RocksDB refuses such a file. Whether what is left names what there is, is checked after this.
+        // or parts of one. RocksDB rejects such a file. Whether what is left names what there is, is checked after this.
         Some((_, ManifestFault::Torn(fault) | ManifestFault::Record(fault)))
             if known.is_some() && reading.whole_until >= durable =>
         {

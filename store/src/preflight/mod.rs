@@ -1,14 +1,14 @@
 //! What must hold of a folder's files before RocksDB may open them.
 //!
 //! RocksDB repairs files while it opens a database: it leaves out what it cannot read, deletes files that its MANIFEST
-//! does not name, and reports neither. So its files are read first. A folder that is refused stays byte for byte what
+//! does not name, and reports neither. So its files are read first. A folder that is rejected stays byte for byte what
 //! it was; only [`set_aside`] writes, after the checks have passed.
 //!
 //! A log ends where its last complete record ends. What follows is either a write that a crash cut short, or damage.
-//! It is damage if it is a part of what was on stable storage before. Two sources tell what was:
+//! It is damage if it is a part of what was on stable storage before. Two sources say what was:
 //! - lengths of files, from the witness and from the MANIFEST, which notes the length of a log before the next log
 //!   begins;
-//! - sequence numbers, from the witness and from the stamps of commits, which tell what had been synced before them.
+//! - sequence numbers, from the witness and from the stamps of commits, which say what had been synced before them.
 //!
 //! The invariant: RocksDB opens a folder that passes with at least the writes up to [`Passed::sequence`].
 

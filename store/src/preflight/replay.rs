@@ -54,7 +54,7 @@ struct Replay<'a> {
     traps_rocksdb: bool,
 }
 
-/// Reads the logs, and refuses them if a write is missing or damaged that had been synced.
+/// Reads the logs, and rejects them if a write is missing or damaged that had been synced.
 pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<Passed> {
     let in_tables = files.manifest.last_sequence.unwrap_or(0);
     let mut replay = Replay {
@@ -136,7 +136,7 @@ impl Replay<'_> {
         let mut foreign = false;
         for stamp in batch.notes().filter_map(LogStamp::parse) {
             if self.known.store.is_none_or(|store| store == stamp.store) {
-                // A stamp tells what was synced before its own write. One that names a newer write is not believed.
+                // A stamp says what was synced before its own write. One that names a newer write is not believed.
                 if stamp.synced < batch.sequence {
                     self.stamped = self.stamped.max(stamp.synced);
                 }
@@ -241,7 +241,7 @@ impl Replay<'_> {
     fn leave_out(&self, files: &Files, passed: &mut Passed) {
         let silent = self.logs.iter().filter_map(|log| log.flaw.as_ref()).any(|flaw| flaw.silent);
         // Without a need no log is cut: RocksDB stops at most flaws by itself, and files stay as the crash left them.
-        // It refuses a torn log before the first one that a family needs, also if that family's tables end before the tear.
+        // It rejects a torn log before the first one that a family needs, also if that family's tables end before the tear.
         let refuses =
             |log: &Replayed| log.flaw.is_some() && files.manifest.has_tables_beyond(log.length.number);
         let must_cut = self.traps_rocksdb

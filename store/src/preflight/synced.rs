@@ -39,7 +39,7 @@ pub(crate) struct Passed {
     /// The ends of files that are left out. A crash can leave such ends.
     pub torn: Vec<TornEnd>,
     /// Logs, the MANIFEST, and the offsets at which they must be cut before RocksDB reads them. Without the cut RocksDB
-    /// would replay what follows the part that is left out, refuse it, or loop for ever.
+    /// would replay what follows the part that is left out, reject it, or loop for ever.
     pub cuts: Vec<(PathBuf, u64)>,
     /// The numbers of the tables that the MANIFEST names.
     pub tables: Vec<u64>,

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// How long a write waits at most for work that makes room.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long after a refusal others follow that ask for as much or more, without a measurement, if nothing was deleted
+/// How long after a rejection others follow that ask for as much or more, without a measurement, if nothing was deleted
 /// meanwhile.
 const REFUSED_FOR: Duration = Duration::from_millis(50);
 
@@ -35,7 +35,7 @@ pub(super) enum Next {
     Refuse,
 }
 
-/// What is known of a refusal when a put asks.
+/// What is known of a rejection when a put asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastRefusal {
     /// What it asked for.
@@ -45,7 +45,7 @@ pub(super) struct LastRefusal {
     pub(super) is_outdated: bool,
 }
 
-/// Whether a put of that many bytes is refused with an earlier one, without a measurement.
+/// Whether a put of that many bytes is rejected with an earlier one, without a measurement.
 pub(super) fn is_known(bytes: u64, last: Option<LastRefusal>, makes_room: bool) -> bool {
     let is_refused = |last: LastRefusal| bytes >= last.bytes && last.ago < REFUSED_FOR && !last.is_outdated;
     last.is_some_and(is_refused) && !makes_room
@@ -57,17 +57,17 @@ pub(super) struct Put {
     pub(super) bytes: u64,
     pub(super) limit: u64,
     pub(super) waited: Duration,
-    /// Whether it has waited beside one that was refused, and so for as long.
+    /// Whether it has waited beside one that was rejected, and so for as long.
     pub(super) has_waited_beside: bool,
 }
 
 impl Put {
-    /// What follows if the folder has `free` bytes for puts. `makes_room` tells whether something runs that makes room, and asks for it.
+    /// What follows if the folder has `free` bytes for puts. `makes_room` says whether something runs that makes room, and asks for it.
     pub(super) fn next(self, free: u64, makes_room: impl FnOnce() -> bool) -> Next {
         if self.bytes <= free {
             return Next::Credit(free);
         }
-        // Asked for even by one that is refused: later writes find the room.
+        // Asked for even by one that is rejected: later writes find the room.
         let makes_room = makes_room();
         let is_late = self.has_waited_beside || self.waited >= WAIT_MAX || self.bytes > self.limit;
         if makes_room && !is_late { Next::Wait } else { Next::Refuse }
@@ -86,7 +86,7 @@ pub(super) struct Delete {
 }
 
 impl Delete {
-    /// What follows if the folder has `free` bytes for deletes. `makes_room` is that of [`Put::next`], and `has_room_for` tells whether
+    /// What follows if the folder has `free` bytes for deletes. `makes_room` is that of [`Put::next`], and `has_room_for` says whether
     /// what is kept free has room for its argument, in bytes.
     pub(super) fn next(
         self,

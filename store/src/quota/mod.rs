@@ -4,7 +4,7 @@
 //! flushed. What compactions take while they run is kept free for them, and more for deletes, which must be possible when
 //! nothing else is. Charging is a subtraction from a credit. When the credit is used up, the folder is measured, and what it
 //! has left is the new credit. If that is too little, the write waits as long as work that makes room is running, and is then
-//! refused as on a full disk. The states of a write are drawn in `admission`.
+//! rejected as on a full disk. The states of a write are drawn in `admission`.
 //!
 //! ```text
 //! | files | memtables, pending writes | credit of puts | deletes | compactions |
@@ -103,7 +103,7 @@ impl Quota {
         // Pending before it is paid: a measurement between the two counts it once too often, and never too seldom.
         let charged = Charged::new(&self.pending, bytes);
         if pay(if is_delete { &self.deletes } else { &self.puts }, bytes) {
-            // A larger one was refused, and there is room for others.
+            // A larger one was rejected, and there is room for others.
             if !is_delete && self.is_full() {
                 self.is_full.store(false, Ordering::Relaxed);
             }
@@ -113,7 +113,7 @@ impl Quota {
         if is_delete { self.make_room_for_delete(database, bytes) } else { self.make_room(database, bytes) }
     }
 
-    /// Whether a write was refused, and none was admitted since.
+    /// Whether a write was rejected, and none was admitted since.
     pub(super) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
@@ -133,7 +133,7 @@ impl Quota {
         let arrived = Instant::now();
         let mut has_asked = false;
         let mut refused = self.refused.lock();
-        // It has waited beside a write that was refused, and so for as long.
+        // It has waited beside a write that was rejected, and so for as long.
         let has_waited = refused.as_ref().is_some_and(|refused| refused.at > arrived);
         loop {
             // Before the measurement: what ends in between makes it be repeated.
@@ -303,14 +303,14 @@ mod tests {
         Charge::file(usize::try_from(bytes).expect("few"))
     }
 
-    /// For some milliseconds after a refusal every write was refused with it, however small it was, from every writer.
+    /// For some milliseconds after a rejection every write was rejected with it, however small it was, from every writer.
     #[test]
     fn a_small_write_has_room_where_a_large_one_was_refused() {
         let fixture = Fixture::new();
         let database = &fixture.database;
         let quota = Quota::of(LIMIT, memtable_bytes(LIMIT), database, Arc::default()).expect("a quota");
         for _ in 0..3 {
-            // Without credit, so that the refusal is what decides.
+            // Without credit, so that the rejection is what decides.
             quota.puts.store(0, Ordering::Release);
             assert!(quota.admit(database, put(LIMIT)).is_err() && quota.is_full());
             // As much, and more, is known to have none.

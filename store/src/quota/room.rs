@@ -85,7 +85,7 @@ impl Room {
         let temporary = database.spill_space().used();
         let live: u64 = tables.iter().map(|table| table.size as u64).sum();
         let replaced = files.tables.saturating_sub(live);
-        // A backup keeps all files, and must not be a reason to refuse writes.
+        // A backup keeps all files, and must not be a reason to reject writes.
         let kept = if database.keepers().load(Ordering::Acquire) > 0 { replaced } else { 0 };
         let files = files.all.saturating_sub(kept) + temporary;
         Ok(Self { files, coming: pending + memtables, compactions, replaced: replaced - kept })

@@ -16,7 +16,7 @@ use crate::quota::gate::Gate;
 /// How many spans of deleted keys are known at most. More are one span for each family.
 const SPANS_MAX: usize = 1024;
 
-/// The last refusal of a put.
+/// The last rejection of a put.
 pub(super) struct Refused {
     pub(super) at: Instant,
     /// What it asked for. Less may still have room.
@@ -49,7 +49,7 @@ pub(crate) struct Quota {
     pub(super) is_pinned: AtomicBool,
     /// Whether the last reclaiming left something, because a reader keeps it.
     pub(super) is_kept: AtomicBool,
-    /// The put that was refused last. Held by the put that measures.
+    /// The put that was rejected last. Held by the put that measures.
     pub(super) refused: Mutex<Option<Refused>>,
     /// Held by the delete that measures.
     pub(super) deleting: Mutex<()>,

@@ -21,7 +21,7 @@ use crate::translate;
 const BATCH_BYTES: usize = 1 << 20;
 /// The fewest bytes of log that a change takes: its kind, the lengths of its key and its value, and a byte of a key.
 const CHANGE_BYTES_MIN: u64 = 3;
-/// The length of what stands before a value: the change's number and its kind.
+/// The length of what is before a value: the change's number and its kind.
 const HEADER_BYTES: usize = 9;
 
 /// The changes of all logs.
@@ -144,7 +144,7 @@ impl LogChanges {
         self.write_pending()
     }
 
-    /// Takes the changes of a record. Returns `false` if it is no batch, or cannot be what was written at this place: after
+    /// Takes the changes of a record. Returns `false` if it is not a batch, or cannot be what was written at this place: after
     /// damage, bytes of a document can look like a record.
     fn take(&mut self, record: Record, bytes: &[u8], log: &NeededLog, damaged_bytes: u64) -> Result<bool> {
         let Some(batch) = Batch::parse(bytes) else { return Ok(false) };
@@ -178,7 +178,7 @@ impl LogChanges {
             ChangeKind::Value => 1,
             ChangeKind::Other(_) => 2,
         };
-        // A later change of the same key takes the place of this one.
+        // A later change of the same key replaces this one.
         let key = [&family.to_be_bytes()[..], key].concat();
         self.pending.put(key, [&sequence.to_be_bytes()[..], &[kind], value].concat());
         if self.pending.size_in_bytes() >= BATCH_BYTES { self.write_pending() } else { Ok(()) }

@@ -179,7 +179,7 @@ impl Merge<'_> {
             self.damages.push(damage);
         }
         let left = cursor.entries_left();
-        // Without an index, and with nothing that tells how many entries there are, some may always be missing.
+        // Without an index, and with nothing that says how many entries there are, some may always be missing.
         let is_short = left.map_or(!cursor.has_index(), |left| left > 0);
         if !is_at_end || !is_short {
             return;
@@ -204,7 +204,7 @@ impl Merge<'_> {
 
     /// Gives the newest version of the key to `visit`.
     fn give(&mut self, key: &[u8], visit: &mut dyn FnMut(Newest<'_>) -> Result<()>) -> Result<()> {
-        // The key of a table whose beginning cannot be read is no key.
+        // The key of a table whose beginning cannot be read is not a key.
         let Some(kind) = self.best.kind else { return Ok(()) };
         while let Some(range) =
             self.sources.deleted.get(self.ranges_passed).filter(|range| range.start.as_slice() <= key)
@@ -221,7 +221,7 @@ impl Merge<'_> {
         let value = match kind {
             _ if is_deleted => None,
             ChangeKind::Deletion => None,
-            // What is neither is no document, and is refused as that.
+            // What is neither is not a document, and is rejected as that.
             ChangeKind::Value | ChangeKind::RangeDeletion | ChangeKind::Other(_) => {
                 Some(self.best.value.as_slice())
             }

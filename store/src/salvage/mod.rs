@@ -183,7 +183,7 @@ impl DamagedFolder {
             };
             let family =
                 named.or_else(|| outline.family.as_deref().and_then(family_of)).or(outline.likely_family());
-            // Entries of indexes are made anew, so what is damaged of them is no loss.
+            // Entries of indexes are made again, so what is damaged of them is not a loss.
             if family != Some(Family::Entries) {
                 // Deleted ranges that cannot be read may have been about any key.
                 if outline.hides_deletions {

@@ -28,7 +28,7 @@ pub(super) const MONTHS: [&str; 12] = [
 pub(super) const WRITTEN: &str = "%bBdGHjLmMSwuUVYzZ";
 pub(super) const READ: &str = "%bBdGHjLmMSuVYzZ";
 
-/// Refuses a format with an unknown letter after a percent sign, or with a percent sign at its end.
+/// Rejects a format with an unknown letter after a percent sign, or with a percent sign at its end.
 pub(super) fn check(arguments: &Arguments<'_, '_>, format: &str, allowed: &str) -> Result<(), Error> {
     let refuse =
         |reason, code| Err(arguments.fault(code, Fault::DateFormat { format: shorten(format), reason }));
@@ -85,7 +85,7 @@ pub(super) fn write(format: &str, millis: i64, zone: &Zone) -> Option<String> {
             Some('B') => month(day.month).to_owned(),
             Some('z') => offset_hours(zone.offset_at(millis)),
             Some('Z') => (zone.offset_at(millis) / 60).to_string(),
-            // Only `%%` is left: `check` refused every other letter.
+            // Only `%%` is left: `check` rejected every other letter.
             Some(other) => other.to_string(),
             None => String::new(),
         };

@@ -199,7 +199,7 @@ pub(super) fn parse_from_parts(
     let given = FROM_PARTS.read::<11>(operator, operand)?;
     let has = |place: usize| given.get(place).is_some_and(Option::is_some);
     let fault = |fault, code| Err(Error::Argument { operator, fault, code });
-    // Which parts are given is known without evaluation, so wrong combinations are refused while parsing.
+    // Which parts are given is known without evaluation, so wrong combinations are rejected while parsing.
     if !has(0) && !has(3) {
         return fault(Fault::Missing { argument: "year" }, Code::DATE_FROM_PARTS_YEAR_MISSING);
     }
@@ -322,7 +322,7 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 
 pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
-    // Format and zone are checked before `onNull` takes the place of a null date.
+    // Format and zone are checked before `onNull` replaces a null date.
     let format = format_text(arguments, Code::DATE_TO_STRING_FORMAT_TYPE, WRITTEN)?;
     let zone = Zone::read(arguments, 2, Code::TIME_ZONE_TYPE)?;
     if date.is_nullish() {
@@ -412,7 +412,7 @@ fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Res
         .ok_or_else(|| arguments.wrong_type(Code::DATE_ADD_START_TYPE, "startDate", "a date", &date))?;
     let unit = unit(arguments, 1, (Code::DATE_ADD_UNIT_TYPE, Code::FAILED_TO_PARSE))?;
     let amount = arguments.long(Code::DATE_ADD_AMOUNT_TYPE, "amount", &amount_value)?;
-    // The least int64 cannot be negated, so `$dateSubtract` refuses it.
+    // The least int64 cannot be negated, so `$dateSubtract` rejects it.
     let negated = sign(amount).ok_or_else(|| {
         arguments.wrong_value(Code::DATE_SUBTRACT_AMOUNT_TOO_LARGE, "amount", "smaller", &amount_value)
     })?;
@@ -488,7 +488,7 @@ pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         .ok_or_else(|| arguments.fault(Code::DATE_TRUNC_OVERFLOW, Fault::Overflow { kind: "date" }))
 }
 
-/// Numbers for a unit that is no text, and for one that is unknown.
+/// Numbers for a unit that is not a text, and for one that is unknown.
 const UNIT_FAULTS: (Code, Code) = (Code::DATE_UNIT_TYPE, Code::DATE_UNIT_VALUE);
 
 /// Whether one of the arguments was given and is null or missing. Then the result is null, whatever the others are.

@@ -2,7 +2,7 @@
 //! `4-Jul-2024`, `2024-W27-4`, `2024-186`, `@1720088000`.
 //!
 //! They are some of those that MongoDB understands. A date must be whole; what is relative to today, such as `tomorrow`, is
-//! refused, as it is there, and so is a year of two digits. Of three numbers with slashes the month is the first, and with dots or
+//! rejected, as it is there, and so is a year of two digits. Of three numbers with slashes the month is the first, and with dots or
 //! hyphens the day, if the year is the last.
 
 use crate::expression::date::format::MONTHS;
@@ -80,7 +80,7 @@ fn set(part: &mut Option<i64>, value: i64) -> Option<()> {
 /// Adds what a word names.
 fn part(parts: &mut DateParts, word: &str) -> Option<()> {
     let lower = word.to_ascii_lowercase();
-    // Names first, because `mar` and `sat` could be taken for the beginning of something else.
+    // Names first, because `mar` and `sat` could be mistaken for the beginning of something else.
     if let Some(month) = month(&lower) {
         return set(&mut parts.month, month);
     }
@@ -188,10 +188,10 @@ fn joined(parts: &mut DateParts, lower: &str) -> Option<()> {
         return week_date(parts, year, week);
     }
     let separator = lower.chars().find(|letter| ['/', '-', '.'].contains(letter))?;
-    // All separators of a date are the same; another one stays in a piece, which is no number then.
+    // All separators of a date are the same; another one stays in a piece, which is not a number then.
     let pieces: Vec<&str> = lower.split(separator).collect();
     match *pieces.as_slice() {
-        // The day of the year has three digits, so that it is no month.
+        // The day of the year has three digits, so that it is not a month.
         [year, day] if separator != '/' => {
             set(&mut parts.year, number(year, 4..=4)?)?;
             set(&mut parts.day_of_year, number(day, 3..=3)?)

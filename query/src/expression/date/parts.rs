@@ -1,4 +1,4 @@
-//! The parts of a date that a text names, and the time that they stand for.
+//! The parts of a date that a text names, and the time that they represent.
 
 use crate::expression::date::calendar::{Date, IsoDay, MILLIS_PER_MINUTE, TimeOfDay};
 use crate::expression::date::zone::{Zone, local_millis, parse_offset};
@@ -36,7 +36,7 @@ const OTHER_WEEKDAY: &str = "the day is not the weekday that is named";
 impl DateParts {
     /// The time in milliseconds since 1970. Without an offset it is in `zone`.
     pub(super) fn time(self, zone: &Zone) -> Result<i64, &'static str> {
-        // An offset in the text and a time zone beside it could contradict each other, so MongoDB refuses both
+        // An offset in the text and a time zone beside it could contradict each other, so MongoDB rejects both
         // together.
         if self.offset.is_some() && !zone.is_utc() {
             return Err(TWO_ZONES);

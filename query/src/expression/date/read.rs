@@ -1,6 +1,6 @@
 //! Dates from texts: ISO 8601 in its common forms, other notations, or by a format.
 //!
-//! A text that is in no form of this file or of `notation` is refused.
+//! A text that is in no form of this file or of `notation` is rejected.
 
 use crate::expression::date::format::MONTHS;
 use crate::expression::date::notation;
@@ -46,7 +46,7 @@ fn iso(text: &str) -> Option<DateParts> {
     if rest.take(&['T', 't', ' ']).is_some() && rest.0.starts_with(|letter: char| letter.is_ascii_digit()) {
         clock(&mut rest, &mut parts)?;
     }
-    // Spaces may stand before the offset.
+    // Spaces may be before the offset.
     while rest.take(&[' ']).is_some() {}
     if !rest.0.is_empty() {
         parts.offset = Some(rest.offset()?);

@@ -72,7 +72,7 @@ fn of_all(
     wanted: Wanted,
 ) -> Result<Option<Document>, Error> {
     match parts {
-        // As in MongoDB a single part stands for itself.
+        // As in MongoDB a single part represents itself.
         [only] => of_part(report, only, document, wanted),
         parts => {
             let each = parts.iter().map(|part| of_part(report, part, document, wanted));
@@ -200,7 +200,7 @@ fn of_expression(
 ) -> Result<Option<Document>, Error> {
     let value = Expression::parse(operand, report.variables)
         .and_then(|expression| expression.evaluate(document, report.variables));
-    // That the operation is over is no fault of the expression.
+    // That the operation is over is not a fault of the expression.
     report.variables.operation().verdict()?;
     let is_match =
         value.as_ref().is_ok_and(|value| Expression::is_true(value.as_ref().map(RawBson::as_raw_bson_ref)));

@@ -23,7 +23,7 @@ const LEVELS_AROUND: usize = 8;
 /// About how many bytes are told in short.
 const LOGGED_BYTES_MAX: usize = 4 << 10;
 
-/// Tells why `document` does not match `validator`: MongoDB's `errInfo`, with the `_id` of the document and `details`.
+/// Says why `document` does not match `validator`: MongoDB's `errInfo`, with the `_id` of the document and `details`.
 ///
 /// The details take at most about `bytes_max` bytes. Where they would take more, the parts that repeat the validator and
 /// the document are left out first, and then all of them.
@@ -113,7 +113,7 @@ fn describe(validator: &RawDocument, document: &RawDocument, limits: &Limits<'_>
                 return Ok(told);
             }
             Err(error @ Error::Interrupted(_)) => return Err(error),
-            // The write is refused all the same, so this is told in place of the details.
+            // The write is rejected all the same, so this is told in place of the details.
             Err(error) => {
                 let code = error.code();
                 told.insert("note", "failed to generate document validation error");

@@ -15,7 +15,7 @@ use crate::filter::schema::parse::parse;
 use crate::pattern::Pattern;
 use crate::value::elements;
 
-/// What is told of a keyword that is about values of one type.
+/// What is said about a keyword that is about values of one type.
 struct Telling {
     keyword: &'static str,
     /// A keyword that belongs to it.

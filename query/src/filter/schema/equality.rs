@@ -14,7 +14,7 @@ use crate::value::elements;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity(Vec<u8>);
 
-// No encoded value starts with one of these bytes, so they cannot be taken for a part of one.
+// No encoded value starts with one of these bytes, so they cannot be mistaken for a part of one.
 const END: u8 = 0x00;
 const OBJECT: u8 = 0x01;
 const ARRAY: u8 = 0x02;

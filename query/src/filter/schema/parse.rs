@@ -1,6 +1,6 @@
 //! From the keywords of a schema to its rules.
 //!
-//! There are three different errors for a keyword: JSON Schema has it and MongoDB refuses it, MongoDB has it
+//! There are three different errors for a keyword: JSON Schema has it and MongoDB rejects it, MongoDB has it
 //! and CairnDB does not, and neither has it.
 
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ enum KeywordSupport {
     Supported,
     /// MongoDB has it, and CairnDB does not.
     Unsupported,
-    /// JSON Schema has it, and MongoDB refuses it.
+    /// JSON Schema has it, and MongoDB rejects it.
     Refused,
 }
 
@@ -142,7 +142,7 @@ impl SchemaContext {
             return Err(self.malformed(Fault::TooDeep { limit: DEPTH_MAX }));
         }
         let keywords = self.keywords(document)?;
-        // They require nothing of a value, but MongoDB refuses any but strings.
+        // They require nothing of a value, but MongoDB rejects any but strings.
         for name in ["title", "description"] {
             keywords.typed(name, "a string", RawBsonRef::as_str)?;
         }
@@ -266,7 +266,7 @@ impl<'s> Keywords<'s> {
 
     /// The types that a name means for the keyword, `type` or `bsonType`.
     fn type_of(&self, keyword: &str, name: &str) -> Result<&'static [ElementType], Error> {
-        // JSON Schema has this type, and MongoDB refuses it with an error of its own.
+        // JSON Schema has this type, and MongoDB rejects it with an error of its own.
         if name == "integer" {
             return Err(self.context.refuse(keyword, KeywordFault::TypeInteger));
         }
@@ -312,7 +312,7 @@ impl<'s> Keywords<'s> {
         rules.extend(self.bound(&MAXIMUM)?);
         if let Some(divisor) = self.typed("multipleOf", "a number", number)? {
             let is_positive = match unpack(divisor) {
-                // MongoDB refuses negative divisors and zero, and NaN is neither.
+                // MongoDB rejects negative divisors and zero, and NaN is neither.
                 Decimal::Nan => true,
                 Decimal::Infinity { negative } => !negative,
                 Decimal::Finite { negative, coefficient, .. } => !negative && coefficient > 0,
@@ -371,7 +371,7 @@ impl<'s> Keywords<'s> {
         if self.typed("uniqueItems", "a boolean", RawBsonRef::as_bool)? == Some(true) {
             rules.push(Rule::UniqueItems);
         }
-        // Checked even if it is not used below: MongoDB refuses a bad operand in any case.
+        // Checked even if it is not used below: MongoDB rejects a bad operand in any case.
         let rest = self.rest("additionalItems")?;
         let Some(items) = self.get("items") else { return Ok(()) };
         if let Some(schema) = items.as_document() {
@@ -480,7 +480,7 @@ impl<'s> Keywords<'s> {
         }
     }
 
-    /// The rule for `enum`. MongoDB refuses two equal members.
+    /// The rule for `enum`. MongoDB rejects two equal members.
     fn enumeration(&self, members: &[RawBsonRef<'s>]) -> Result<Rule, Error> {
         if members.is_empty() {
             return Err(self.context.refuse("enum", KeywordFault::Empty));

@@ -1,4 +1,4 @@
-//! Every keyword at its limits, and every refusal with its number.
+//! Every keyword at its limits, and every rejection with its number.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 

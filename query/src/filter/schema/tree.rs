@@ -211,7 +211,7 @@ impl Dependency {
     }
 }
 
-/// A number as the decimal that MongoDB divides. Returns `None` for a value that is no number.
+/// A number as the decimal that MongoDB divides. Returns `None` for a value that is not a number.
 pub(super) fn number(value: RawBsonRef<'_>) -> Option<Decimal128> {
     if let RawBsonRef::Decimal128(decimal) = value {
         return Some(decimal);
@@ -230,6 +230,6 @@ fn are_distinct(array: &RawArray, watch: &Watch<'_>) -> bool {
 }
 
 fn has_field(document: &RawDocument, name: &str, watch: &Watch<'_>) -> bool {
-    // A name may stand at the end of a long document, so the whole of it is charged.
+    // A name may be at the end of a long document, so the whole of it is charged.
     watch.passes(document.as_bytes().len()) && fields(document).any(|field| field.key().as_str() == name)
 }

@@ -197,7 +197,7 @@ pub(super) fn is_ranged(value: RawBsonRef<'_>, unit: Option<TimeUnit>) -> bool {
     if unit.is_some() { value.as_datetime().is_some() } else { Numeric::of(value).is_some() }
 }
 
-/// Refuses a value that no range can be around.
+/// Rejects a value that no range can be around.
 pub(super) fn check_ranged(value: RawBsonRef<'_>, unit: Option<TimeUnit>) -> Result<(), Fault> {
     if is_ranged(value, unit) {
         return Ok(());

@@ -85,7 +85,7 @@ pub(super) enum Ranking {
     Number,
 }
 
-/// The names of operators of windows that are no accumulators.
+/// The names of operators of windows that are not accumulators.
 #[derive(Clone, Copy)]
 enum Name {
     Covariance(Population),
@@ -127,7 +127,7 @@ pub(super) struct Call<'c> {
 impl Call<'_> {
     /// Parses the operator.
     pub(super) fn parse(self) -> Result<(Function, Bounds), Fault> {
-        // What is no operator of windows alone may be an accumulator.
+        // What is not an operator of windows alone may be an accumulator.
         let Some((operator, name)) = FUNCTIONS.entry(self.name) else { return self.parse_accumulator() };
         match name {
             Name::Covariance(population) => {
@@ -205,7 +205,7 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses an order by no field, or by several.
+    /// Rejects an order by no field, or by several.
     fn one_field(self, operator: &'static str, code: Code) -> Result<(), Fault> {
         if self.sort.is_some_and(|sort| sort.fields().len() == 1) {
             return Ok(());

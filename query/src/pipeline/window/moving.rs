@@ -129,7 +129,7 @@ impl Extreme {
         Self { wanted, moves, collation: collation.clone(), candidates: VecDeque::new() }
     }
 
-    /// Adds a value with its number. Null is no candidate.
+    /// Adds a value with its number. Null is not a candidate.
     pub(super) fn push(
         &mut self,
         number: u64,

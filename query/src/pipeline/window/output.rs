@@ -154,7 +154,7 @@ fn order(
     // One sort for both: partitions first, and the order within them after that.
     let mut given = RawDocumentBuf::new();
     // A partition by a field is a part of the sort, so that an index can give the order. Arrays would be sorted by an
-    // element, but are refused as keys of partitions.
+    // element, but are rejected as keys of partitions.
     let field = partition.and_then(Expression::field);
     if let Some(field) = &field {
         append(&mut given, field.as_str(), RawBsonRef::Int32(1))?;

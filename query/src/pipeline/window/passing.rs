@@ -187,7 +187,7 @@ impl Line {
         if !is_nullish(y) && Numeric::of(y).is_none() {
             return wrong("numbers or null to fill", y, Code::TYPE_MISMATCH);
         }
-        // The place on the line is checked even if nothing is filled here: MongoDB refuses such an order as a whole.
+        // The place on the line is checked even if nothing is filled here: MongoDB rejects such an order as a whole.
         let (is_number, is_date) = (Numeric::of(x).is_some(), x.as_datetime().is_some());
         if !is_number && !is_date {
             return wrong("numbers or dates to sort by", x, Code::TYPE_MISMATCH);

@@ -89,7 +89,7 @@ impl State {
         moves: bool,
         variables: &Variables,
     ) -> Result<Option<Self>, Fault> {
-        // Asked for each document, so that the numbers of a group would be sorted anew each time.
+        // Asked for each document, so that the numbers of a group would be sorted again each time.
         if let Function::Accumulate(accumulator) = function
             && let Some(request) = accumulator.percentiles()
         {
@@ -136,7 +136,7 @@ impl State {
             Kind::Extremes(_) => Self::Ordered(Ordered::default(), End::First, Some(wanted)),
             Kind::BestSome(end) => Self::Ordered(Ordered::default(), end, Some(wanted)),
             Kind::Best(end) => Self::Ordered(Ordered::default(), end, None),
-            // Parsing has refused a window that it would have to leave.
+            // Parsing has rejected a window that it would have to leave.
             // And the numbers of percentiles have a state of their own.
             Kind::MergeObjects | Kind::Percentile => Self::Group(accumulator.start(nothing(), variables)?),
         })
@@ -194,7 +194,7 @@ impl State {
                 }
                 Self::Area(area) => area.enter(row, or_null, moves, work.memory),
                 Self::Scaler(extremes, _) => {
-                    // A value that is no number has no place between the least and the greatest.
+                    // A value that is not a number has no place between the least and the greatest.
                     if Numeric::of(or_null).is_none() {
                         let code = Code::TYPE_MISMATCH;
                         return Err(value_fault("$minMaxScaler", "numbers as 'input'", or_null, code));
@@ -252,7 +252,7 @@ impl State {
             Self::Elements(values) => RawBson::Array(values.all_elements()),
             Self::Union(union) => RawBson::Array(union.all()),
             Self::Percentiles(numbers) => {
-                // For each document anew, however many percentiles are asked for.
+                // For each document again, however many percentiles are asked for.
                 variables.operation().steps(numbers.steps())?;
                 numbers.value()
             }
@@ -385,7 +385,7 @@ impl Area {
         self.nans += usize::from(point.is_nan());
         // The first point has no area yet: an area lies between two.
         if let Some(last) = self.points.back() {
-            // A part that is no number has no area of its own: the whole is no number anyway.
+            // A part that is not a number has no area of its own: the whole is not a number anyway.
             let area =
                 if last.is_nan() || point.is_nan() { RawBson::Int32(0) } else { last.area_to(&point)? };
             push(&mut self.areas, area.as_raw_bson_ref(), moves, memory)?;
@@ -417,7 +417,7 @@ impl Area {
     }
 }
 
-/// Refuses a point that no area can be computed of.
+/// Rejects a point that no area can be computed of.
 fn check_point(point: &Point, has_unit: bool) -> Result<(), Fault> {
     const OPERATOR: &str = "$integral";
     let (x, y) = (point.x.as_raw_bson_ref(), point.y.as_raw_bson_ref());

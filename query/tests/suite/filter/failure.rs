@@ -463,8 +463,8 @@ fn schema() -> impl Strategy<Value = Document> {
     })
 }
 
-/// The verdict and the telling are two walks, which must not disagree: what is refused has a reason, and what is told is
-/// refused.
+/// The verdict and the telling are two walks, which must not disagree: what is rejected has a reason, and what is told is
+/// rejected.
 #[track_caller]
 fn check_agreement(validator: &Document, document: &Document) {
     let (validator, document) = (raw(validator), raw(document));

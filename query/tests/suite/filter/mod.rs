@@ -1,4 +1,4 @@
-//! Filters through the public API: what they match, what they refuse, and which bounds they give.
+//! Filters through the public API: what they match, what they reject, and which bounds they give.
 
 mod bounds;
 mod by_key;

@@ -49,7 +49,7 @@ fn spec(fields: &Document, options: SpecOptions) -> Option<IndexSpec> {
 }
 
 impl Collection {
-    /// Keeps the documents that every index accepts, because an insert would refuse the others.
+    /// Keeps the documents that every index accepts, because an insert would reject the others.
     fn of(documents: Vec<Document>, specs: Vec<IndexSpec>) -> Self {
         let indexes = specs.into_iter().map(|spec| Stored {
             arrays: vec![ArrayComponents::NONE; spec.fields().len()],
@@ -334,7 +334,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
     select(languages.filter_map(Result::ok).chain([SIMPLE.clone()]).collect::<Vec<_>>())
 }
 
-/// The same values with texts in the place of some numbers.
+/// The same values with texts in place of some numbers.
 fn with_texts(fields: Document) -> Document {
     let texts = |(name, value): (String, Bson)| {
         let is_compared = !["$exists", "$type", "_id"].contains(&name.as_str());

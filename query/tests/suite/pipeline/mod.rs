@@ -1,4 +1,4 @@
-//! Pipelines from outside: what they give, what they refuse, what they leave to others, and what they hold.
+//! Pipelines from outside: what they give, what they reject, what they leave to others, and what they hold.
 
 mod graph;
 mod leading;

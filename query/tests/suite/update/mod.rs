@@ -1,4 +1,4 @@
-//! Updates from outside: what operators make of documents, what they refuse, and what an upsert starts from.
+//! Updates from outside: what operators make of documents, what they reject, and what an upsert starts from.
 
 mod arrays;
 mod describe;

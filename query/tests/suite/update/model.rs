@@ -99,7 +99,7 @@ fn model(operator: &str, path: &[&str], operand: &Bson, document: &mut Document)
     Ok(())
 }
 
-/// Update documents of any shape, most of them refused.
+/// Update documents of any shape, most of them rejected.
 fn any_update() -> impl Strategy<Value = Document> {
     let names = [
         "$set",

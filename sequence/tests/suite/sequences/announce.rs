@@ -128,7 +128,7 @@ fn a_value_beyond_the_limit_uses_the_sequence_up_or_wraps_it() {
     assert_eq!(rig.take(0), Ok(1));
 }
 
-/// SequoiaDB refuses the document when the acquirer has no block, and takes it otherwise.
+/// SequoiaDB rejects the document when the acquirer has no block, and takes it otherwise.
 #[test]
 fn a_value_that_comes_to_an_exhausted_sequence_is_accepted_warm_and_cold() {
     let mut rig = Rig::new(&Options { max_value: Some(3), ..sized(1, 3, 3) });

@@ -1,4 +1,4 @@
-//! Changes of a sequence: attributes, current value, restart, truncation, name, and what they refuse.
+//! Changes of a sequence: attributes, current value, restart, truncation, name, and what they reject.
 
 use std::sync::Arc;
 

@@ -332,7 +332,7 @@ impl Noted {
     /// Notes what an operation did.
     fn note(&mut self, pair: &Pair, before: Before, operation: &Operation) {
         let Before { seen, version, era, brought } = before;
-        // A restart that was refused has changed nothing.
+        // A restart that was rejected has changed nothing.
         let is_restart = matches!(operation, Operation::Restart(_)) && pair.reference.era != era;
         if is_restart || pair.reference.version != version {
             *self = Self { is_changed: true, before_change: pair.seen.clone(), ..Self::default() };
@@ -352,7 +352,7 @@ impl Noted {
         let declared = &pair.reference.declared;
         // What a change of the current value and a restart do to the steps is remembered as long as the sequence goes on from
         // there: not once it has started over or ended, and a restart before the start value not at all.
-        // A value after which none is left ends the sequence, which then stands at the limit, whether that is a term or not.
+        // A value after which none is left ends the sequence, which then is at the limit, whether that is a term or not.
         let after = |brought: i64| i128::from(brought) + declared.increment;
         let is_ended = self.brought.iter().any(|brought| declared.beyond(after(*brought), declared.limit()))
             || self.has_crashed && pair.rig.snapshot().remaining == 0;

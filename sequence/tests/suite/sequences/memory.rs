@@ -13,7 +13,7 @@ use cairndb_sequence::store::{Cause, Change, Gap, Record, Store};
 /// What the store fails with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What the sequence refuses.
+    /// What the sequence rejects.
     Sequence(SequenceError),
     /// The write that was told to fail.
     Disk,

@@ -91,7 +91,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A call may be refused; a value that is handed out is within the limits.
+/// A call may be rejected; a value that is handed out is within the limits.
 fn run(sequence: &Sequence, memory: &Memory, step: Step) {
     let slot = sequence.shared();
     match step {

@@ -16,7 +16,7 @@ pub(crate) use self::declared::Declared;
 
 const GREATEST: i128 = i64::MAX as i128;
 
-/// Why an operation was refused.
+/// Why an operation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Exceeded,
