@@ -304,6 +304,7 @@ mod fixture;
 mod gridfs;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+mod live;
 mod metrics;
 mod one_line;
 mod options;
@@ -323,6 +324,7 @@ mod shared;
 mod stored_example;
 mod streams;
 mod tail;
+mod tickets;
 mod transaction;
 mod uploads;
 mod write;
@@ -375,7 +377,7 @@ pub use store::recovery::{RecoveryReport, TornEnd};
 pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
-pub use crate::client::{Client, ClientBuilder, DurabilityTicket, IndependentBackupReport, ObjectIdLayout};
+pub use crate::client::{Client, ClientBuilder, IndependentBackupReport, ObjectIdLayout};
 pub use crate::collection::{
     AutoIncrementField, Collection, CollectionStats, DocumentInspection, EntryInspection, EntryState,
     IndexInspection, IndexSize,
@@ -392,6 +394,7 @@ pub use crate::gridfs::{
     OrphanedUploads, RemoveOrphansResult,
 };
 #[cfg(feature = "opentelemetry")]
+pub use crate::live::{LiveChange, LiveQuery};
 pub use crate::metrics::spans::OpentelemetryOptions;
 pub use crate::options::{
     AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex, Collation,
@@ -426,6 +429,7 @@ pub use crate::streams::{
     ChangeNamespace, ChangeStream, ChangeStreamEvent, FullDocumentBeforeChangeType, FullDocumentType,
     OperationType, ResumeToken, StreamWaker, TruncatedArray, UpdateDescription,
 };
+pub use crate::tickets::DurabilityTicket;
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {

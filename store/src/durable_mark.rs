@@ -85,6 +85,20 @@ impl DurableMark {
         self.begin(is_covered).map_or(Ok(()), |sync| sync.run(database, health, turns))
     }
 
+    /// Waits until everything up to `sequence` is on stable storage, or until a moment. Returns whether it is. It begins no sync.
+    pub(super) fn wait_until(&self, sequence: u64, moment: Instant) -> bool {
+        let mut turns = self.turns.lock();
+        // The mark is raised before the end of its sync is told, under this lock.
+        while self.sequence() < sequence {
+            let patience = moment.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                return false;
+            }
+            self.ended.wait_for(&mut turns, patience);
+        }
+        true
+    }
+
     /// Waits for the turn to sync, as long as there is need for one.
     fn begin(&self, is_covered: impl Fn(&Turns) -> bool) -> Option<Running<'_>> {
         let mut turns = self.turns.lock();

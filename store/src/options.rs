@@ -308,6 +308,8 @@ pub enum PlantedFault {
     HolesPassed,
     /// Streams show what is not on stable storage yet.
     EventsShownEarly,
+    /// Live queries do not show that documents leave their results.
+    LeftForgotten,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
     /// Where RocksDB has passed many deleted keys, a scan takes that for its end.

@@ -242,6 +242,15 @@ impl Store {
         self.commits.durable_sequence()
     }
 
+    /// Waits until everything up to `sequence` is on stable storage, or until a moment. Returns whether it is. It begins no sync.
+    pub fn wait_until_durable(&self, sequence: u64, moment: Instant) -> bool {
+        // In a forked child the lock may be held by a thread that does not exist there.
+        if fork::is_child() {
+            return self.durable_sequence() >= sequence;
+        }
+        self.commits.wait_until_durable(sequence, moment)
+    }
+
     /// Writes memtables to table files, so that RocksDB can delete logs.
     pub fn flush(&self, database: &Database) -> Result<()> {
         self.admit_write()?;

@@ -348,6 +348,11 @@ impl Commits {
         self.durable.sequence()
     }
 
+    /// Waits until everything up to `sequence` is on stable storage, or until a moment. Returns whether it is. It begins no sync.
+    pub fn wait_until_durable(&self, sequence: u64, moment: Instant) -> bool {
+        self.durable.wait_until(sequence, moment)
+    }
+
     #[inline]
     fn settle(&self, result: WriteResult, admission: Admission) -> Result<()> {
         match result {

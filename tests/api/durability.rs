@@ -1,5 +1,6 @@
 //! Write concerns, tickets, and the sync in the background.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
@@ -194,6 +195,42 @@ fn a_ticket_stands_for_the_writes_before_it() {
     ticket.wait().unwrap();
     client.sync().unwrap();
     assert!(client.durability_ticket().unwrap().is_durable());
+}
+
+#[test]
+fn tickets_are_ordered_and_waiting_for_a_while_causes_no_sync() {
+    let scratch = Scratch::new();
+    let client = slow_to_sync(&scratch);
+    let things = things(&client);
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let first = client.durability_ticket().expect("a ticket");
+    client.sync().expect("synced");
+    assert!(first <= client.durable_through() && first.wait_for(Duration::ZERO));
+    let mut session = client.start_session().run().expect("started");
+    session.start_transaction().run().expect("started");
+    things.insert_one(doc! { "_id": 2 }).session(&mut session).run().expect("staged");
+    assert!(session.durability_ticket().expect("a ticket") == first);
+    session.commit_transaction().run().expect("committed");
+    let second = session.durability_ticket().expect("a ticket");
+    assert!(second > first && second > client.durable_through());
+    let began = Instant::now();
+    assert!(!second.wait_for(Duration::from_millis(50)) && began.elapsed() >= Duration::from_millis(50));
+    assert!(second > client.durable_through(), "waiting for a while has synced");
+    // Another thread syncs, and wakes it; without end is allowed.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| second.wait_for(Duration::MAX));
+        client.sync().expect("synced");
+        assert!(waiting.join().expect("no panic"));
+    });
+    let other = Client::in_memory().expect("opened");
+    let foreign = other.durability_ticket().expect("a ticket");
+    assert!(foreign != first && foreign.partial_cmp(&first).is_none());
+    // Also when the client is closed: all is durable then.
+    things.insert_one(doc! { "_id": 3 }).run().expect("stored");
+    let last = client.durability_ticket().expect("a ticket");
+    drop((things, session));
+    client.close().expect("closed");
+    assert!(last.wait_for(Duration::ZERO));
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod insert_many;
 mod insert_one;
 mod io_errors;
 mod key_ranges;
+mod live_queries;
 mod long_keys;
 mod lookup;
 mod lookup_pipeline;

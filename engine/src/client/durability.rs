@@ -1,11 +1,9 @@
 //! The durability of a client's writes: how far they are on stable storage, and waiting until they are.
 
-use std::sync::Arc;
-
 use base::error::Result;
 
 use crate::client::handle::Client;
-use crate::shared::Shared;
+use crate::tickets::DurabilityTicket;
 
 impl Client {
     /// Returns the number of the newest write. Writes are numbered in the order of their commits. Compare it with
@@ -65,7 +63,31 @@ impl Client {
     /// # }
     /// ```
     pub fn durability_ticket(&self) -> Result<DurabilityTicket> {
-        Ok(DurabilityTicket { shared: Arc::clone(&self.shared), sequence: self.written_seq()? })
+        DurabilityTicket::of_now(&self.shared)
+    }
+
+    /// Returns a ticket for all writes that are on stable storage by now. A ticket is durable if it is not greater.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let mut tickets = vec![client.durability_ticket()?];
+    /// client.sync()?;
+    /// people.insert_one(doc! { "name": "Grace" }).run()?;
+    /// tickets.push(client.durability_ticket()?);
+    ///
+    /// let durable = client.durable_through();
+    /// tickets.retain(|ticket| *ticket > durable);
+    /// assert!(tickets.len() <= 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durable_through(&self) -> DurabilityTicket {
+        DurabilityTicket::up_to(self.durable_seq(), &self.shared)
     }
 
     /// Waits until all writes until now are on stable storage.
@@ -106,77 +128,5 @@ impl Client {
     pub fn flush(&self) -> Result<()> {
         let database = self.shared.store.enter()?;
         self.shared.store.flush(&database)
-    }
-}
-
-/// Stands for all writes that had returned when [`Client::durability_ticket`] was called.
-///
-/// ```
-/// # use cairndb::{Client, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// let people = client.database("app").collection::<Document>("people");
-/// people.insert_one(doc! { "name": "Ada" }).run()?;
-/// let ticket = client.durability_ticket()?;
-///
-/// // Another thread waits for the disk.
-/// std::thread::spawn(move || ticket.wait()).join().unwrap()?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct DurabilityTicket {
-    shared: Arc<Shared>,
-    sequence: u64,
-}
-
-impl DurabilityTicket {
-    /// Whether the writes are on stable storage.
-    ///
-    /// ```
-    /// # use cairndb::{Client, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// let people = client.database("app").collection::<Document>("people");
-    /// people.insert_one(doc! { "name": "Ada" }).run()?;
-    /// let ticket = client.durability_ticket()?;
-    /// client.sync()?;
-    /// assert!(ticket.is_durable());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn is_durable(&self) -> bool {
-        self.shared.store.durable_sequence() >= self.sequence
-    }
-
-    /// Waits until the writes are on stable storage. Threads that wait at the same time share one sync.
-    ///
-    /// ```
-    /// # use cairndb::{Client, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// let people = client.database("app").collection::<Document>("people");
-    /// people.insert_one(doc! { "name": "Ada" }).run()?;
-    /// client.durability_ticket()?.wait()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn wait(&self) -> Result<()> {
-        // The sync in the background may have done it. Then the store need not even be open any more.
-        if self.is_durable() {
-            return Ok(());
-        }
-        let database = self.shared.store.enter()?;
-        // One sync covers everything written before it, and so the write of this ticket.
-        self.shared.store.sync(&database)
-    }
-}
-
-impl std::fmt::Debug for DurabilityTicket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DurabilityTicket").field("sequence", &self.sequence).finish_non_exhaustive()
     }
 }

@@ -16,7 +16,6 @@ mod verify;
 mod watch;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};
-pub use self::durability::DurabilityTicket;
 pub use self::expire::ExpireDocuments;
 pub use self::handle::Client;
 pub use self::independent_backup::{IndependentBackup, IndependentBackupReport};

@@ -35,7 +35,7 @@ use crate::tail::{self, Tail};
 use crate::transaction::Transaction;
 
 /// How long a cursor awaits a document, as in MongoDB.
-const AWAIT_TIME: Duration = Duration::from_secs(1);
+pub(super) const AWAIT_TIME: Duration = Duration::from_secs(1);
 
 impl<T> Collection<T> {
     /// Finds the documents that match the filter, as they are when `run` is called. An empty filter matches all documents.
@@ -112,9 +112,9 @@ impl<T> Collection<T> {
 /// ```
 #[must_use = "the search is done by run()"]
 pub struct Find<'a, T> {
-    collection: Scope<'a>,
-    filter: Document,
-    options: FindOptions,
+    pub(super) collection: Scope<'a>,
+    pub(super) filter: Document,
+    pub(super) options: FindOptions,
     row: PhantomData<fn() -> T>,
 }
 
@@ -341,7 +341,8 @@ impl Find<'_, RawDocumentBuf> {
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let search = search(&self.collection, &self.filter, &self.options, limit(&self.options))?;
+        let asking = asking(&self.options);
+        let search = search(&self.collection, &self.filter, &self.options, limit(&self.options), asking)?;
         self.collection.explain_search(&self.filter, self.options.hint.as_ref(), search, depth)
     }
 }
@@ -482,16 +483,25 @@ fn is_plain(options: &FindOptions) -> bool {
     true
 }
 
-fn limit(options: &FindOptions) -> Option<u64> {
+pub(super) fn limit(options: &FindOptions) -> Option<u64> {
     // A negative limit asks a server for a single batch. There are no batches here.
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
-fn search(
+/// How often the result of a search is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    Once,
+    /// Again and again, as documents are written.
+    Repeated,
+}
+
+pub(super) fn search(
     collection: &Handle,
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
+    asking: Asking,
 ) -> Result<Search> {
     let collation = collection.rules(options.collation.as_ref())?;
     let operation = collection.begin(options.max_time);
@@ -501,8 +511,11 @@ fn search(
     let order = Order::collated(options.sort.as_ref(), options.hint.as_ref(), &collation)?;
     let order = order.within(options.min.as_ref(), options.max.as_ref())?;
     // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range; and it cannot go on.
-    let parse =
-        if order.has_range() || is_tailable(options) { Selector::parse_planned } else { Selector::parse };
+    let parse = if order.has_range() || asking == Asking::Repeated {
+        Selector::parse_planned
+    } else {
+        Selector::parse
+    };
     let selector = parse(filter, options.let_vars.as_ref(), operation, collation)?;
     let projection = options.projection.as_ref().map(RawDocumentBuf::try_from).transpose()?;
     let sorts = options.sort.as_ref().is_some_and(|sort| !sort.is_empty());
@@ -555,7 +568,7 @@ fn open(
     limit: Option<u64>,
 ) -> Result<RawCursor> {
     // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
-    let search = search(collection, filter, options, limit)?;
+    let search = search(collection, filter, options, limit, asking(options))?;
     if is_tailable(options) {
         collection.refuse_in_transaction("a tailable cursor")?;
         return open_tailable(collection, options, search);
@@ -574,7 +587,11 @@ fn open(
     }
 }
 
-fn is_tailable(options: &FindOptions) -> bool {
+fn asking(options: &FindOptions) -> Asking {
+    if is_tailable(options) { Asking::Repeated } else { Asking::Once }
+}
+
+pub(super) fn is_tailable(options: &FindOptions) -> bool {
     matches!(options.cursor_type, Some(CursorType::Tailable | CursorType::TailableAwait))
 }
 

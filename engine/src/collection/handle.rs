@@ -395,6 +395,11 @@ impl Handle {
         Ok(view.map(|view| view.definition.collation.clone()).unwrap_or_default())
     }
 
+    /// Whether operations compare texts by their bytes unless they say otherwise, whatever the collection does.
+    pub(super) fn is_by_bytes(&self) -> bool {
+        self.is_by_bytes
+    }
+
     /// Whether the name is that of a view.
     pub(crate) fn is_view(&self) -> Result<bool> {
         Ok(self.views()?.is_some())

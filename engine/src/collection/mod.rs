@@ -28,6 +28,7 @@ pub(crate) mod indexes;
 mod insert_many;
 mod insert_one;
 mod inspect;
+mod live;
 mod merge;
 mod modify;
 pub(crate) mod modify_index;

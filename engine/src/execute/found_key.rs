@@ -57,7 +57,7 @@ pub(super) fn of_record(document: &RawDocument) -> Result<RawDocumentBuf> {
 }
 
 /// A row with the `_id` of its document as `$recordId`.
-pub(super) fn with_record_id(row: RawDocumentBuf, document: &RawDocument) -> Result<RawDocumentBuf> {
+pub(crate) fn with_record_id(row: RawDocumentBuf, document: &RawDocument) -> Result<RawDocumentBuf> {
     with_id(row, RECORD_ID, document)
 }
 

@@ -6,7 +6,7 @@ mod entry_walk;
 pub(crate) mod explain;
 mod field_lookup;
 pub(crate) mod foreign;
-mod found_key;
+pub(crate) mod found_key;
 mod key_walk;
 pub(crate) mod leading;
 pub(crate) mod matches;

@@ -25,6 +25,7 @@ use crate::plan::selector::Selector;
 pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
 
 /// A parsed search.
+#[derive(Clone)]
 pub(crate) struct Search {
     pub(crate) selector: Selector,
     pub(crate) order: Order,

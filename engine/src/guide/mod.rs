@@ -9,6 +9,7 @@
 //! | change several documents as one | [`transactions`] |
 //! | repeat a write whose answer was lost | [`exactly_once`] |
 //! | learn what was changed, and miss nothing | [`change_streams`] |
+//! | keep the result of a search up to date | [`live_queries`] |
 //! | make a search fast | [`indexes`] |
 //! | keep the newest documents, and follow them | [`capped`] |
 //! | number documents | [`numbering`] |
@@ -48,6 +49,8 @@ pub mod first_half_hour {}
 pub mod indexes {}
 #[doc = include_str!("../../../docs/guide/limits.md")]
 pub mod limits {}
+#[doc = include_str!("../../../docs/guide/live_queries.md")]
+pub mod live_queries {}
 #[doc = include_str!("../../../docs/guide/numbering.md")]
 pub mod numbering {}
 #[doc = include_str!("../../../docs/guide/opening.md")]

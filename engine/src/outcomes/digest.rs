@@ -62,7 +62,8 @@ impl Digest {
         digest
     }
 
-    fn with_key(key: [u64; 2]) -> Self {
+    /// The digest of nothing, with a key.
+    pub(crate) fn with_key(key: [u64; 2]) -> Self {
         let [low, high] = key;
         let state = [
             low ^ 0x736f_6d65_7073_6575,

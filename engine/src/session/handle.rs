@@ -15,6 +15,7 @@ use crate::outcomes::token::Token;
 use crate::session::commit::Commit;
 use crate::session::options::TransactionOptions;
 use crate::shared::{Caller, Shared};
+use crate::tickets::DurabilityTicket;
 use crate::transaction::registry::StateTime;
 use crate::transaction::{Isolation, Transaction};
 
@@ -119,6 +120,27 @@ impl ClientSession {
     /// Whether a transaction was started that is not committed or aborted yet.
     pub fn in_transaction(&self) -> bool {
         matches!(self.state, State::InProgress { .. })
+    }
+
+    /// Returns a ticket for all that the session has written until now, and with it all earlier writes of others. What an open transaction
+    /// has staged is not written yet.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).session(&mut session).run()?;
+    /// session.commit_transaction().run()?;
+    /// session.durability_ticket()?.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durability_ticket(&self) -> Result<DurabilityTicket> {
+        DurabilityTicket::of_now(&self.shared)
     }
 
     /// Stores what the transaction has written, all of it or nothing.

@@ -23,6 +23,7 @@ use crate::streams::stages::Stages;
 use crate::streams::stream::{Asked, RawStream};
 use crate::streams::token::{Place, ResumeToken, TokenKind, lost};
 use crate::streams::typed::ChangeStream;
+use crate::streams::walk::{LogWalk, Logged};
 
 /// How long [`ChangeStream::next_if_any`] waits unless the stream says otherwise.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
@@ -351,23 +352,16 @@ impl Watch<'_> {
         {
             return Err(is_a_view(namespace));
         }
-        let log = &shared.catalog.log;
-        // First: what is logged stays so while a stream is open.
-        let open = log.rounds.open_stream();
-        log.note_use();
-        shared.catalog.log_changes(shared.storage(&database), &scope, &operation)?;
-        shared.start_upkeep()?;
-        let (Some(began), Some(id)) = (log.began(&scope), log.id()) else {
-            return Err(Error::invalid_argument("the log of changes was not switched on"));
-        };
-        let place = first_place(&options, log, id, began)?;
+        let logged = Logged::begin(shared, &database, scope, &operation)?;
+        let (log, began) = (&shared.catalog.log, logged.began);
+        let place = first_place(&options, log, logged.id, began)?;
         // A stream at a time shows what is at that time too.
         let since = options.start_at.map_or(place.position, position);
         if since < began {
             return Err(lost("changes are logged since a later time"));
         }
-        let asked = Asked { scope, shown: options.shown, stages, operation, place, id, _open: open };
-        RawStream::open(Arc::clone(shared.engine()), &database, asked)
+        let walk = LogWalk::after(place, Arc::clone(shared.engine()), logged, operation);
+        RawStream::open(walk, &database, Asked { shown: options.shown, stages })
     }
 }
 
@@ -412,10 +406,6 @@ fn refuse_several_places(options: &Options) -> Result<()> {
 }
 
 fn scope_of(watched: Watched) -> Result<Scope> {
-    let unlogged = |name: &str| {
-        let message = format!("a change stream cannot be opened on {name}, which belongs to the system");
-        refused(Code::INVALID_NAMESPACE, message)
-    };
     match watched {
         Watched::Client => Ok(Scope::Client),
         Watched::Database(db) => {
@@ -424,13 +414,23 @@ fn scope_of(watched: Watched) -> Result<Scope> {
             let any = Namespace { db, coll: String::new() };
             if is_logged(&any) { Ok(Scope::Database(any.db)) } else { Err(unlogged(&any.db)) }
         }
-        Watched::Collection(namespace) => {
-            let namespace = namespace?;
-            if is_logged(&namespace) {
-                Ok(Scope::Collection(namespace))
-            } else {
-                Err(unlogged(&namespace.to_string()))
-            }
-        }
+        Watched::Collection(namespace) => logged_scope(namespace?),
     }
+}
+
+/// The scope of a collection.
+///
+/// # Errors
+/// With code 73 if it belongs to the system.
+pub(crate) fn logged_scope(namespace: Namespace) -> Result<Scope> {
+    if is_logged(&namespace) {
+        Ok(Scope::Collection(namespace))
+    } else {
+        Err(unlogged(&namespace.to_string()))
+    }
+}
+
+fn unlogged(name: &str) -> Error {
+    let message = format!("the changes of {name}, which belongs to the system, are not logged");
+    refused(Code::INVALID_NAMESPACE, message)
 }

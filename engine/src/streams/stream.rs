@@ -1,59 +1,43 @@
-//! A stream without the type of its documents: it reads the log round by round.
-//!
-//! A round is read on its snapshot, which is given back at its end. What a round has is on stable storage, so no event that was shown
-//! is missing later.
+//! A stream without the type of its documents: what it shows of the events that its walk over the log reaches.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Instant;
 
 use base::codes::refused;
-use base::error::{Error, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
+use base::error::{NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
 use base::sync::AtomicBool;
 use bson::{RawBsonRef, RawDocumentBuf};
 use index::validate::DOCUMENT_BYTES_MAX;
 use query::code::Code;
-use query::operation::{OperationContext, WakeOnCancel};
+use query::operation::OperationContext;
 use store::fork::refuse_child;
-use store::keys::{event_key, split_event_key};
-use store::scan::{CacheUse, Scan};
+use store::keys::event_key;
 use store::{Database, Family};
 
 use crate::changes::event::Event;
-use crate::changes::log::LogId;
-use crate::changes::rounds::{OpenStream, Round, Rounds, WaitingStream};
-use crate::changes::scopes::Scope;
+use crate::changes::rounds::Rounds;
 use crate::execute::rest::Rest;
-use crate::shared::Engine;
 use crate::streams::shape::{self, Placed, Shown, Source};
 use crate::streams::stages::Stages;
-use crate::streams::token::{Place, ResumeToken, TokenKind, lost};
-use crate::tail::{sleep_until, thread_waker};
+use crate::streams::token::{Place, ResumeToken, TokenKind};
+use crate::streams::walk::{Followed, LogWalk, Reached, Waiting, WalkStep};
 
 /// How many events that it does not show a stream passes before its reader may do something else.
 const PASSED_MAX: u32 = 10_000;
 
-/// The request for a stream.
+/// What a stream shows of the events that it reaches.
 pub(super) struct Asked {
-    pub(super) scope: Scope,
     pub(super) shown: Shown,
     pub(super) stages: Option<Stages>,
-    pub(super) operation: OperationContext,
-    /// It begins after this.
-    pub(super) place: Place,
-    pub(super) id: LogId,
-    pub(super) _open: OpenStream,
 }
 
 /// A stream of the documents of events.
 pub(crate) struct RawStream {
-    /// Not what handles share: that would keep the client open.
-    engine: Arc<Engine>,
     /// Its place is that of the last event that was read, whether it was shown or not.
+    walk: LogWalk,
     asked: Asked,
-    reading: Option<Reading>,
-    /// Its place before the event that it returned last.
+    /// The place before the event that it returned last.
     before: Place,
     /// Whether the event of its place may be one that ends it.
     is_resumed: bool,
@@ -64,27 +48,14 @@ pub(crate) struct RawStream {
     is_stopped: Arc<AtomicBool>,
 }
 
-/// A round that is being read.
-struct Reading {
-    round: Arc<Round>,
-    scan: Scan,
-}
-
-/// Keeps the waker of a stream until it is dropped.
-pub(crate) struct Waiting {
-    _rounds: WaitingStream,
-    _tokens: Vec<WakeOnCancel>,
-}
-
 impl RawStream {
-    pub(super) fn open(engine: Arc<Engine>, database: &Arc<Database>, asked: Asked) -> Result<Self> {
+    pub(super) fn open(walk: LogWalk, database: &Arc<Database>, asked: Asked) -> Result<Self> {
         let mut stream = Self {
-            engine,
-            before: asked.place,
+            before: walk.place,
+            walk,
             is_resumed: false,
             is_behind: false,
             asked,
-            reading: None,
             last: None,
             is_ended: false,
             is_stopped: Arc::default(),
@@ -95,14 +66,14 @@ impl RawStream {
 
     /// A stream that is resumed after the event that ended it is at its end.
     fn end_if_resumed_at_end(&mut self, database: &Database) -> Result<()> {
-        let Place { position, ordinal, kind } = self.asked.place;
+        let Place { position, ordinal, kind } = self.walk.place;
         if kind != TokenKind::Event {
             return Ok(());
         }
         let key = event_key(position, ordinal);
         if let Some(value) = database.get(Family::Changes, &key)? {
             let event = Event::decode(&key, &value)?;
-            if self.asked.scope.shows(&event) && self.asked.scope.is_ended_by(event.kind) {
+            if self.walk.scope().shows(&event) && self.walk.scope().is_ended_by(event.kind) {
                 self.last = Some((position, value.to_vec()));
             }
         }
@@ -116,7 +87,7 @@ impl RawStream {
         if self.is_ended {
             return Ok(None);
         }
-        let before = self.asked.place;
+        let before = self.walk.place;
         self.is_behind = false;
         let read = self.read();
         match read {
@@ -124,7 +95,7 @@ impl RawStream {
             Ok(None) => {}
             Err(_) => {
                 self.is_ended = true;
-                self.reading = None;
+                self.walk.rest();
             }
         }
         read
@@ -137,49 +108,24 @@ impl RawStream {
 
     /// Gives back the snapshot of its round, and if the current event is to be repeated goes back before that.
     pub(crate) fn rest(&mut self, current: Rest) {
-        self.reading = None;
+        self.walk.rest();
         self.is_resumed |= self.last.take().is_some();
         if current == Rest::Repeat {
-            self.asked.place = self.before;
+            self.walk.place = self.before;
             (self.is_ended, self.is_resumed) = (false, true);
         }
     }
 
     pub(crate) fn operation(&self) -> &OperationContext {
-        &self.asked.operation
-    }
-
-    /// The next event. Waits for it until `moment`, or without end.
-    pub(super) fn advance_until(&mut self, moment: Option<Instant>) -> Result<Option<RawDocumentBuf>> {
-        let mut waiting: Option<Waiting> = None;
-        loop {
-            if let Some(event) = self.advance()? {
-                return Ok(Some(event));
-            }
-            let is_over = moment.is_some_and(|moment| Instant::now() >= moment);
-            if is_over || !self.is_alive() || self.is_stopped.load(Ordering::Acquire) {
-                return Ok(None);
-            }
-            if self.is_behind {
-                continue;
-            }
-            // The first time it looks again: what came before the waker was there has woken nothing.
-            if waiting.is_some() {
-                sleep_until(moment);
-            }
-            // Before the look: what comes after it wakes. A waker is called once.
-            drop(waiting.take());
-            waiting = Some(self.wait(&thread_waker()));
-        }
+        self.walk.operation()
     }
 
     pub(crate) fn wait(&self, waker: &Waker) -> Waiting {
-        let tokens = self.asked.operation.wake_when_cancelled(waker);
-        Waiting { _rounds: self.rounds().wait(waker.clone()), _tokens: tokens }
+        self.walk.wait(waker)
     }
 
     pub(super) fn rounds(&self) -> &Arc<Rounds> {
-        &self.engine.catalog.log.rounds
+        self.walk.rounds()
     }
 
     /// The flag that ends the waiting of the stream.
@@ -193,12 +139,12 @@ impl RawStream {
 
     /// The token after which a later stream goes on.
     pub(crate) fn token(&self) -> ResumeToken {
-        self.asked.place.token(self.asked.id)
+        self.walk.place.token(self.walk.id())
     }
 
     fn read(&mut self) -> Result<Option<RawDocumentBuf>> {
         if std::mem::take(&mut self.is_resumed) {
-            let engine = Arc::clone(&self.engine);
+            let engine = Arc::clone(self.walk.engine());
             let database = engine.store.enter()?;
             self.end_if_resumed_at_end(&database)?;
         }
@@ -207,16 +153,10 @@ impl RawStream {
         }
         let mut passed = 0;
         loop {
-            self.asked.operation.step()?;
-            if self.reading.is_none() && !self.begin_round()? {
-                return Ok(None);
-            }
-            let Some(reading) = &mut self.reading else { return Ok(None) };
-            if !reading.scan.advance()? {
-                self.asked.place = Place::watermark(reading.round.watermark);
-                // Gives the snapshot back.
-                self.reading = None;
-                continue;
+            match self.walk.step()? {
+                WalkStep::Nothing => return Ok(None),
+                WalkStep::RoundEnd => continue,
+                WalkStep::Event => {}
             }
             if let Some(event) = self.show()? {
                 return Ok(Some(event));
@@ -229,53 +169,19 @@ impl RawStream {
         }
     }
 
-    /// Opens a walk over the events of a new round. Returns `false` if there is none.
-    fn begin_round(&mut self) -> Result<bool> {
-        // A walk looks only while it reads, and there may be nothing to read for hours.
-        self.asked.operation.look()?;
-        let log = &self.engine.catalog.log;
-        // Left before the caller waits: closing waits for all that are inside.
-        let database = self.engine.store.enter()?;
-        let Place { position, ordinal, kind } = self.asked.place;
-        let from = match kind {
-            TokenKind::Watermark => position.saturating_add(1),
-            TokenKind::Event | TokenKind::Invalidate => position,
-        };
-        let Some(round) = log.rounds.newest(self.engine.storage(&database), from) else { return Ok(false) };
-        let start = match ordinal.checked_add(1) {
-            Some(next) => event_key(position, next),
-            None => event_key(position.saturating_add(1), 0),
-        };
-        let end = event_key(round.watermark.saturating_add(1), 0);
-        let bounds = (start.to_vec(), Some(end.to_vec()));
-        let scan =
-            Scan::open(&round.snapshot, Family::Changes, bounds, CacheUse::Fill, &self.asked.operation);
-        // After the snapshot: what it has lost was noted before.
-        if (position, ordinal) < log.low() {
-            return Err(lost("changes that it had not read are forgotten"));
-        }
-        self.reading = Some(Reading { round, scan });
-        Ok(true)
-    }
-
     /// The document that the stream shows for the event that was reached. `None` if it shows none.
     fn show(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let Some(Reading { round, scan }) = &self.reading else { return Ok(None) };
-        let (position, ordinal) = split_event_key(scan.key()).ok_or_else(|| {
-            let reason = "the key of an event is not a position and an ordinal";
-            Error::corruption(Family::Changes.name(), scan.key(), reason)
-        })?;
-        self.asked.place = Place::event(position, ordinal);
-        let event = Event::decode(scan.key(), scan.value())?;
-        if !self.asked.scope.shows(&event) {
+        let Some(Reached { event, stored, snapshot }) = self.walk.current()? else { return Ok(None) };
+        if !self.walk.scope().shows(&event) {
             return Ok(None);
         }
-        if self.asked.scope.is_ended_by(event.kind) {
-            self.last = Some((position, scan.value().to_vec()));
+        let position = self.walk.place.position;
+        if self.walk.scope().is_ended_by(event.kind) {
+            self.last = Some((position, stored.to_vec()));
         }
-        let token = self.asked.place.token(self.asked.id);
+        let token = self.walk.place.token(self.walk.id());
         let placed = Placed { event, token: &token, position };
-        let source = Source { catalog: &self.engine.catalog, snapshot: &round.snapshot };
+        let source = Source { catalog: &self.walk.engine().catalog, snapshot };
         let document = shape::document(placed, &self.asked.shown, source)?;
         let shown = self.through_stages(document, &token)?;
         // The end is shown whatever the stages make of the event before it.
@@ -291,11 +197,11 @@ impl RawStream {
     /// Ends the stream, and shows that.
     fn end(&mut self, position: u64, value: &[u8]) -> Result<RawDocumentBuf> {
         let event = Event::decode(&[], value)?;
-        self.asked.place.kind = TokenKind::Invalidate;
-        let token = self.asked.place.token(self.asked.id);
+        self.walk.place.kind = TokenKind::Invalidate;
+        let token = self.walk.place.token(self.walk.id());
         let document = shape::invalidate(Placed { event, token: &token, position });
         self.is_ended = true;
-        self.reading = None;
+        self.walk.rest();
         Ok(document)
     }
 
@@ -322,5 +228,25 @@ impl RawStream {
             return Err(refused(Code::BSON_OBJECT_TOO_LARGE, message));
         }
         Ok(Some(made))
+    }
+}
+
+impl Followed for RawStream {
+    type Item = RawDocumentBuf;
+
+    fn advance(&mut self) -> Result<Option<RawDocumentBuf>> {
+        Self::advance(self)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    fn is_over(&self) -> bool {
+        !self.is_alive() || self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, waker: &Waker) -> Waiting {
+        Self::wait(self, waker)
     }
 }

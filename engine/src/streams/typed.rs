@@ -14,6 +14,7 @@ use crate::changes::rounds::Rounds;
 use crate::document::decode::decode_owned;
 use crate::streams::stream::RawStream;
 use crate::streams::token::ResumeToken;
+use crate::streams::walk::Followed;
 
 /// The changes of a collection, a database or a client, one after the other, as
 /// [`watch`](crate::Collection::watch) opens it.
@@ -138,7 +139,7 @@ impl<T> ChangeStream<T> {
     /// # }
     /// ```
     pub fn wake_handle(&self) -> StreamWaker {
-        StreamWaker { is_stopped: Arc::clone(self.raw.is_stopped()), rounds: Arc::clone(self.raw.rounds()) }
+        StreamWaker::of(self.raw.is_stopped(), self.raw.rounds())
     }
 }
 
@@ -161,6 +162,10 @@ impl<T: DeserializeOwned + 'static> Iterator for ChangeStream<T> {
 }
 
 impl StreamWaker {
+    pub(crate) fn of(is_stopped: &Arc<AtomicBool>, rounds: &Arc<Rounds>) -> Self {
+        Self { is_stopped: Arc::clone(is_stopped), rounds: Arc::clone(rounds) }
+    }
+
     /// Lets the stream wait no more: it is at its end once it has shown the events that are there.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);

@@ -13,6 +13,7 @@ mod files;
 mod in_memory;
 mod indexed;
 mod joins;
+mod live;
 mod metrics;
 mod numbering;
 mod queries;
@@ -128,6 +129,8 @@ const FIGURES: [Figure; 84] = [
     ("transaction_journaled_4", transactions::transaction_journaled_4),
     ("insert_exactly_once", tokens::insert_exactly_once),
     ("update_exactly_once", tokens::update_exactly_once),
+    ("live_follow", live::live_follow),
+    ("ticket_pipeline", live::ticket_pipeline),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),

@@ -1,0 +1,264 @@
+//! A walk over the events of a scope, round by round.
+//!
+//! A round is read on its snapshot, which is given back at its end. What a round has is on stable storage, so nothing that was shown
+//! is missing later.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use base::error::{Error, Result};
+use query::operation::{OperationContext, WakeOnCancel};
+use store::keys::{event_key, split_event_key};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+use store::{Database, Family};
+
+use crate::changes::event::Event;
+use crate::changes::log::LogId;
+use crate::changes::rounds::{OpenStream, Round, Rounds, WaitingStream};
+use crate::changes::scopes::Scope;
+use crate::shared::{Engine, Shared};
+use crate::streams::token::{Place, TokenKind, lost};
+use crate::tail::{sleep_until, thread_waker};
+
+/// The log of a scope, which is kept while this is.
+pub(crate) struct Logged {
+    pub(crate) scope: Scope,
+    pub(super) id: LogId,
+    /// The position since which its changes are logged.
+    pub(crate) began: u64,
+    _open: OpenStream,
+}
+
+/// A walk. It is before the first event until [`step`](Self::step) is called.
+pub(crate) struct LogWalk {
+    /// Not what handles share: that would keep the client open.
+    engine: Arc<Engine>,
+    logged: Logged,
+    operation: OperationContext,
+    /// That of the last event that was read.
+    pub(super) place: Place,
+    reading: Option<Reading>,
+}
+
+/// A round that is being read.
+struct Reading {
+    round: Arc<Round>,
+    scan: Scan,
+}
+
+/// How far a step of a walk came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalkStep {
+    /// To an event, of whatever scope.
+    Event,
+    /// To the end of a round, whose snapshot is given back by the next step.
+    RoundEnd,
+    /// There is no other round now.
+    Nothing,
+}
+
+/// Keeps the waker of a walk until it is dropped.
+pub(crate) struct Waiting {
+    _rounds: WaitingStream,
+    _tokens: Vec<WakeOnCancel>,
+}
+
+impl Logged {
+    /// Switches the log of a scope on, unless it is on. Changes by writes that begin after this has returned are in it.
+    pub(crate) fn begin(
+        shared: &Shared,
+        database: &Arc<Database>,
+        scope: Scope,
+        operation: &OperationContext,
+    ) -> Result<Self> {
+        let log = &shared.catalog.log;
+        // First: what is logged stays so while a stream is open.
+        let open = log.rounds.open_stream();
+        log.note_use();
+        shared.catalog.log_changes(shared.storage(database), &scope, operation)?;
+        shared.start_upkeep()?;
+        match (log.began(&scope), log.id()) {
+            (Some(began), Some(id)) => Ok(Self { scope, id, began, _open: open }),
+            (None, _) | (_, None) => Err(Error::invalid_argument("the log of changes was not switched on")),
+        }
+    }
+}
+
+impl LogWalk {
+    /// A walk over what follows a place.
+    pub(super) fn after(
+        place: Place,
+        engine: Arc<Engine>,
+        logged: Logged,
+        operation: OperationContext,
+    ) -> Self {
+        Self { engine, logged, operation, place, reading: None }
+    }
+
+    /// A walk over all events above a position.
+    pub(crate) fn above(
+        position: u64,
+        engine: &Arc<Engine>,
+        logged: Logged,
+        operation: OperationContext,
+    ) -> Self {
+        Self::after(Place::watermark(position), Arc::clone(engine), logged, operation)
+    }
+
+    /// Steps to the next event, or to the end of its round.
+    pub(crate) fn step(&mut self) -> Result<WalkStep> {
+        self.operation.step()?;
+        if self
+            .reading
+            .as_ref()
+            .is_some_and(|reading| self.place == Place::watermark(reading.round.watermark))
+        {
+            self.reading = None;
+        }
+        if self.reading.is_none() && !self.begin_round()? {
+            return Ok(WalkStep::Nothing);
+        }
+        let Some(reading) = &mut self.reading else { return Ok(WalkStep::Nothing) };
+        if !reading.scan.advance()? {
+            self.place = Place::watermark(reading.round.watermark);
+            return Ok(WalkStep::RoundEnd);
+        }
+        let (position, ordinal) = split_event_key(reading.scan.key()).ok_or_else(|| {
+            let reason = "the key of an event is not a position and an ordinal";
+            Error::corruption(Family::Changes.name(), reading.scan.key(), reason)
+        })?;
+        self.place = Place::event(position, ordinal);
+        Ok(WalkStep::Event)
+    }
+
+    /// The event that was reached, with its stored form and the snapshot of its round. `None` at another place.
+    pub(crate) fn current(&self) -> Result<Option<Reached<'_>>> {
+        let Some(Reading { round, scan }) = &self.reading else { return Ok(None) };
+        if self.place.kind != TokenKind::Event {
+            return Ok(None);
+        }
+        let event = Event::decode(scan.key(), scan.value())?;
+        Ok(Some(Reached { event, stored: scan.value(), snapshot: &round.snapshot }))
+    }
+
+    /// The snapshot of the round that is being read, or has just ended.
+    pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.reading.as_ref().map(|reading| &reading.round.snapshot)
+    }
+
+    /// Opens a walk over the events of a new round. Returns `false` if there is none.
+    fn begin_round(&mut self) -> Result<bool> {
+        // A walk looks only while it reads, and there may be nothing to read for hours.
+        self.operation.look()?;
+        let log = &self.engine.catalog.log;
+        // Left before the caller waits: closing waits for all that are inside.
+        let database = self.engine.store.enter()?;
+        let Place { position, ordinal, kind } = self.place;
+        let from = match kind {
+            TokenKind::Watermark => position.saturating_add(1),
+            TokenKind::Event | TokenKind::Invalidate => position,
+        };
+        let Some(round) = log.rounds.newest(self.engine.storage(&database), from) else { return Ok(false) };
+        let start = match ordinal.checked_add(1) {
+            Some(next) => event_key(position, next),
+            None => event_key(position.saturating_add(1), 0),
+        };
+        let end = event_key(round.watermark.saturating_add(1), 0);
+        let bounds = (start.to_vec(), Some(end.to_vec()));
+        let scan = Scan::open(&round.snapshot, Family::Changes, bounds, CacheUse::Fill, &self.operation);
+        // After the snapshot: what it has lost was noted before.
+        if (position, ordinal) < log.low() {
+            return Err(lost("changes that it had not read are forgotten"));
+        }
+        self.reading = Some(Reading { round, scan });
+        Ok(true)
+    }
+
+    /// Goes on after everything up to a position.
+    pub(crate) fn go_to(&mut self, position: u64) {
+        self.rest();
+        self.place = Place::watermark(position);
+    }
+
+    /// Gives the snapshot of its round back.
+    pub(crate) fn rest(&mut self) {
+        self.reading = None;
+    }
+
+    /// Wakes by `waker` after the next round, when the store is closed, and when the operation is cancelled.
+    pub(crate) fn wait(&self, waker: &Waker) -> Waiting {
+        let tokens = self.operation.wake_when_cancelled(waker);
+        Waiting { _rounds: self.rounds().wait(waker.clone()), _tokens: tokens }
+    }
+
+    pub(crate) fn rounds(&self) -> &Arc<Rounds> {
+        &self.engine.catalog.log.rounds
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.logged.scope
+    }
+
+    pub(super) fn id(&self) -> LogId {
+        self.logged.id
+    }
+
+    pub(crate) fn operation(&self) -> &OperationContext {
+        &self.operation
+    }
+}
+
+/// An event that a walk has reached.
+pub(crate) struct Reached<'a> {
+    pub(crate) event: Event<'a>,
+    /// The stored form of the event.
+    pub(super) stored: &'a [u8],
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+}
+
+/// What is read until nothing is left, and then waited for.
+pub(crate) trait Followed {
+    /// What is read.
+    type Item;
+
+    /// The next item, if there is one now.
+    fn advance(&mut self) -> Result<Option<Self::Item>>;
+
+    /// Whether the last look has ended before all was looked at.
+    fn is_behind(&self) -> bool;
+
+    /// Whether it is at its end, or waits no more.
+    fn is_over(&self) -> bool;
+
+    /// Wakes by `waker` when there may be more, or when it is over.
+    fn wait(&self, waker: &Waker) -> Waiting;
+
+    /// The next item. Waits for it until `moment`, or without end.
+    fn advance_until(&mut self, moment: Option<Instant>) -> Result<Option<Self::Item>> {
+        let mut waiting: Option<Waiting> = None;
+        loop {
+            if let Some(item) = self.advance()? {
+                return Ok(Some(item));
+            }
+            if self.is_over() || moment.is_some_and(|moment| Instant::now() >= moment) {
+                return Ok(None);
+            }
+            if self.is_behind() {
+                continue;
+            }
+            // The first time it looks again: what came before the waker was there has woken nothing.
+            if waiting.is_some() {
+                sleep_until(moment);
+            }
+            // Before the look: what comes after it wakes. A waker is called once.
+            drop(waiting.take());
+            waiting = Some(self.wait(&thread_waker()));
+        }
+    }
+}
