@@ -39,7 +39,7 @@ pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitRes
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed, and on which collection. It is cheap to move: one word.
+/// The error of a call, with its collection. It is cheap to move: one word.
 ///
 /// ```
 /// use cairndb::{Client, bson::{Document, doc}};
@@ -214,8 +214,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::AlreadyOpen { .. })
     }
 
-    /// What may be done about the failure, in MongoDB's words: [`TRANSIENT_TRANSACTION_ERROR`] if the whole transaction may be tried
-    /// again, [`UNKNOWN_TRANSACTION_COMMIT_RESULT`] if its commit may.
+    /// MongoDB's labels, which say how to react: [`TRANSIENT_TRANSACTION_ERROR`] if the whole transaction may be
+    /// tried again, [`UNKNOWN_TRANSACTION_COMMIT_RESULT`] if its commit may.
     pub fn labels(&self) -> &[&'static str] {
         &self.report.labels
     }
@@ -487,7 +487,7 @@ pub enum ErrorKind {
     /// A session cannot do what it was asked to: it has no transaction, or has one already. Nothing was changed.
     #[error("{message}")]
     Transaction {
-        /// Why, in the words of MongoDB's driver.
+        /// The reason, in the words of MongoDB's driver.
         message: String,
     },
     /// The token of a call that is to happen exactly once was rejected, or has happened. Nothing was changed.
@@ -502,17 +502,17 @@ pub enum ErrorKind {
     /// The operating system rejected an operation outside of a commit.
     #[error("cannot {operation}{}: {error}", shown(path.as_deref()))]
     Io {
-        /// What was tried, in words that follow "cannot".
+        /// The failed operation, in words that follow "cannot".
         operation: &'static str,
         /// The file or folder, unless the system's message names it.
         path: Option<PathBuf>,
-        /// What the system said.
+        /// The error of the operating system.
         error: Arc<std::io::Error>,
     },
     /// The disk is full. Reads go on, and writes succeed again once there is space; [`Error::is_no_space`] says how much.
     #[error("no space left on the device: {message}")]
     NoSpace {
-        /// What the storage reported.
+        /// The message of the storage.
         message: String,
         /// Whether a commit failed: then the write may or may not be there after the next open.
         during_commit: bool,
@@ -521,7 +521,7 @@ pub enum ErrorKind {
     /// all. The database rejects writes until it is opened again.
     #[error("the outcome of the commit is unknown until the database is opened again: {message}")]
     CommitUnknown {
-        /// What the storage reported.
+        /// The message of the storage.
         message: String,
     },
     /// An earlier commit or sync failed. Writes are rejected until the database is opened again; reads go on. If the commit
@@ -544,7 +544,7 @@ pub enum ErrorKind {
         family: &'static str,
         /// The key whose value is bad; empty when the storage could not tell.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// The flaw.
         reason: String,
     },
     /// A file of the database is not what was written. It was found before anything was changed: the folder is as it was.
@@ -555,9 +555,9 @@ pub enum ErrorKind {
     DamagedFile {
         /// The file.
         path: PathBuf,
-        /// Where in it the damage begins; for what is missing, where it should begin.
+        /// The position of the damage in it; for a missing part, where it should begin.
         offset: u64,
-        /// What is wrong.
+        /// The flaw.
         reason: String,
     },
     /// Writes that were on stable storage are missing.
@@ -592,7 +592,7 @@ pub enum ErrorKind {
     /// `close` wrote and synced everything, but cursors keep the folder open until they are dropped.
     #[error("everything is synced, but {cursors} open cursors keep the folder locked until they are dropped")]
     CursorsOpen {
-        /// How many cursors were open.
+        /// The number of open cursors.
         cursors: usize,
     },
     /// The folder is open in another client, here or in another process.
@@ -606,7 +606,7 @@ pub enum ErrorKind {
     NotADatabase {
         /// The folder.
         path: PathBuf,
-        /// Why it was rejected.
+        /// The reason of the rejection.
         reason: String,
     },
     /// There is no database at the path and creation was not asked for.
@@ -639,7 +639,7 @@ pub enum ErrorKind {
     /// The storage failed in a way that has no kind of its own.
     #[error("the storage failed: {message}")]
     Storage {
-        /// What it reported.
+        /// Its message.
         message: String,
     },
 }
@@ -666,7 +666,7 @@ pub struct CommandError {
     pub code: i32,
     /// MongoDB's name of the code.
     pub code_name: String,
-    /// What went wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
     pub details: Option<Document>,
@@ -679,7 +679,7 @@ struct Report {
     labels: Vec<&'static str>,
 }
 
-/// Where something is wrong, if that is known.
+/// The key at which something is wrong, if it is known.
 struct AtKey<'a>(&'a [u8]);
 
 impl fmt::Display for AtKey<'_> {

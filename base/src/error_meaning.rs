@@ -1,4 +1,4 @@
-//! What each kind of error and each common code means: when it comes, what is true of the store then, and what to do. The
+//! The meaning of each kind of error and of each common code: the cause, the state of the store, and the remedy. The
 //! page `errors` of the guide is printed from these tables.
 //!
 //! The kinds are matched by name, so that a new one does not build without its line.
@@ -7,7 +7,7 @@ use query::code::Code;
 
 use crate::error::ErrorKind;
 
-/// What an error means.
+/// The meaning of an error.
 ///
 /// ```
 /// # use cairndb::Client;
@@ -26,15 +26,15 @@ use crate::error::ErrorKind;
 pub struct ErrorMeaning {
     /// The name of the kind.
     pub name: &'static str,
-    /// When it comes.
+    /// The cause.
     pub when: &'static str,
-    /// What is true of the store then.
+    /// The state of the store after the error.
     pub store: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What one of MongoDB's codes means here.
+/// The meaning of one of MongoDB's codes in CairnDB.
 ///
 /// ```
 /// let duplicate = cairndb::CodeMeaning::ALL.iter().find(|meaning| meaning.code == 11000).expect("it is common");
@@ -45,9 +45,9 @@ pub struct ErrorMeaning {
 pub struct CodeMeaning {
     /// The number.
     pub code: i32,
-    /// When it comes.
+    /// The cause.
     pub when: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -446,7 +446,7 @@ macro_rules! meanings {
         }
 
         impl ErrorKind {
-            /// What the error means: when it comes, what is true of the store then, and what to do.
+            /// The meaning of the error: its cause, the state of the store, and the remedy.
             ///
             /// ```
             /// # use cairndb::Client;

@@ -93,7 +93,7 @@ impl GeneratedValues {
         self.values.iter().map(|(field, value)| (&**field, *value))
     }
 
-    /// How many values were generated for the document.
+    /// The number of values that were generated for the document.
     pub fn len(&self) -> usize {
         self.values.len()
     }

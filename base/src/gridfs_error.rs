@@ -1,4 +1,4 @@
-//! Why a call on a bucket of files failed: the kinds of MongoDB's driver, and those that only CairnDB has.
+//! Errors of calls on a bucket of files: the kinds of MongoDB's driver, and those that only CairnDB has.
 //!
 //! What a bucket rejects is about its documents, which any client may have written. It is not corruption of the store.
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use bson::Bson;
 
-/// Why a call on a [`GridFsBucket`](struct.GridFsBucket.html) failed.
+/// The reason of a failed call on a [`GridFsBucket`](struct.GridFsBucket.html).
 ///
 /// ```
 /// use cairndb::{Client, ErrorKind, GridFsErrorKind};
@@ -26,7 +26,7 @@ pub enum GridFsErrorKind {
     #[error("no file has the {identifier}")]
     #[non_exhaustive]
     FileNotFound {
-        /// What was looked for.
+        /// The requested file.
         identifier: GridFsFileIdentifier,
     },
     /// There are files with this name, and fewer of them than the revision asks for.
@@ -67,7 +67,7 @@ pub enum GridFsErrorKind {
     InvalidChunk {
         /// The number of the chunk that was expected, from 0.
         n: u32,
-        /// What is wrong.
+        /// The flaw.
         reason: String,
     },
     /// There are chunks after the one that ends the file.
@@ -76,7 +76,7 @@ pub enum GridFsErrorKind {
     ExtraChunk {
         /// The `n` of the first chunk that is too much.
         extra: i64,
-        /// How many chunks the file must have.
+        /// The number of chunks that the file must have.
         expected_number: u32,
     },
     /// The stream was closed or aborted, or a call on it has failed.
@@ -128,7 +128,7 @@ impl GridFsErrorKind {
     }
 }
 
-/// How a call named a file.
+/// A file as a call named it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GridFsFileIdentifier {

@@ -1,4 +1,4 @@
-//! What is known of an `insert_many` that was not stored as a whole.
+//! The error of an `insert_many` that was not stored as a whole.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ pub struct IndexedWriteError {
     pub code: i32,
     /// MongoDB's name of the code.
     pub code_name: Option<String>,
-    /// What went wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
     /// `errInfo` tells it; left out where the documents of one call tell more than 4 MiB. For an error of a sequence or an auto-increment field:
@@ -76,7 +76,7 @@ impl IndexedWriteError {
     }
 }
 
-/// How many bytes the details of documents that are not valid may still take, in the result of one call.
+/// The space that is left for the details of invalid documents, in the result of one call.
 #[derive(Debug)]
 pub struct DetailsRoom {
     left: usize,

@@ -4,7 +4,7 @@
 //! here are held for moments, and nothing is waited for under them. Under the checker of interleavings every wait is compared with
 //! what the thread holds.
 
-/// What a thread holds, from the first to the last.
+/// A lock that a thread holds. The first one is acquired first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The switching on of the log of changes, for one scope at a time.

@@ -1,4 +1,4 @@
-//! What databases and collections may be called. The rules are MongoDB's, checked here before a name reaches the
+//! The names that databases and collections may have. The rules are MongoDB's, checked here before a name reaches the
 //! catalog.
 //!
 //! The rules are apart from the type [`Namespace`]: an error names a namespace, and a rejected name is an error.

@@ -48,7 +48,7 @@ impl SystemCollection {
     }
 }
 
-/// What the names of the collections begin with in which `$out` gathers its documents.
+/// The beginning of the names of collections in which `$out` gathers its documents.
 const ASIDE: &str = "system.out.";
 
 impl Namespace {

@@ -1,8 +1,8 @@
-//! Why the token of a call that is to happen exactly once was rejected.
+//! Errors of tokens for calls that are to happen exactly once.
 
 use query::code::Code;
 
-/// Why a call with a token was not run. Nothing was changed by it.
+/// The reason why a call with a token was not run. Nothing was changed by it.
 ///
 /// ```
 /// use cairndb::{Client, ErrorKind, ExactlyOnceError, bson::{Document, doc}};
@@ -44,7 +44,7 @@ pub enum ExactlyOnceError {
     #[error("the tokens that are remembered have the {bytes_max} bytes that they may have")]
     #[non_exhaustive]
     Full {
-        /// How many they may have.
+        /// The limit of their bytes.
         bytes_max: u64,
     },
     /// Code 256: the transaction of that token is committed already.

@@ -232,7 +232,8 @@ pub struct VerboseBulkWriteResult {
     pub delete_results: HashMap<usize, DeleteResult>,
 }
 
-/// What a [`bulk_write`](struct.Client.html#method.bulk_write) did when some of its writes were rejected, as its error has it.
+/// The partial result of a [`bulk_write`](struct.Client.html#method.bulk_write) of which some writes were rejected,
+/// as its error has it.
 ///
 /// ```
 /// # use cairndb::{Client, ErrorKind, PartialBulkWriteResult, bson::{Document, doc}};

@@ -74,7 +74,7 @@ pub fn fetch<'m, T: 'm>(mutexes: impl Iterator<Item = &'m Mutex<T>>) {
     let _ = mutexes;
 }
 
-/// How long a wait goes on without a look at whether the operation that waits must end.
+/// The interval in which a waiting operation checks whether it must end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Locks, unless the operation must end before the lock is free.

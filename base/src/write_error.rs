@@ -1,4 +1,4 @@
-//! Why writes were rejected: one, or some of many.
+//! Errors of writes: of one, or of some of many.
 
 use bson::Document;
 use query::code::Code;
@@ -6,7 +6,7 @@ use query::code::Code;
 use crate::insert_error::IndexedWriteError;
 use crate::results::PartialBulkWriteResult;
 
-/// Why a single write failed. It has one variant now; the type is open as in the `mongodb` crate.
+/// The reason of a failed single write. It has one variant now; the type is open as in the `mongodb` crate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteFailure {
@@ -41,7 +41,7 @@ pub struct WriteError {
     pub code: i32,
     /// MongoDB's name of the code.
     pub code_name: Option<String>,
-    /// What went wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
     /// `errInfo` tells it. For an error of a sequence or an auto-increment field: `{sequoiaCode: .., sequoiaName: ..}`.
@@ -78,7 +78,7 @@ impl WriteError {
 pub struct BulkWriteError {
     /// The rejected writes by position in the call. An ordered call stops at the first.
     pub write_errors: std::collections::HashMap<usize, WriteError>,
-    /// What the other writes did.
+    /// The result of the other writes.
     pub partial_result: Option<PartialBulkWriteResult>,
 }
 

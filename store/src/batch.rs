@@ -107,7 +107,7 @@ impl<'a> Batch<'a> {
         apart
     }
 
-    /// How many bytes the events have that have no position, with their keys.
+    /// The bytes of the events without a position, with their keys.
     pub fn events_bytes(&self) -> usize {
         self.events_bytes + self.events.len() * event_key(0, 0).len()
     }
@@ -126,7 +126,7 @@ impl<'a> Batch<'a> {
         self.builder.note(&stamp.bytes());
     }
 
-    /// How many changes the batch holds.
+    /// The number of changes in the batch.
     #[inline]
     pub fn len(&self) -> u64 {
         u64::from(self.builder.count())
@@ -165,7 +165,7 @@ pub(super) struct Finished<'a> {
 }
 
 impl Finished<'_> {
-    /// What RocksDB consumes in one try.
+    /// The batch that RocksDB consumes in one try.
     pub(super) fn for_rocksdb(self) -> WriteBatch {
         WriteBatch::from_data(self.bytes)
     }

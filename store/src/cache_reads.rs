@@ -24,7 +24,7 @@ pub fn begin() {
     let _ = READS.try_with(|_| ());
 }
 
-/// How many deleted keys RocksDB has stepped over for this thread, since some moment.
+/// The number of deleted keys that RocksDB has stepped over for this thread, since some moment.
 pub(crate) fn skipped() -> u64 {
     READS
         .try_with(|reads| reads.borrow().context.metric(PerfMetric::InternalDeleteSkippedCount))

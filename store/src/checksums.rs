@@ -26,7 +26,7 @@ use crate::preflight::{self, Files, Length, SyncedState};
 use crate::raw_file::{RawFile, is_of_disk};
 use crate::witness;
 
-/// How long a file is read before it is asked whether the file was deleted meanwhile.
+/// The time that a file is read before a check whether it was deleted meanwhile.
 const DELETION_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something wrong with a file.
@@ -72,7 +72,7 @@ struct TableFile {
     family: Option<String>,
 }
 
-/// What one file came to.
+/// The result of reading one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesRead {
     /// The number of files that were read.
@@ -81,7 +81,7 @@ pub struct FilesRead {
     pub bytes: u64,
 }
 
-/// How a folder is looked at.
+/// The view of a folder while its files are read.
 #[derive(Clone, Copy, Debug)]
 pub struct FolderView {
     /// Whether the folder has a witness that is kept.
@@ -127,12 +127,12 @@ impl FileSet {
         Ok(Self { path, known, logs, tables, manifest, flaws, fault: view.fault })
     }
 
-    /// How many files were read to make the list: the MANIFEST, if it could be read.
+    /// The number of files that were read to make the list: the MANIFEST, if it could be read.
     pub fn listed_by(&self) -> u64 {
         u64::from(self.manifest.is_some())
     }
 
-    /// How many bytes there are to read.
+    /// The number of bytes to read.
     pub fn bytes(&self) -> u64 {
         let logs = self.logs.iter().map(|log| log.bytes);
         logs.chain(self.tables.values().filter_map(|table| table.bytes)).sum()
@@ -180,7 +180,7 @@ impl FileSet {
         let mut first: Option<(u64, String)> = None;
         let mut is_damage = false;
         loop {
-            // What the disk does not give reads as zeros, so this is none of its errors.
+            // Unreadable parts read as zeros, so this is none of the disk's errors.
             let step = match records.step() {
                 Ok(step) => step,
                 Err(error) => {
@@ -206,7 +206,7 @@ impl FileSet {
             }
         }
         let unreadable: Vec<(u64, String)> = records.source().get_ref().told().collect();
-        // What is wrong right where nothing could be read follows from that.
+        // A flaw right where nothing could be read follows from that.
         let follows =
             |offset: u64| unreadable.iter().any(|(from, _)| from.abs_diff(offset) < BLOCK_BYTES as u64);
         if let Some((offset, problem)) = first
@@ -221,7 +221,7 @@ impl FileSet {
         Ok(true)
     }
 
-    /// How much of a log was synced, as far as the witness tells: see the preflight.
+    /// The synced length of a log, as far as the witness knows: see the preflight.
     fn durable_bytes(&self, number: u64) -> u64 {
         match self.known.log {
             Some(known) if known.number > number => u64::MAX,
@@ -332,7 +332,7 @@ fn family_of<R: Read + io::Seek>(table: &Table<R>) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// What is wrong with a block: what the disk did not give of it, or what is wrong with what it gave.
+/// The flaw of a block: the unreadable part of it, or the flaw in its content.
 fn reason(table: &Table<Patched<RawFile>>, handle: Handle, fault: TableFault) -> String {
     let part = handle.offset..handle.offset.saturating_add(handle.stored_bytes());
     table.source().unreadable_in(part).unwrap_or_else(|| fault.to_string())

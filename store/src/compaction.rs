@@ -13,13 +13,13 @@ use crate::disk::free_bytes;
 use crate::families::{Database, Family};
 use crate::translate;
 
-/// How many tables of the last level one step compacts.
+/// The number of tables of the last level that one step compacts.
 const TABLES_IN_STEP: usize = 2;
-/// How long is waited for a cursor that keeps so much of a quota that compactions are paused.
+/// The longest wait for a cursor that keeps so much of a quota that compactions are paused.
 const PAUSED_MAX: Duration = Duration::from_secs(10);
 /// The pause between two looks whether compactions may go on.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How many of RocksDB's flushes and compactions have failed.
+/// RocksDB's name for the number of its failed flushes and compactions.
 const FAILURES: &str = "rocksdb.background-errors";
 
 /// A range of one family's keys that is compacted, from the first to the last.
@@ -33,7 +33,7 @@ pub struct CompactedRange {
     pub last: Option<Vec<u8>>,
 }
 
-/// What a compaction is told and tells while it runs.
+/// The calls of a compaction while it runs.
 pub struct CompactionCalls<'a> {
     /// Says whether to go on.
     pub look: &'a dyn Fn() -> Result<()>,
@@ -56,7 +56,7 @@ pub(super) struct Step {
     pub(super) family: Family,
     pub(super) first: Vec<u8>,
     pub(super) last: Option<Vec<u8>>,
-    /// What its tables have, on all levels.
+    /// The bytes of its tables, on all levels.
     bytes: u64,
 }
 
@@ -67,7 +67,7 @@ impl CompactedRange {
         Family::ALL.into_iter().map(whole).collect()
     }
 
-    /// What tables have of the range.
+    /// The bytes of the range in tables.
     fn bytes(&self, database: &Database) -> u64 {
         match &self.last {
             Some(last) => database.file_bytes(self.family, &self.first, last),

@@ -10,7 +10,7 @@ use crate::families::Database;
 use crate::open::{StoreOptions, create_rocksdb};
 use crate::{folder, translate, witness};
 
-/// How many bytes of a store in memory are written at a time.
+/// The number of bytes of a store in memory that are written at a time.
 const COPIED_BYTES: usize = 1 << 20;
 
 /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible.
@@ -30,7 +30,7 @@ pub fn make(
     // RocksDB's checkpoint of a store that is opened for reading leaves out what is in its logs.
     let copied = if database.is_in_memory() || options.mode.is_read_only() {
         copy_entries(database, &copy, options, look).inspect_err(|_| {
-            // What of it cannot be removed stays, and the folder around it with it.
+            // Whatever cannot be removed stays, and the folder around it with it.
             let _ = std::fs::remove_dir_all(&copy);
         })
     } else {

@@ -1,4 +1,4 @@
-//! How many bytes a disk has, and how many of them are free.
+//! The size of a disk, and its free bytes.
 
 use std::path::Path;
 

@@ -33,15 +33,16 @@ use crate::{disk, private};
 
 /// With as many free bytes nothing is kept: more than is written between two looks, and than is ever kept.
 const AMPLE_BYTES: u64 = 1 << 30;
-/// What a compaction is given at most, in bytes. One step on demand has two tables of 64 MiB.
+/// The most that a compaction is given, in bytes. One step on demand has two tables of 64 MiB.
 const COMPACTION_BYTES_MAX: u64 = 128 << 20;
-/// What is kept for the records of deletes and for RocksDB's small files: a part of the disk, and at most that many bytes.
+/// The space for records of deletes and for RocksDB's small files: a part of the disk, and at most that many bytes.
 const SLACK_PART: u64 = 32;
 const SLACK_MAX: u64 = 2 << 20;
-/// How long a look is good for while puts are rejected, and while nothing is written.
+/// The time that a measurement is valid while puts are rejected, and while nothing is written.
 const REFUSED_FOR: Duration = Duration::from_millis(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How much must be free for RocksDB to recover from a full disk, how long that is waited for, and the pause between two tries.
+/// The free space that RocksDB needs to recover from a full disk, the longest wait for it, and the pause between two
+/// tries.
 const RECOVERY_BYTES: u64 = 1 << 20;
 const RECOVERY_MAX: Duration = Duration::from_secs(12);
 const RECOVERY_NAP: Duration = Duration::from_millis(50);
@@ -55,10 +56,10 @@ enum State {
     Low,
 }
 
-/// What a write asks for.
+/// The request of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskCharge {
-    /// What it adds at most.
+    /// The most that it adds.
     pub(crate) bytes: u64,
     /// Whether it only deletes.
     pub(crate) is_delete: bool,
@@ -70,9 +71,10 @@ pub(crate) struct DiskCharge {
 pub(crate) struct DiskRoom {
     /// Whether writes must look: in all states but [`State::Ample`].
     is_scarce: AtomicBool,
-    /// What puts may still take before the disk is looked at again.
+    /// The bytes that puts may still use before the disk is measured again.
     credit: AtomicU64,
-    /// What definitions and counters may take while puts are rejected: those that closing writes, for example.
+    /// The bytes that definitions and counters may use while puts are rejected: those that closing writes, for
+    /// example.
     small_credit: AtomicU64,
     held: Mutex<Held>,
 }
@@ -91,14 +93,14 @@ struct Ballast {
     bytes: u64,
 }
 
-/// What was found on the disk.
+/// A measurement of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sizes {
-    /// What is free, without the ballast.
+    /// The free bytes, without the ballast.
     free: u64,
-    /// What puts must leave free.
+    /// The free bytes that puts must leave.
     floor: u64,
-    /// What the ballast is to have.
+    /// The size that the ballast is to have.
     ballast: u64,
     slack: u64,
 }
@@ -151,7 +153,7 @@ impl Stored {
         let mut stored = Self::default();
         for entry in fs::read_dir(folder).map_err(failed("look at the folder", folder))? {
             let entry = entry.map_err(failed("look at the folder", folder))?;
-            // What has gone meanwhile uses no room.
+            // Files that have gone meanwhile use no space.
             let Ok(metadata) = entry.metadata() else { continue };
             let path = entry.path();
             match path.extension().and_then(|extension| extension.to_str()) {
@@ -229,7 +231,7 @@ impl DiskRoom {
 
     fn look_again(&self, held: &mut Held, folder: &Path) {
         held.looked = Some(Instant::now());
-        // Where it cannot be told, the disk is mistaken for an ample one.
+        // If it is unknown, the disk counts as an ample one.
         let Some(disk) = disk::disk_bytes(folder) else { return };
         let ballast = held.ballast.as_ref().map_or(0, |ballast| ballast.bytes);
         if disk.free.saturating_add(ballast) >= AMPLE_BYTES && held.state == State::Ample {

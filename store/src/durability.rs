@@ -1,4 +1,4 @@
-//! When a commit returns: the rule of durability, and every exception to it.
+//! The rule of durability for the return of a commit, and every exception to it.
 //!
 //! A write follows its write concern, and without one the client's default:
 //!
@@ -19,7 +19,7 @@ use base::error::Result;
 
 use crate::options::{Acknowledgment, Durability, WriteConcern};
 
-/// When a commit returns.
+/// The moment at which a commit returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitLevel {
     /// After the write is in the log's buffer, in the memory of this process: only with delayed durability, see `log_flush`.

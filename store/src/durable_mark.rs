@@ -1,4 +1,4 @@
-//! How far writes are on stable storage, and the sync that gets them there.
+//! The part of the writes that is on stable storage, and the sync that extends it.
 //!
 //! A sync is shared: one runs at a time, and when it ends all that waited for it look at the mark. Those whose writes it
 //! covers return, and one of the others begins the next, which covers them all. The mark only rises, and only after the

@@ -40,7 +40,7 @@ pub enum Family {
     Records,
     /// Secondary index entries.
     Entries,
-    /// What repeated writes are answered from.
+    /// The answers to repeated writes.
     Outcomes,
     /// The log of changes.
     Changes,
@@ -68,28 +68,29 @@ pub struct Database {
     // Dropped before the lock, because no other process may use the folder while RocksDB does. `Some` until the drop.
     raw: Option<DB>,
     reads: ReadOptions,
-    /// What RocksDB calls the families in its batches, in the order of [`Family::ALL`]. [`ABSENT`] for one that it lacks.
+    /// RocksDB's numbers of the families in its batches, in the order of [`Family::ALL`]. [`ABSENT`] for one that it
+    /// lacks.
     numbers: [u32; Family::ALL.len()],
     id: StoreId,
     /// The options of a family, for table files that are not made by a flush or a compaction.
     tables: Options,
     /// Held while RocksDB takes over tables.
     pub(super) ingesting: Mutex<()>,
-    /// How many callers keep the compactions of a family paused, in the order of [`Family::ALL`].
+    /// The number of callers that keep the compactions of a family paused, in the order of [`Family::ALL`].
     pauses: [Mutex<u32>; Family::ALL.len()],
     fault: PlantedFault,
-    /// How much of sequences was written.
+    /// Counts of what sequences have written.
     pub sequences: SequenceMeters,
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
     quota: Option<Quota>,
-    /// What is kept free on the disk, where no quota does it.
+    /// The space that is kept free on the disk, if no quota does it.
     disk_room: Option<DiskRoom>,
     records: RecordCache,
     filters: Arc<FilterSpace>,
-    /// What temporary files have. Shared with them, because they may outlive the database.
+    /// The space of temporary files. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
-    /// Where temporary files are, if not in a folder of their own within this one.
+    /// The folder of temporary files, if it is not one within this one.
     spills_into: Option<PathBuf>,
     keepers: AtomicUsize,
     live_starts: LiveStarts,
@@ -128,7 +129,7 @@ impl Database {
         }
     }
 
-    /// How many callers keep the compactions of a family paused.
+    /// The number of callers that keep the compactions of a family paused.
     pub(super) fn pauses(&self, family: Family) -> &Mutex<u32> {
         let [meta, records, entries, outcomes, changes] = &self.pauses;
         match family {
@@ -140,12 +141,12 @@ impl Database {
         }
     }
 
-    /// How many copies are being made, each of which keeps all files.
+    /// The number of copies that are being made, each of which keeps all files.
     pub(super) fn keepers(&self) -> &AtomicUsize {
         &self.keepers
     }
 
-    /// Where live keys begin in ranges whose first keys were deleted.
+    /// The first live keys of ranges whose first keys were deleted.
     #[inline]
     pub(super) fn live_starts(&self) -> &LiveStarts {
         &self.live_starts
@@ -206,7 +207,7 @@ impl Database {
         self.filters.take(bytes)
     }
 
-    /// How many bytes filters of given keys have.
+    /// The bytes of filters of given keys.
     pub fn filters_used(&self) -> usize {
         self.filters.used()
     }
@@ -223,7 +224,7 @@ impl Database {
         self
     }
 
-    /// What temporary files of sorts, groups and joins have.
+    /// The space of temporary files of sorts, groups and joins.
     pub(super) fn spill_space(&self) -> &Arc<SpillSpace> {
         &self.spill_space
     }
@@ -234,7 +235,7 @@ impl Database {
         self
     }
 
-    /// Where temporary files are, if not in a folder of their own within this one.
+    /// The folder of temporary files, if it is not one within this one.
     pub(super) fn spills_into(&self) -> Option<&Path> {
         self.spills_into.as_deref()
     }
@@ -244,7 +245,7 @@ impl Database {
         self.quota.as_ref()
     }
 
-    /// What is kept free on the disk, where no quota does it.
+    /// The space that is kept free on the disk, if no quota does it.
     pub(super) fn disk_room(&self) -> Option<&DiskRoom> {
         self.disk_room.as_ref()
     }
@@ -312,7 +313,7 @@ impl Database {
         Ok(())
     }
 
-    /// What RocksDB calls the family in its batches.
+    /// RocksDB's number of the family in its batches.
     #[inline]
     pub(super) fn number(&self, family: Family) -> u32 {
         let [meta, records, entries, outcomes, changes] = self.numbers;
@@ -387,8 +388,8 @@ impl Database {
     }
 }
 
-/// What RocksDB calls the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read. `None` if the
-/// family was not opened.
+/// RocksDB's number of the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read.
+/// `None` if the family was not opened.
 fn number(raw: &DB, family: Family) -> Option<u32> {
     let mut batch = WriteBatch::default();
     batch.put_cf(raw.cf_handle(family.name())?, b"", b"");

@@ -1,4 +1,4 @@
-//! Where the first live key of a range is, found for later scans. What is known of it is in `live_starts`.
+//! The first live key of a range, found for later scans. What is known of it is in `live_starts`.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ mod tests {
         // A reader of an older state sees it as it was.
         assert_eq!(first(&before), key(0));
         assert_eq!(first(&Snapshot::take(&database)), key(500));
-        // What is put below is found, and so is what comes back.
+        // A key that is put below is found, and so is one that comes back.
         change(&store, &database, &[499], &[500]);
         assert_eq!((noted(&database), first(&Snapshot::take(&database))), (Some(key(499)), key(499)));
         change(&store, &database, &[3], &[]);

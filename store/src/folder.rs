@@ -18,7 +18,8 @@ use crate::format::{
 use crate::options::PlantedFault;
 use crate::private;
 
-/// How much of a marker is read. It has 17 bytes today, and a foreign file of that name may be large.
+/// The number of bytes of a marker that are read. It has 17 bytes today, and a foreign file of that name may be
+/// large.
 const MARKER_BYTES_MAX: u64 = 64;
 
 /// Exclusive use of a folder until it is dropped. The operating system releases it when the process dies.

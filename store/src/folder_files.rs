@@ -16,7 +16,7 @@ use crate::format::{
 
 /// The other files with which RocksDB says what the folder is.
 const ROCKSDB_CONTROL: [&str; 2] = ["IDENTITY", "LOCK"];
-/// How RocksDB's files of options begin.
+/// The beginning of the names of RocksDB's files of options.
 const OPTIONS_PREFIX: &str = "OPTIONS-";
 /// RocksDB's messages, and how those of earlier opens begin.
 const MESSAGES: &str = "LOG";
@@ -27,17 +27,17 @@ const OLD_MESSAGES_PREFIX: &str = "LOG.old.";
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct FilesOfKind {
-    /// What they hold.
+    /// The kind of their content.
     pub kind: FileKind,
-    /// How many there are.
+    /// The number of files.
     pub files: u64,
     /// The sum of their lengths.
     pub bytes: u64,
-    /// What they take on the disk. It can be more than `bytes`, because room is reserved for files that grow.
+    /// Their bytes on the disk. It can be more than `bytes`, because room is reserved for files that grow.
     pub disk_bytes: u64,
 }
 
-/// What a file in a store's folder holds.
+/// The content of a file in a store's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -50,11 +50,11 @@ pub enum FileKind {
     Manifests,
     /// Small files that say what the folder is, and which state is the current one.
     Control,
-    /// What RocksDB tells of its work, as text.
+    /// RocksDB's log of its work, as text.
     Messages,
     /// Ends of logs that a crash had cut short, kept aside when the folder was opened.
     Torn,
-    /// What sorts, groups, joins, index builds and backups write while they run.
+    /// Files of running sorts, groups, joins, index builds and backups.
     Temporary,
     /// Files that the store did not make.
     Other,
@@ -108,7 +108,7 @@ pub(super) fn each_file(path: &Path, mut with: impl FnMut(&Path, &fs::Metadata))
     Ok(has_gone)
 }
 
-/// What a file, or all of a folder, in the store's folder holds, by its name.
+/// The content of a file, or of a whole folder, in the store's folder, by its name.
 fn kind_of(name: &str) -> FileKind {
     if name == SPILL_FOLDER || name.starts_with(BUILD_PREFIX) || name.starts_with(BACKUP_PREFIX) {
         return FileKind::Temporary;

@@ -53,28 +53,28 @@ pub fn is_readable(version: u32) -> bool {
 
 /// The file that says how far writes are on stable storage.
 pub const WITNESS_FILE: &str = "CAIRNDB.witness";
-/// Where the witness's two slots begin, in bytes. They lie apart, so that a write that fails in one leaves the other
-/// intact.
+/// The offsets of the witness's two slots, in bytes. They lie apart, so that a write that fails in one leaves the
+/// other intact.
 pub const WITNESS_SLOTS_AT: [u64; 2] = [0, 4096];
 /// The length of a slot of the witness.
 pub const WITNESS_SLOT_BYTES: usize = 76;
 const WITNESS_MAGIC: [u8; 8] = *b"CairnWit";
 const WITNESS_NOT_KEPT: u64 = 1;
 
-/// How the names of files begin that hold what was cut from the end of a log. The log's name and the offset of the cut
-/// follow.
+/// The beginning of the names of files with the part that was cut from the end of a log. The log's name and the
+/// offset of the cut follow.
 pub const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
 
-/// How the names of folders begin that hold the files of an index build. The id of the index follows. Nothing in them is
-/// needed after the build, so they are removed when the database is opened.
+/// The beginning of the names of folders with the files of an index build. The id of the index follows. Nothing in
+/// them is needed after the build, so they are removed when the database is opened.
 pub const BUILD_PREFIX: &str = "CAIRNDB.build-";
 
 /// The folder of the temporary files of sorts, groups and joins. Nothing in it is needed after the operation, so it is removed when
 /// the database is opened.
 pub const SPILL_FOLDER: &str = "CAIRNDB.spill";
 
-/// How the names of folders begin that hold links to the files of the store while a reader copies it beside a writer. The number of
-/// the reader's process follows. What a kill left is removed when the database is opened.
+/// The beginning of the names of folders with links to the files of the store, while a reader copies it beside a
+/// writer. The number of the reader's process follows. What a kill left is removed when the database is opened.
 pub const BACKUP_PREFIX: &str = "CAIRNDB.backup-";
 
 /// The file by which a copy is known while it is made, and that is locked then.
@@ -82,12 +82,12 @@ pub const COPYING_FILE: &str = "CAIRNDB.copying";
 
 /// The file that marks a folder as one of generations of backups, and is locked while one is made.
 pub const BACKUPS_FILE: &str = "CAIRNDB.backups";
-/// How it begins. The id of the store follows in hexadecimal, then a line feed.
+/// Its beginning. The id of the store follows in hexadecimal, then a line feed.
 pub const BACKUPS_PREFIX: &str = "CairnDB backups 1 ";
 /// The file beside generations that lists the tables of the newest one.
 pub const TABLES_FILE: &str = "CAIRNDB.tables";
-/// How it begins. The name of the generation follows, and after it a line for each table: name, length, and hash (XXH3, 128
-/// bits) in hexadecimal.
+/// Its beginning. The name of the generation follows, and after it a line for each table: name, length, and hash
+/// (XXH3, 128 bits) in hexadecimal.
 pub const TABLES_PREFIX: &str = "CairnDB tables 1 ";
 
 /// The id of a database: random bytes. The stamps in its logs carry it.
@@ -128,7 +128,7 @@ impl LogStamp {
 pub struct WitnessSlot {
     /// The store that wrote it.
     pub store: StoreId,
-    /// How many slots were written before. Of two slots the one with the higher turn is the newer.
+    /// The number of slots that were written before. Of two slots the one with the higher turn is the newer.
     pub turn: u64,
     /// Whether the witness is kept. If not, the fields below tell nothing.
     pub kept: bool,

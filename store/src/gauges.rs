@@ -1,4 +1,4 @@
-//! What the open store tells of itself for the metrics: its state, its waits, and the sizes that RocksDB knows.
+//! Metrics of the open store: its state, its waits, and the sizes that RocksDB knows.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -59,7 +59,7 @@ impl Database {
         self.raw().property_int_value_cf(self.family(family), property).ok().flatten().unwrap_or(0)
     }
 
-    /// How many keys and deletions of a family are in memtables, and in no table file yet.
+    /// The number of keys and deletions of a family that are in memtables, and in no table file yet.
     pub fn keys_in_memory(&self, family: Family) -> u64 {
         ["rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables"]
             .into_iter()
@@ -104,7 +104,7 @@ impl Database {
         self.families().flat_map(|family| (0..7).filter_map(move |level| of(family, level))).sum()
     }
 
-    /// How many flushes and compactions have ended. RocksDB tells it in a text alone.
+    /// The number of finished flushes and compactions. RocksDB tells it in a text alone.
     fn flushes_and_compactions(&self) -> u64 {
         let of = |family| {
             let text = self.raw().property_value_cf(self.family(family), "rocksdb.cfstats-no-file-histogram");
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(measured.database.sizes().running, 1);
     }
 
-    /// Where a table would be made there is a folder.
+    /// A folder is in the way of the next table.
     #[test]
     fn a_flush_that_fails_is_counted() {
         let measured = Measured::new(|_| {});

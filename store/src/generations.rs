@@ -18,11 +18,12 @@ use crate::partial_copy::{Content, EarlierTables};
 use crate::private;
 use crate::removable::{Found, Removable};
 
-/// How much of the file that marks the folder is read.
+/// The number of bytes of the file that marks the folder that are read.
 const TEXT_BYTES_MAX: u64 = 64;
 /// The length of the longest list that is read: that of ten million tables.
 const LIST_BYTES_MAX: u64 = 1 << 30;
-/// What is added to the name of a generation before it is removed, so that half of one is never taken for a whole one.
+/// The ending that the name of a generation gets before it is removed, so that half of one is never mistaken for a
+/// whole one.
 const REMOVED_SUFFIX: &str = ".removed";
 /// The length of the name of a generation.
 const NAME_BYTES: usize = "2026-11-25T13-22-48Z".len();
@@ -34,7 +35,7 @@ pub struct Generations {
     _lock: File,
 }
 
-/// What became of the generations that are older than those that stay, the oldest first.
+/// The result for the generations that are older than those that stay, the oldest first.
 #[derive(Debug, Default)]
 pub struct Older {
     /// Generations that were removed.
@@ -70,7 +71,8 @@ impl Generations {
         Ok(generations)
     }
 
-    /// Where the next generation is to be. Its name is that of the present second, or of the second after the newest one.
+    /// The path of the next generation. Its name is that of the present second, or of the second after the newest
+    /// one.
     pub fn next(&self) -> Result<PathBuf> {
         let now = DateTime::now().timestamp_millis() / 1000;
         let newest = self.complete()?.last().and_then(|name| seconds(name));

@@ -25,9 +25,9 @@ const LISTING_MAX: Duration = Duration::from_secs(30);
 
 /// The files of a database, and what keeps them as they are.
 pub(super) struct HeldFiles<'a> {
-    /// Where they are.
+    /// Their folder.
     pub(super) folder: PathBuf,
-    /// What is to be copied.
+    /// The files to copy.
     pub(super) files: Vec<HeldFile>,
     _hold: Hold<'a>,
 }
@@ -35,10 +35,10 @@ pub(super) struct HeldFiles<'a> {
 /// A file to be copied.
 pub(super) struct HeldFile {
     pub(super) name: String,
-    /// How many of its bytes belong to the state: what is written meanwhile follows them.
+    /// The number of its bytes that belong to the state: later writes follow them.
     pub(super) bytes: u64,
     pub(super) is_table: bool,
-    /// What the file is to have, if that is not what lies in the folder.
+    /// The content that the file is to have, if it is not the one in the folder.
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -176,7 +176,8 @@ fn files_now(folder: &Path) -> Result<Vec<HeldFile>> {
     Ok(files)
 }
 
-/// How much of each log belongs to one state, of two listings one after the other. Returns `None` if a log came or went between them.
+/// The length of each log that belongs to one state, of two listings one after the other. Returns `None` if a log
+/// came or went between them.
 ///
 /// A log that was listed while it grew may have been followed by another one that the same listing has: then the end of the one
 /// would be missing, and what the other holds would be there. So the newest log has the length of the first listing, and those

@@ -1,4 +1,4 @@
-//! Where live keys begin in ranges whose first keys were deleted.
+//! The first live keys of ranges whose first keys were deleted.
 //!
 //! A queue takes its first document again and again. RocksDB keeps a mark of each deleted key until a compaction, and a scan steps
 //! over all of them before it comes to what is left. So a scan that stepped over many notes the first live key, and later
@@ -21,11 +21,12 @@ use crate::options::PlantedFault;
 /// After how many deleted keys at the front of a range its first live key is noted. To make a note costs about as much as stepping over
 /// a few hundred.
 pub(crate) const SKIPPED_MIN: u64 = if cfg!(feature = "shuttle") { 1 } else { 128 };
-/// How many notes there are at most: each write compares its keys with all of them.
+/// The limit of notes: each write compares its keys with all of them.
 const NOTES_MAX: usize = 16;
-/// How many bytes the keys of a note may have.
+/// The limit of the keys of a note, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
-/// How often busy latches are looked at. A write that waits for a sync holds its latch for longer, and the note is not made then.
+/// The number of times that busy latches are checked. A write that waits for a sync holds its latch for longer, and
+/// the note is not made then.
 const LOOKS_MAX: u32 = 100;
 
 /// The notes of a database.
@@ -43,14 +44,14 @@ pub(crate) struct LiveStarts {
 struct Notes {
     /// The oldest first.
     made: Vec<Note>,
-    /// What is being made. It is lowered as the others are, and no scan goes by it.
+    /// The note that is being made. It is lowered as the others are, and no scan goes by it.
     pending: Option<Note>,
 }
 
 struct Note {
     /// The family, as RocksDB numbers it.
     family: u32,
-    /// Where the range begins.
+    /// The beginning of the range.
     start: Vec<u8>,
     key: Vec<u8>,
     since: u64,
@@ -74,7 +75,7 @@ impl LiveStarts {
         let _ = self.latches.set(Arc::clone(latches));
     }
 
-    /// Where a scan that begins at `start` may begin, if it reads a state with this sequence number.
+    /// The key at which a scan that begins at `start` may begin, if it reads a state with this sequence number.
     #[inline]
     pub(crate) fn of(&self, family: u32, start: &[u8], sequence: impl FnOnce() -> u64) -> Option<Vec<u8>> {
         if !self.are_there.load(Ordering::Acquire) {

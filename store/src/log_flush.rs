@@ -18,7 +18,7 @@ use base::sync::{AtomicU64, Mutex};
 use crate::families::Database;
 use crate::health::Health;
 
-/// How far the log was handed to the operating system.
+/// The part of the log that was handed to the operating system.
 #[derive(Default)]
 pub(super) struct LogFlush {
     /// The newest write that was, by RocksDB's sequence number.

@@ -29,7 +29,7 @@ use crate::witness::{self, FoundWitness, Keeper};
 use crate::write::Commits;
 use crate::{fork, processor, scratch, translate};
 
-/// How a folder is to be opened.
+/// The way in which a folder is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// For reading and writing; an absent or empty folder becomes a database.
@@ -61,7 +61,7 @@ impl OpenMode {
     }
 }
 
-/// What a caller chooses when opening a store.
+/// The choices of a caller that opens a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// The folder.
@@ -72,11 +72,11 @@ pub struct StoreOptions {
     pub memory_budget: usize,
     /// The compression of tables.
     pub compression: Compression,
-    /// How many bytes the folder may have.
+    /// The limit of the folder, in bytes.
     pub disk_quota: Option<u64>,
     /// Bytes in which an index build sorts its keys.
     pub index_build_memory: usize,
-    /// How far sorts, groups and joins may go beyond their memory.
+    /// The limits of sorts, groups and joins beyond their memory.
     pub spilling: SpillOptions,
     /// The durability of writes without a write concern.
     pub durability: Durability,
@@ -86,7 +86,7 @@ pub struct StoreOptions {
     pub fault: PlantedFault,
 }
 
-/// How far sorts, groups and joins may go beyond their memory.
+/// The limits of sorts, groups and joins beyond their memory.
 #[derive(Clone, Copy, Debug)]
 pub struct SpillOptions {
     /// Bytes that a sort, or a stage of a pipeline, may hold in memory.
@@ -102,7 +102,7 @@ impl Default for SpillOptions {
 }
 
 impl StoreOptions {
-    /// What RocksDB's options are computed from.
+    /// The values from which RocksDB's options are computed.
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
             memory_budget: self.memory_budget,
@@ -284,7 +284,7 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     refuse_lost_writes(path, &database, &passed)?;
     upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &cache))?;
     let database = database.holding(lock);
-    // What a build that was cut short left. Its entries are removed once the catalog is read.
+    // Files of a build that was cut short. Its entries are removed once the catalog is read.
     scratch::remove_all(path);
     // Last: a folder that is rejected above keeps the witness that it had.
     let found = found.map_or_else(|| witness::renew(path, id), Ok)?;

@@ -1,11 +1,11 @@
-//! When a write is acknowledged, and how files are compressed.
+//! The acknowledgement of writes, and the compression of files.
 
 use std::time::Duration;
 
 use base::error::{Error, Result};
 use query::code::Code;
 
-/// When a write is acknowledged, that is when its call returns.
+/// The moment at which a write is acknowledged, that is, at which its call returns.
 ///
 /// The default is as the client was opened: see [`Durability`].
 ///
@@ -312,7 +312,7 @@ pub enum PlantedFault {
     LeftForgotten,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
-    /// Where RocksDB has passed many deleted keys, a scan takes that for its end.
+    /// A scan mistakes the place where RocksDB has passed many deleted keys for its end.
     CutTakenForEnd,
     /// Threads that share a write are told of it before it is made.
     GroupsToldEarly,
@@ -324,7 +324,7 @@ impl Durability {
     const INTERVAL_MIN: Duration = Duration::from_millis(1);
     const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-    /// How often writes are synced in the background.
+    /// The interval in which writes are synced in the background.
     #[doc(hidden)]
     pub fn sync_interval(self) -> Duration {
         match self {
@@ -333,7 +333,8 @@ impl Durability {
         }
     }
 
-    /// How often the log's buffer is handed to the operating system. Returns `None` where each write does that.
+    /// The interval in which the log's buffer is handed to the operating system. Returns `None` where each write does
+    /// that.
     #[doc(hidden)]
     pub fn write_interval(self) -> Option<Duration> {
         match self {
@@ -367,7 +368,8 @@ impl Default for Durability {
     }
 }
 
-/// How blocks of table files are compressed. It applies to files that are written from now on; older files stay readable.
+/// The compression of blocks of table files. It applies to files that are written from now on; older files stay
+/// readable.
 ///
 /// ```
 /// # use cairndb::{Client, Compression};

@@ -1,4 +1,4 @@
-//! What a transaction has written and not committed: for each key its new value, or that it is gone.
+//! The writes of a transaction before its commit: for each key its new value, or that it is deleted.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::families::Family;
 
-/// What each staged key costs beside its bytes.
+/// The cost of each staged key beside its bytes.
 const KEY_COST: usize = 64;
 
 /// The staged changes of a transaction, of records and of entries. A clone shares the bytes.
@@ -56,7 +56,7 @@ impl Overlay {
         }
     }
 
-    /// What is staged for a key. `None` if nothing is.
+    /// The staged value of a key. `None` if nothing is.
     #[inline]
     pub fn get(&self, family: Family, key: &[u8]) -> Option<&StagedValue> {
         self.of(family)?.get(key)

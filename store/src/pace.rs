@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use base::error::Result;
 
-/// How long a reading sleeps before it looks again whether it is to end.
+/// The time that a reading sleeps before it checks again whether it is to end.
 const NAP: Duration = Duration::from_millis(20);
 /// The longest time that one piece is waited for, so that no time overflows.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many bytes are read between two looks, without a limit of the pace.
+/// The number of bytes between two checks, if the pace has no limit.
 const BYTES_BETWEEN_LOOKS: u64 = 1 << 20;
 
 /// The pace of one reading.
 pub struct Pace<'a> {
     bytes_per_second: Option<u64>,
-    /// When what was read so far may have been read.
+    /// The time at which the bytes that were read so far may have been read.
     due: Instant,
     looked_at: u64,
     read: u64,

@@ -18,9 +18,9 @@ use crate::open::StoreOptions;
 use crate::private;
 use crate::removable::Removable;
 
-/// What is read and written at a time.
+/// The number of bytes that are read and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// What is added to the name of a copy while it is made.
+/// The ending of the name of a copy while it is made.
 const SUFFIX: &str = ".partial";
 
 /// The length and the hash of a file.
@@ -41,7 +41,7 @@ pub struct EarlierTables {
     pub tables: BTreeMap<String, Content>,
 }
 
-/// What was copied.
+/// The copied files.
 #[derive(Clone, Debug, Default)]
 pub struct CopiedFiles {
     /// All tables of the copy.
@@ -54,7 +54,7 @@ pub struct CopiedFiles {
     pub files_linked: u64,
 }
 
-/// What a copy asks and tells while it is made.
+/// The calls of a copy while it is made.
 pub struct CopyCalls<'a> {
     /// Says whether to go on.
     pub look: &'a dyn Fn() -> Result<()>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// What is read at once where a larger piece could not be read: the least that the system reads of a file.
+/// The size of a read where a larger one failed: the least that the system reads of a file.
 const PIECE_BYTES: u64 = 4096;
 
 /// After that many pieces in a row without one that can be read, ever more is left out at once: a disk that gives nothing would
@@ -26,10 +26,10 @@ pub struct Patched<F> {
     at: u64,
     /// Up to here it is read piece by piece, because a larger read failed.
     careful_until: u64,
-    /// Where unreadable bytes begin, and end.
+    /// The begin and end of unreadable bytes.
     unreadable: BTreeMap<u64, u64>,
     failures_in_a_row: u32,
-    /// What the system said first.
+    /// The first error of the system.
     said: Option<String>,
     has_read: bool,
 }
@@ -64,7 +64,7 @@ impl<F: Read + Seek> Patched<F> {
         self.has_read
     }
 
-    /// What the system said first of what could not be read.
+    /// The first error of the system for unreadable bytes.
     pub fn failure(&self) -> Option<&str> {
         self.said.as_deref()
     }
@@ -74,7 +74,7 @@ impl<F: Read + Seek> Patched<F> {
         self.unreadable.iter().map(|(start, end)| *start..*end)
     }
 
-    /// What could not be read so far: where it begins, and how long it is, in the system's words.
+    /// The unreadable parts so far: the offset of each, and its length in the system's words.
     pub fn told(&self) -> impl Iterator<Item = (u64, String)> {
         self.unreadable().filter_map(|span| Some((span.start, self.unreadable_in(span)?)))
     }
@@ -86,7 +86,7 @@ impl<F: Read + Seek> Patched<F> {
         Some(format!("{} bytes at {} cannot be read: {said}", within.end - within.start, within.start))
     }
 
-    /// How many of the next bytes are known to be unreadable, or how many are not, up to those that are.
+    /// The number of next bytes that are known to be unreadable, or that are not, up to those that are.
     fn stretch(&self) -> (u64, bool) {
         let before = self.unreadable.range(..=self.at).next_back();
         if let Some(end) = before.map(|(_, end)| *end).filter(|end| *end > self.at) {
@@ -103,7 +103,7 @@ impl<F: Read + Seek> Patched<F> {
         let stride = (self.failures_in_a_row / FAILURES_EACH).min(STRIDE_MAX);
         let end = (self.end_of_piece() + (PIECE_BYTES << stride) - PIECE_BYTES).min(self.bytes);
         let (mut start, mut end) = (self.at, end);
-        // What is known already is joined, so that there is one entry for a stretch of the file.
+        // Known parts are joined, so that there is one entry for a stretch of the file.
         let before = self.unreadable.range(..start).next_back().filter(|(_, known_end)| **known_end >= start);
         let joined = before.into_iter().chain(self.unreadable.range(start..=end));
         let joined: Vec<(u64, u64)> = joined.map(|(start, end)| (*start, *end)).collect();

@@ -1,4 +1,4 @@
-//! What commits do when a fault is planted in them, which a suite must find.
+//! Faults that are injected into commits, which a suite must find.
 
 use rocksdb::{WriteBatch, WriteBatchIteratorCf, WriteOptions};
 

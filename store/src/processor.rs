@@ -3,8 +3,8 @@
 
 use base::error::{Error, ErrorKind, Result};
 
-/// What the linked RocksDB needs, in names of Rust's `target_feature`. The build script reads it from a file next to
-/// the archive.
+/// The features that the linked RocksDB needs, in names of Rust's `target_feature`. The build script reads it from a
+/// file next to the archive.
 const REQUIRED: &str = env!("CAIRNDB_ROCKSDB_PROCESSOR");
 
 /// Fails if the processor lacks an instruction that the linked RocksDB needs.

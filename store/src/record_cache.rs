@@ -24,14 +24,14 @@ use crate::options::PlantedFault;
 
 /// A power of two, of at most 64. The checker of interleavings gets few: each is a point at which it may switch threads.
 const SHARDS: usize = if cfg!(feature = "shuttle") { 2 } else { 64 };
-/// What a record costs beside its bytes: its place in a table and in two queues, and what the allocator adds.
+/// The cost of a record beside its bytes: its place in a table and in two queues, and the allocator's part.
 const ENTRY_BYTES: u64 = 96;
 /// The bytes of a typical record, for the sizes of tables.
 const TYPICAL_BYTES: usize = 256;
 /// Marks of keys that were asked for, to a typical record that has room. With one to a record, every second key of as many finds its
 /// mark overwritten by another.
 const MARKS_EACH: usize = 8;
-/// How often a reader with a planted fault lets other threads go first.
+/// The number of times that a reader with an injected fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
 /// A record that is larger than this part of a shard is not kept: it would drive out too many others.
 const SHARE_MAX: usize = 8;
@@ -48,9 +48,9 @@ struct Shard {
     /// A mark of the key that was looked for last at each place. A record is kept when it is asked for again while its
     /// mark is there, so that a walk through all records drives out none.
     asked: Box<[u16]>,
-    /// How many writes that change records of the shard have begun and not ended.
+    /// The number of writes that change records of the shard, and have begun and not ended.
     writes: u32,
-    /// How many have begun.
+    /// The number of writes that have begun.
     version: u64,
     /// A sequence number not below those of all that have ended. Looked up when it is first needed after the last of them.
     changed: Option<u64>,
@@ -73,7 +73,7 @@ pub(super) struct ReadRecord<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What a look-up found.
+/// The result of a lookup.
 pub(super) enum LookedUp {
     /// The record, which was put into the caller's buffer.
     Record,
@@ -114,7 +114,7 @@ pub(super) struct ChangingOne<'a> {
     version: Option<u64>,
 }
 
-/// What the cache did and has.
+/// Counts and sizes of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordCacheSizes {
     pub(super) bytes: u64,
@@ -254,7 +254,7 @@ impl RecordCache {
         ChangingOne { changing, hash, version: was_kept.then_some(shard.version) }
     }
 
-    /// What the cache did and has.
+    /// Counts and sizes of the cache.
     pub(super) fn sizes(&self) -> RecordCacheSizes {
         let mut sizes = RecordCacheSizes::default();
         for shard in &self.shards {
@@ -426,7 +426,7 @@ impl Changing<'_> {
     }
 }
 
-/// What a record takes of the capacity.
+/// The share of the capacity that a record uses.
 #[derive(Clone)]
 struct ByBytes;
 

@@ -67,7 +67,7 @@ pub struct TornEnd {
     pub offset: u64,
     /// The number of bytes after it.
     pub bytes: u64,
-    /// What is wrong with them.
+    /// The flaw.
     pub reason: String,
     /// The file with a copy of them, if the file had to be cut.
     pub set_aside: Option<PathBuf>,

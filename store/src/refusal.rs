@@ -1,4 +1,4 @@
-//! What RocksDB does not open, told by the file that is damaged.
+//! Folders that RocksDB does not open, with the damaged file.
 //!
 //! The preflight has found the MANIFEST and the logs whole by then. What is left is what RocksDB reads of every table first: its
 //! footer, its list of meta blocks and its properties. If one of them is damaged RocksDB says that the MANIFEST may be
@@ -58,7 +58,7 @@ fn named_table(message: &str) -> Option<u64> {
     })
 }
 
-/// What is damaged of a table that leads to its blocks.
+/// The damage of a table in the parts that lead to its blocks.
 fn damage_of(folder: &Path, number: u64) -> Option<ErrorKind> {
     let path = folder.join(FileName::Table(number).to_string());
     let table = Table::open(RawFile::open(&path).ok()?).ok()?;
@@ -71,7 +71,7 @@ fn damage_of(folder: &Path, number: u64) -> Option<ErrorKind> {
 /// RocksDB is stricter than our reader in something, and its words are all that is known.
 fn told_by_rocksdb(folder: &Path, number: u64, message: &str) -> ErrorKind {
     let path = folder.join(FileName::Table(number).to_string());
-    // What it says of the MANIFEST is not repeated.
+    // Its words about the MANIFEST are not repeated.
     let said = message.split_once("  The file ").map_or(message, |(said, _)| said);
     ErrorKind::DamagedFile { path, offset: 0, reason: format!("RocksDB says: {}", said.trim()) }
 }

@@ -23,7 +23,7 @@ pub(super) struct Removable {
     _database: Option<FolderLock>,
 }
 
-/// What a folder is to a caller that would remove it.
+/// The meaning of a folder for a caller that would remove it.
 pub(super) enum Found {
     Removable(Removable),
     /// It stays, for this reason.

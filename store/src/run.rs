@@ -25,7 +25,7 @@ pub struct RunWriter<F> {
     /// Bytes of entries after which a block ends.
     block_bytes: usize,
     entries: u64,
-    /// Where the blocks are in the file. Other runs may be between them.
+    /// The places of the blocks in the file. Other runs may be between them.
     extents: Vec<Range<u64>>,
     /// The bytes of the largest block.
     largest: usize,
@@ -34,19 +34,19 @@ pub struct RunWriter<F> {
 /// A run that is read from its beginning.
 pub struct RunReader<F> {
     file: F,
-    /// How many entries are still to come.
+    /// The number of entries that are still to come.
     left: u64,
-    /// Where the blocks are, and how many of these extents were begun.
+    /// The places of the blocks, and the number of these extents that were begun.
     extents: Vec<Range<u64>>,
     begun: usize,
-    /// Where the next blocks are. The next one is at its start.
+    /// The place of the next blocks. The next one is at its start.
     extent: Range<u64>,
     /// The bytes of the largest block.
     largest: usize,
     block: Vec<u8>,
-    /// Where the block is in the file.
+    /// The offset of the block in the file.
     block_start: u64,
-    /// Where the next entry begins in the block.
+    /// The offset of the next entry in the block.
     next: usize,
     key: Range<usize>,
     value: Range<usize>,
@@ -185,7 +185,8 @@ impl<F: RunFile> RunReader<F> {
         (self.next, self.key, self.value) = (0, 0..0, 0..0);
     }
 
-    /// Where the block that was read begins, and the key of its first entry. `None` before the first and after the last block.
+    /// The offset of the block that was read, and the key of its first entry. `None` before the first and after the
+    /// last block.
     pub(super) fn block(&self) -> Option<(u64, &[u8])> {
         let (key, _) = self.entry_at(0)?;
         Some((self.block_start, self.block.get(key)?))
@@ -198,7 +199,7 @@ impl<F: RunFile> RunReader<F> {
         Ok(entry.and_then(|(key, _)| self.block.get(key)))
     }
 
-    /// Where the next entry is in its block, which is read if it has to be. Returns `None` after the last entry.
+    /// The place of the next entry in its block, which is read if it has to be. Returns `None` after the last entry.
     fn next_entry(&mut self) -> Result<Option<(Range<usize>, Range<usize>)>> {
         if self.next >= self.block.len() && !self.read_block()? {
             return Ok(None);
@@ -207,7 +208,7 @@ impl<F: RunFile> RunReader<F> {
         entry.map(Some).ok_or_else(|| self.damaged("an entry of it is cut short"))
     }
 
-    /// Where the key and the value of the entry are that begins at a position in the block.
+    /// The places of the key and the value of the entry that begins at a position in the block.
     fn entry_at(&self, begin: usize) -> Option<(Range<usize>, Range<usize>)> {
         let mut rest = self.block.get(begin..).unwrap_or_default();
         let (key, value) = (rest.try_get_u32().ok()?, rest.try_get_u32().ok()?);

@@ -33,7 +33,7 @@ pub struct Scan {
     cut: Cut,
 }
 
-/// What a walk goes over.
+/// The keys of a walk.
 enum Keys {
     Stored(OwnedIterator),
     /// With a transaction's staged changes over what is stored.
@@ -57,18 +57,18 @@ enum NoteUse {
     Ignored,
 }
 
-/// Where RocksDB's calls are cut short, and from where the walk then goes on.
+/// The point at which RocksDB's calls are cut short, and from which the walk then continues.
 struct Cut {
     operation: OperationContext,
-    /// How many keys a call may pass, versions of a key counted one by one. 0 means no limit.
+    /// The number of keys that a call may pass, versions of a key counted one by one. 0 means no limit.
     passed_max: u64,
     /// A key that the walk was at. Empty if it is the beginning of the walk.
     mark: Vec<u8>,
-    /// How many steps the walk has made from the mark.
+    /// The number of steps of the walk from the mark.
     steps: u32,
 }
 
-/// What a move of the iterator looks for.
+/// The goal of a move of the iterator.
 #[derive(Clone, Copy)]
 enum Goal<'a> {
     /// The key as many steps after the mark as the [`Cut`] has counted.
@@ -88,11 +88,11 @@ enum Position {
     End,
 }
 
-/// How many keys are stepped over before a skip seeks. A seek costs about as much as ten steps.
+/// The number of keys that are stepped over before a skip seeks. A seek costs about as much as ten steps.
 const SKIPPED_STEPS: usize = 8;
-/// How many keys RocksDB passes before a call is cut short for the first time: some milliseconds.
+/// The number of keys that RocksDB passes before a call is cut short for the first time: some milliseconds.
 const PASSED_MIN: u64 = if cfg!(test) { 1 << 8 } else { 1 << 16 };
-/// How many of them count as a step of the operation.
+/// The number of them that count as a step of the operation.
 const PASSED_A_STEP: u64 = 8;
 /// After how many steps a walk keeps a copy of its key. To copy each of them would make scans slower.
 const STEPS_A_MARK: u32 = 64;
@@ -160,7 +160,7 @@ impl Scan {
         operation: &OperationContext,
     ) -> Self {
         let (start, end) = bounds;
-        // What reads a whole collection, to verify it for example, goes by no note.
+        // A read of a whole collection, to verify it for example, uses no note.
         let notes = match cache {
             CacheUse::Fill if end.is_some() => NoteUse::Used,
             CacheUse::Fill | CacheUse::Bypass => NoteUse::Ignored,
@@ -257,7 +257,7 @@ impl Scan {
         // An empty range is one whose first live key is its end: so is a queue with nothing in it.
         if let Some(found) = self.iterator.stored().raw().key().or(end.as_deref()) {
             let database = self.iterator.stored().snapshot().database();
-            // What was passed is passed once more, on the newest state.
+            // Passed keys are passed once more, on the newest state.
             first_live::note(database, *family, (start, found), |snapshot, bounds| {
                 let mut scan = Self::open_without_notes(snapshot, *family, bounds, &self.cut.operation);
                 Ok(if scan.advance()? { Some(scan.key().to_vec()) } else { None })
@@ -478,14 +478,14 @@ impl Range {
         Keys::Merged(Box::new(Merged::new(stored, Arc::clone(overlay), self.family, bounds)))
     }
 
-    /// Where the iterator begins.
+    /// The key at which the iterator begins.
     fn first(&self, snapshot: &Snapshot) -> Vec<u8> {
         let Self { start, end: Some(end), notes: NoteUse::Used, family, .. } = self else {
             return self.start.clone();
         };
         let database = snapshot.database();
         match database.live_starts().of(database.number(*family), start, || snapshot.sequence()) {
-            // Where nothing of the range is left, it ends before it begins.
+            // If nothing of the range is left, it ends before it begins.
             Some(first) => first.min(end.clone()),
             None => start.clone(),
         }
@@ -560,7 +560,7 @@ mod tests {
         snapshot: Arc<Snapshot>,
         _store: Store,
         _folder: tempfile::TempDir,
-        /// What is left, in ascending order.
+        /// The remaining keys, in ascending order.
         left: Vec<Vec<u8>>,
     }
 

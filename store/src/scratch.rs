@@ -71,7 +71,7 @@ impl RunFile for BuildFile<'_> {
 
 impl Drop for BuildFile<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the folder. The files of a forked child are its parent's.
+        // Whatever cannot be removed now goes with the folder. The files of a forked child are its parent's.
         if !fork::is_child() {
             let _ = fs::remove_file(&self.path);
         }

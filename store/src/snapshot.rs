@@ -21,11 +21,11 @@ use crate::record_cache::{LookedUp, ReadRecord};
 /// A read state. Later writes do not change it.
 pub struct Snapshot {
     state: StoredState,
-    /// What a transaction has staged.
+    /// The staged changes of a transaction.
     overlay: Option<Arc<Overlay>>,
 }
 
-/// What of a read state is stored.
+/// The stored part of a read state.
 enum StoredState {
     Own(Stored),
     /// That of another read state, which has no staged changes.
@@ -122,7 +122,7 @@ impl Snapshot {
         self.overlay.as_ref().filter(|overlay| overlay.has(family))
     }
 
-    /// What is staged for a key.
+    /// The staged value of a key.
     #[inline]
     fn staged_value(&self, family: Family, key: &[u8]) -> Option<&StagedValue> {
         self.overlay.as_ref()?.get(family, key)

@@ -30,7 +30,7 @@ pub struct SortedReader<F> {
     index: SparseIndex,
 }
 
-/// Where blocks begin, by their first keys.
+/// The offsets of blocks, by their first keys.
 #[derive(Debug)]
 struct SparseIndex {
     /// The keys, one after the other.
@@ -39,7 +39,7 @@ struct SparseIndex {
     blocks: Vec<(usize, u64)>,
     /// Every how manieth block has a key.
     stride: u64,
-    /// How many blocks there are.
+    /// The number of blocks.
     count: u64,
     bytes_max: usize,
 }
@@ -117,7 +117,7 @@ impl<F: RunFile> SortedReader<F> {
         self.run.value()
     }
 
-    /// What it takes in memory: its largest block, and what finds the keys.
+    /// Its size in memory: its largest block, and the index of keys.
     pub fn memory_bytes(&self) -> usize {
         self.run.block_bytes().saturating_add(self.index.bytes())
     }
@@ -174,7 +174,7 @@ impl SparseIndex {
         Some((self.key(at), *start, end))
     }
 
-    /// How many of the keys are `key` or less.
+    /// The number of keys that are `key` or less.
     fn position_after(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.blocks.len());
         while low < high {
@@ -196,7 +196,7 @@ impl SparseIndex {
         self.blocks.shrink_to_fit();
     }
 
-    /// What it takes in memory, with what its lists may have in advance.
+    /// Its size in memory, with the reserved part of its lists.
     fn bytes(&self) -> usize {
         let used = self.keys.len() + self.blocks.len() * size_of::<(usize, u64)>();
         used + used / GROWTH_PART
@@ -377,7 +377,7 @@ mod tests {
             damage(&mut file.bytes());
             let errors = (0..COUNT).filter_map(|number| {
                 let found = reader.seek(&entry(number).0).and_then(|()| reader.advance());
-                // What is found all the same is right.
+                // A result is right all the same.
                 assert!(found.is_err() || reader.key() == entry(number).0, "{number}");
                 found.err()
             });

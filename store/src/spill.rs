@@ -45,7 +45,7 @@ struct SharedFile {
     path: PathBuf,
     /// Whether the file still has its name.
     is_named: bool,
-    /// How many bytes were written. Held while more are.
+    /// The number of written bytes. Held while more are.
     end: Mutex<u64>,
     files: SpillFiles,
 }
@@ -63,13 +63,13 @@ impl SpillFiles {
         let number = self.space.count_file()?;
         let path = Self::place(&database, number).inspect_err(|_| self.space.free(0))?;
         let file = create_file(&path).inspect_err(|_| self.space.free(0))?;
-        // Where open files cannot be removed, the drop does it.
+        // If open files cannot be removed, the drop does it.
         let is_named = fs::remove_file(&path).is_err();
         let shared = SharedFile { file, path, is_named, end: Mutex::new(0), files: self.clone() };
         Ok(SpillFile { shared: Arc::new(shared) })
     }
 
-    /// Where a file is made.
+    /// The path of a new file.
     fn place(database: &Database, number: u64) -> Result<PathBuf> {
         if let Some(shared) = database.spills_into() {
             // Others use that folder too, this process with other stores among them.
@@ -131,7 +131,7 @@ impl Drop for SharedFile {
         self.files.space.free(*self.end.lock());
         // The files of a forked child are its parent's.
         if self.is_named && !fork::is_child() {
-            // What cannot be removed now is removed at the next open.
+            // Whatever cannot be removed now is removed at the next open.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,13 +1,13 @@
-//! How many bytes the temporary files of a store have together, and may have. Files may outlive the open database, so they
-//! share this with it.
+//! The bytes of all temporary files of a store together, and their limit. Files may outlive the open database, so
+//! they share this with it.
 
 // Plain atomics: they are also read when a database is dropped, which can be after the end of a checker's scenario.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::error::{Error, ErrorKind, Result};
 
-/// How many temporary files are open at a time at most. A sort has one for each three dozen memories full, a group one for each
-/// time that it is divided, and a join one besides those of a sort. Other files need to be opened too.
+/// The limit of temporary files that are open at a time. A sort has one for each three dozen memories full, a group
+/// one for each time that it is divided, and a join one besides those of a sort. Other files need to be opened too.
 const FILES_MAX: u64 = 512;
 
 /// The bytes of all temporary files of a store, and the limit for them.
@@ -15,11 +15,11 @@ const FILES_MAX: u64 = 512;
 pub(crate) struct SpillSpace {
     limit: u64,
     used: AtomicU64,
-    /// How many files were made.
+    /// The number of created files.
     made: AtomicU64,
-    /// How many bytes were written to files.
+    /// The number of bytes written to files.
     written: AtomicU64,
-    /// How many files were dropped.
+    /// The number of dropped files.
     freed: AtomicU64,
 }
 
@@ -35,17 +35,17 @@ impl SpillSpace {
         self.used.load(Ordering::Acquire)
     }
 
-    /// How many temporary files were made.
+    /// The number of created temporary files.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// How many bytes were written to temporary files.
+    /// The number of bytes written to temporary files.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// How many temporary files were dropped.
+    /// The number of dropped temporary files.
     pub(super) fn freed(&self) -> u64 {
         self.freed.load(Ordering::Acquire)
     }

@@ -8,7 +8,7 @@ use crate::run::{RunReader, RunWriter};
 use crate::sorted_run::{SortedReader, SortedWriter};
 use crate::spill::{SpillFile, SpillFiles};
 
-/// What the files give back, or the engine's own error.
+/// The result of the files, or the engine's own error.
 type Spilled<T> = Result<T, SpillFailure>;
 
 impl TemporaryFiles for SpillFiles {

@@ -15,22 +15,22 @@ use crate::families::Database;
 use crate::health::Health;
 use crate::translate;
 
-/// How long a write waits before it is tried again.
+/// The pause of a write before it is tried again.
 const NAP: Duration = Duration::from_millis(1);
-/// How long a write waits while RocksDB does nothing that makes room.
+/// The longest wait of a write while RocksDB does nothing that frees space.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// The rate of writes that RocksDB permits while compactions are behind, in bytes a second; 0 if it permits all or none.
 const PERMITTED_RATE: &str = "rocksdb.actual-delayed-write-rate";
-/// How many flushes and compactions run.
+/// RocksDB's names for the numbers of running flushes and compactions.
 const RUNNING: [&str; 2] = ["rocksdb.num-running-flushes", "rocksdb.num-running-compactions"];
 
-/// What became of a write.
+/// The result of a write.
 pub(super) type WriteResult = std::result::Result<(), Refused>;
 
 /// A write that RocksDB has not made. The store's health knows of it.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// What its caller is told.
+    /// The error for its caller.
     pub(super) error: Error,
     /// Whether there was no room for it in memory, so that it may be tried again.
     is_stall: bool,
@@ -46,10 +46,10 @@ impl Refused {
 /// The queue of writes that RocksDB has rejected for now.
 #[derive(Default)]
 pub(super) struct Stalls {
-    /// When a write was given up last, if any was. Held by the write that is tried next: RocksDB counts rejected writes
-    /// against the rate that it permits, so of many that try at once none would get through.
+    /// The time at which a write was last given up, if any was. Held by the write that is tried next: RocksDB counts
+    /// rejected writes against the rate that it permits, so of many that try at once none would get through.
     given_up: Mutex<Option<Instant>>,
-    /// How long writes have waited.
+    /// The waits of writes.
     pub(super) waits: Timing,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Stalls {
 pub(super) struct Stalled<'a> {
     pub(super) database: &'a Database,
     pub(super) health: &'a Health,
-    /// How many bytes are written.
+    /// The number of written bytes.
     pub(super) bytes: usize,
 }
 
@@ -103,16 +103,16 @@ impl Stalls {
     }
 }
 
-/// What RocksDB does to make room.
+/// The work of RocksDB that frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Work {
     is_running: bool,
-    /// How many flushes and compactions have failed since the database was opened.
+    /// The number of flushes and compactions that have failed since the database was opened.
     failures: u64,
 }
 
-/// How long a write goes on waiting. A full disk that fails compactions and not the log would hold it for ever, with the
-/// latches of its documents.
+/// The time that a write continues to wait. A full disk that fails compactions and not the log would hold it for
+/// ever, with the latches of its documents.
 struct Patience {
     /// The failures before the wait. Work that has failed since makes no room.
     failures: u64,

@@ -19,7 +19,7 @@ use crate::recovery::RecoveryReport;
 use crate::sync::{Background, Errands};
 use crate::write::{Batch, Commits, RecordBytes};
 
-/// How long closing waits for RocksDB after a full disk.
+/// The longest wait of closing for RocksDB after a full disk.
 const RELEASE_MAX: Duration = Duration::from_secs(30);
 
 /// An open database folder.
@@ -62,7 +62,7 @@ impl Store {
         if self.closing.load(Ordering::Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
     }
 
-    /// What every commit and sync goes through.
+    /// The path of every commit and sync.
     #[inline]
     pub fn commits(&self) -> &Commits {
         &self.commits
@@ -86,7 +86,7 @@ impl Store {
         let Some(database) = taken else { return Ok(()) };
         // The database is released even if its end could not be written; the error is returned after that.
         let finished = self.finish(&database, before_release);
-        // What still shares the database now is open cursors: operations have ended, and the thread has too.
+        // The remaining owners of the database are open cursors: operations have ended, and the thread has too.
         let cursors = Arc::strong_count(&database) - 1;
         let released = self.release(database);
         finished.and(released)?;
@@ -295,7 +295,7 @@ mod tests {
     use crate::open::OpenMode;
     use crate::options::Durability;
 
-    /// How long a sync or an errand may take, however busy the machine is.
+    /// The time that a sync or a background job may need, however busy the machine is.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Closing once ended the background thread before it waited for operations: what they wrote meanwhile was synced by

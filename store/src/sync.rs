@@ -18,7 +18,8 @@ use crate::write::Commits;
 /// Work that should be done soon, and that no caller waits for.
 pub type Errand = Box<dyn FnOnce(&Commits, &Arc<Database>) + Send>;
 
-/// How many errands may wait. More are dropped: the thread that needs the work does it, or leaves it again.
+/// The limit of waiting background jobs. More are dropped: the thread that needs the work does it, or leaves it
+/// again.
 const ERRANDS_MAX: usize = 256;
 
 /// The queue of errands.
@@ -125,7 +126,7 @@ impl Schedule {
     }
 }
 
-/// What the background thread works on.
+/// The state of the background thread.
 struct SyncThread {
     database: Arc<Database>,
     commits: Arc<Commits>,

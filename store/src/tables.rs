@@ -18,9 +18,9 @@ use crate::paused::PausedCompactions;
 use crate::scratch::BuildFolder;
 use crate::translate;
 
-/// How many bytes of a table may be written before the folder's quota is asked again.
+/// The number of bytes of a table that may be written before the folder's quota is asked again.
 const UNPAID_BYTES: usize = 64 << 10;
-/// How long tables that RocksDB rejects are offered again before compactions are paused.
+/// The time that tables that RocksDB rejects are offered again before compactions are paused.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause between two offers.
 const OFFER_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ pub struct Tables<'a> {
     family: Family,
     writer: Option<SstFileWriter<'a>>,
     files: Vec<PathBuf>,
-    /// What was added since the folder's quota was asked.
+    /// The bytes that were added since the folder's quota was asked.
     unpaid: usize,
 }
 

@@ -37,13 +37,14 @@ const MEMTABLE_BLOOM_RATIO: f64 = 0.01;
 /// Lets the cache's table grow with its entries, whose sizes differ widely, from blocks to filters.
 const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
-/// When the memtable of the family `outcomes` is written to a table: its rows are small, and are replaced.
+/// The size at which the memtable of the family `outcomes` is written to a table: its rows are small, and are
+/// replaced.
 const OUTCOMES_BUFFER_BYTES: usize = 8 << 20;
 /// The same of the family `changes`: its rows come in the order of their keys, and go as a range.
 const CHANGES_BUFFER_BYTES: usize = 16 << 20;
 const WAL_FILE_COUNT: u64 = 4;
-/// How many files of the first level start a compaction. The check whether a random `_id` is absent reads the filter of
-/// each of them, so the number is low. RocksDB's default is 4.
+/// The number of files of the first level that start a compaction. The check whether a random `_id` is absent reads
+/// the filter of each of them, so the number is low. RocksDB's default is 4.
 const LEVEL_0_FILE_COUNT: i32 = 2;
 
 /// The length at which RocksDB's text file LOG ends and another one begins.
@@ -52,20 +53,21 @@ const TEXT_LOG_BYTES: usize = 4 << 20;
 const MANIFEST_BYTES_MIN: usize = 1 << 20;
 /// The size of the first level after level 0 under a quota, in memtables.
 const LEVEL_MEMTABLES: u64 = 4;
-/// How many files of level 0 slow writes down under a quota, and how many stop them. RocksDB's defaults are 20 and 36.
+/// The number of files of level 0 that slow writes down under a quota, and the number that stop them. RocksDB's
+/// defaults are 20 and 36.
 const LEVEL_0_SLOWDOWN: i32 = 8;
 const LEVEL_0_STOP: i32 = 12;
 
-/// What RocksDB's options are computed from.
+/// The values from which RocksDB's options are computed.
 pub(super) struct Tuning {
     /// In bytes.
     pub(super) memory_budget: usize,
     pub(super) compression: Compression,
-    /// How many bytes the folder may have.
+    /// The limit of the folder, in bytes.
     pub(super) disk_quota: Option<u64>,
-    /// Where compactions wait before they begin, under a quota.
+    /// The gate at which compactions wait before they begin, under a quota.
     pub(super) gate: Arc<Gate>,
-    /// Where RocksDB's files are. Absent for those of the operating system.
+    /// The environment of RocksDB's files. Absent for those of the operating system.
     pub(super) files: Option<Env>,
     /// Whether the end of the log stays in memory until it is handed to the operating system by a call.
     pub(super) delays_log: bool,
@@ -78,7 +80,7 @@ impl Tuning {
         Cache::new_hyper_clock_cache(self.cache_bytes(), ENTRY_CHARGE_UNKNOWN)
     }
 
-    /// What filters of given keys may take of the block cache: an eighth of the budget.
+    /// The part of the block cache that filters of given keys may use: an eighth of the budget.
     pub(super) fn filter_space(&self, cache: &Cache) -> FilterSpace {
         FilterSpace::within(cache.clone(), self.cache_bytes(), self.memory_budget / 8)
     }
@@ -87,7 +89,7 @@ impl Tuning {
         self.memory_budget - self.record_cache_bytes()
     }
 
-    /// What records may take that are looked up often.
+    /// The bytes for records that are looked up often.
     pub(super) fn record_cache_bytes(&self) -> usize {
         self.memory_budget / 8
     }
@@ -127,7 +129,7 @@ impl Tuning {
         if self.disk_quota.is_some() {
             let bytes = self.write_buffer_bytes();
             options.set_max_log_file_size(bytes.min(TEXT_LOG_BYTES));
-            // What is reserved for a longer MANIFEST counts too. It begins again before it is long.
+            // The bytes reserved for a longer MANIFEST count too. It begins again before it is long.
             options.set_manifest_preallocation_size(bytes);
             options.set_max_manifest_file_size(bytes.max(MANIFEST_BYTES_MIN));
         }
@@ -243,7 +245,7 @@ mod tests {
     use crate::options::Durability;
     use crate::store::Store;
 
-    /// What RocksDB wrote down of the options that it goes by.
+    /// The options that RocksDB wrote down.
     #[track_caller]
     fn written_options(folder: &Path) -> String {
         let files = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());

@@ -60,7 +60,7 @@ impl FoundWitness {
         SyncedState { store: Some(self.slot.store), ..SyncedState::default() }
     }
 
-    /// What the witness reports as synced. Nothing but the id if the witness was not kept.
+    /// The state that the witness reports as synced. Nothing but the id if the witness was not kept.
     pub(super) fn known(&self) -> SyncedState {
         let WitnessSlot { store, kept, sequence, manifest, log, .. } = self.slot;
         if !kept {

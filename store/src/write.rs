@@ -23,7 +23,7 @@ use crate::stall::{Stalled, Stalls, WriteResult};
 use crate::witness::Keeper;
 use crate::write_group::{Record, WriteGroup};
 
-/// What every commit and sync goes through. The background thread shares it.
+/// The path of every commit and sync. The background thread shares it.
 pub struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
@@ -36,7 +36,7 @@ pub struct Commits {
     keeper: Option<Keeper>,
     /// `None` where RocksDB hands each write to the operating system by itself.
     log_flush: Option<LogFlush>,
-    /// What the newest stamp in the log tells.
+    /// The sequence number in the newest stamp of the log.
     stamped: AtomicU64,
     fault: PlantedFault,
 }

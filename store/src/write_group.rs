@@ -25,10 +25,10 @@ const RECORD_BYTES_MAX: usize = 64 << 10;
 /// Nothing is added to a batch that has as many bytes. RocksDB adds as much to the group of a small write, so that it does not
 /// wait for many large ones.
 const BATCH_BYTES_MAX: usize = 128 << 10;
-/// How often a follower tests its outcome while the leader's write takes microseconds. Here and below measured with 2, 4 and 8
-/// threads on two cores.
+/// The number of times that a follower tests its outcome while the leader's write needs microseconds. Here and below
+/// measured with 2, 4 and 8 threads on two cores.
 const TESTS: u32 = 32;
-/// How often it tests it after that, each time after other threads ran, before it sleeps.
+/// The number of times that it tests it after that, each time after other threads ran, before it sleeps.
 const TESTS_AFTER_OTHERS: u32 = if cfg!(feature = "shuttle") { 2 } else { 96 };
 /// Pauses of the processor between two tests.
 const PAUSES: u32 = 20;
@@ -44,8 +44,8 @@ pub(super) struct WriteGroup {
     waiting: AtomicUsize,
     /// Those that wait for `told`.
     sleeping: AtomicUsize,
-    /// How often a follower tests its outcome without letting other threads run: never on a single core, where it waits for
-    /// one of them, nor where a checker runs the threads.
+    /// The number of times that a follower tests its outcome without letting other threads run: none on a single
+    /// core, where it waits for one of them, nor where a checker runs the threads.
     tests: u32,
     fault: PlantedFault,
 }
@@ -57,7 +57,7 @@ struct Gathered {
     outcome: Arc<Outcome>,
 }
 
-/// What became of a batch, once that is known.
+/// The result of a batch, once it is known.
 type Outcome = OnceLock<Ending>;
 
 enum Ending {
@@ -69,7 +69,7 @@ enum Ending {
 
 /// A record for one database.
 pub(super) trait Record {
-    /// How many bytes key and value have.
+    /// The bytes of key and value.
     fn bytes(&self) -> usize;
     /// Writes the record.
     fn put(&self) -> Result<(), Error>;
@@ -178,14 +178,14 @@ impl WriteGroup {
     }
 }
 
-/// How a follower's wait ended.
+/// The end of a follower's wait.
 enum Followed<'a> {
     /// A leader has told what became of the record.
     Told,
     Leads(Leader<'a>),
 }
 
-/// What is said about a batch in which a record was.
+/// The result for a record of a batch.
 fn result(outcome: &Outcome, record: &impl Record) -> Result<(), Error> {
     match outcome.get() {
         Some(Ending::Written) => Ok(()),
@@ -249,7 +249,7 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// What a leader has taken to write it.
+/// The records that a leader writes.
 struct Taken {
     batch: WriteBatch,
     outcome: Teller,
@@ -318,7 +318,7 @@ mod tests {
         error: Error,
         /// Records that were written without a batch.
         puts: AtomicUsize,
-        /// How many records each batch had.
+        /// The number of records of each batch.
         batches: Mutex<Vec<usize>>,
     }
 

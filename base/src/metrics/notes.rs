@@ -1,14 +1,14 @@
-//! What the present operation of a thread did, where the code that does it does not know the operation.
+//! Counts of the present operation of a thread, for code that does not know the operation.
 //!
 //! A verb runs in one thread. What is below it adds to the thread's notes, and the watch of the
 //! verb takes them at its end. A cursor takes them in each of its calls.
 
 use std::cell::{Cell, RefCell};
 
-/// How many plans are named, of an operation with several searches.
+/// The limit of named plans, of an operation with several searches.
 const PLANS_MAX: usize = 4;
 
-/// What a scan reads.
+/// The source of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan<'a> {
     /// Entries of the index of that name.
@@ -19,7 +19,7 @@ pub enum Plan<'a> {
     Records,
 }
 
-/// What a scan has read.
+/// The source that a scan has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanNote {
     /// Entries of the index of that name.

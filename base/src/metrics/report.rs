@@ -1,11 +1,11 @@
-//! What [`Client::metrics`](struct.Client.html#method.metrics) returns.
+//! The report of [`Client::metrics`](struct.Client.html#method.metrics).
 
 use std::collections::BTreeMap;
 
 use bson::DateTime;
 use serde::{Deserialize, Serialize};
 
-/// What a client has done since it was opened, and how its store is now.
+/// Counts of a client since it was opened, and the present state of its store.
 ///
 /// Numbers of what was done only rise, from 0 when the client is opened. Sizes and what is open are those of the moment. As
 /// BSON or JSON the fields have the names of MongoDB's style, `bytesWritten`; times are in microseconds.
@@ -39,7 +39,7 @@ pub struct Metrics {
     pub operations: BTreeMap<String, OperationMetrics>,
     /// The documents that passed.
     pub documents: DocumentMetrics,
-    /// How searches found their documents.
+    /// The ways in which searches found their documents.
     pub searches: SearchMetrics,
     /// The cursors that are open.
     pub cursors: CursorMetrics,
@@ -47,7 +47,7 @@ pub struct Metrics {
     pub sequences: SequenceMetrics,
     /// Calls that are to happen exactly once.
     pub tokens: TokenMetrics,
-    /// What writers waited for.
+    /// The waits of writers.
     pub waits: WaitMetrics,
     /// The files, and the memory of RocksDB.
     pub storage: StorageMetrics,
@@ -78,19 +78,19 @@ pub enum StoreState {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OperationMetrics {
-    /// How many calls there were, and how long they took. That of a cursor is counted once it is at its end or dropped, with
-    /// the time of all calls that worked for long, but not of the program between them.
+    /// The number of calls, and their times. That of a cursor is counted once it is at its end or dropped, with the
+    /// time of all calls that worked for long, but not of the program between them.
     pub times: Times,
-    /// How many of them failed.
+    /// The number of failed calls.
     pub failed: u64,
 }
 
-/// How often something took how long.
+/// A histogram of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Times {
-    /// How often.
+    /// The number of measured times.
     pub count: u64,
     /// The sum of all times.
     pub total_micros: u64,
@@ -106,7 +106,7 @@ pub struct Bucket {
     /// The times of the bucket are below this, and at least half of it; the first bucket begins with 0. Absent for the last
     /// bucket, which begins with 67 seconds.
     pub below_micros: Option<u64>,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
@@ -129,7 +129,7 @@ pub struct DocumentMetrics {
     pub bytes_written: u64,
 }
 
-/// How searches found their documents. Searches of updates, deletes and other verbs count too.
+/// The ways in which searches found their documents. Searches of updates, deletes and other verbs count too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -155,9 +155,9 @@ pub struct SearchMetrics {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CursorMetrics {
-    /// How many cursors of `find` and `aggregate` are open.
+    /// The number of open cursors of `find` and `aggregate`.
     pub open: u64,
-    /// How many snapshots are held, by cursors and by calls that run.
+    /// The number of snapshots that cursors and running calls hold.
     pub snapshots: u64,
     /// The age of the oldest snapshot, in seconds. Absent if there is none. What was overwritten since then stays on disk.
     pub oldest_snapshot_seconds: Option<u64>,
@@ -168,9 +168,9 @@ pub struct CursorMetrics {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SequenceMetrics {
-    /// How many changes of sequences were written: reserves of values, and ends of gapless inserts.
+    /// The number of written changes of sequences: reserves of values, and ends of gapless inserts.
     pub reserves: u64,
-    /// How many gaps were noted in the ledgers: values that no one will ever get.
+    /// The number of gaps in the ledgers: values that no caller will ever get.
     pub gaps: u64,
 }
 
@@ -179,13 +179,13 @@ pub struct SequenceMetrics {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TokenMetrics {
-    /// How many calls had happened before, and were answered as the first time.
+    /// The number of calls that had happened before, and got the first answer again.
     pub replays: u64,
-    /// How many bytes the tokens that are remembered have, with the results of their calls. 0 until the first call with a token.
+    /// The bytes of the remembered tokens, with the results of their calls. 0 until the first call with a token.
     pub bytes: u64,
 }
 
-/// What writers waited for.
+/// The waits of writers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -207,57 +207,58 @@ pub struct StorageMetrics {
     pub memtable_bytes: u64,
     /// The bytes of blocks in the cache.
     pub cache_bytes: u64,
-    /// How many bytes the cache may have.
+    /// The limit of the cache, in bytes.
     pub cache_capacity_bytes: u64,
     /// The bytes of the records that are kept because they were looked up often, and of their tables.
     pub record_cache_bytes: u64,
-    /// How many look-ups of one record found it there.
+    /// The number of lookups of one record that found it there.
     pub record_cache_hits: u64,
-    /// How many look-ups of one record did not.
+    /// The number of lookups of one record that did not.
     pub record_cache_misses: u64,
     /// The bytes of the filters that prove most new `_id`s and unique values absent, without a look-up. They are part of the
     /// cache's share of the memory budget: `cache_capacity_bytes` is without them.
     pub key_filter_bytes: u64,
     /// The bytes of the live table files.
     pub table_bytes: u64,
-    /// How many live table files there are.
+    /// The number of live table files.
     pub table_files: u64,
-    /// How many flushes of memtables and compactions of tables have ended.
+    /// The number of finished flushes of memtables and compactions of tables.
     pub flushes_and_compactions: u64,
-    /// How many of them run.
+    /// The number of running ones.
     pub running: u64,
     /// About how many bytes compactions have yet to rewrite.
     pub pending_compaction_bytes: u64,
-    /// How many flushes and compactions have failed.
+    /// The number of failed flushes and compactions.
     pub background_errors: u64,
     /// The bytes of the temporary files of sorts, groups and joins that run, or wait for their readers.
     pub temporary_bytes: u64,
-    /// How many temporary files were made.
+    /// The number of created temporary files.
     pub temporary_files: u64,
-    /// How many bytes were written to temporary files.
+    /// The number of bytes written to temporary files.
     pub temporary_bytes_written: u64,
     /// The [disk quota](struct.ClientBuilder.html#method.disk_quota). Absent without one.
     pub quota: Option<QuotaMetrics>,
 }
 
-/// What the scrub has read and found. [`Client::scrub_status`](struct.Client.html#method.scrub_status) has the findings themselves.
+/// Progress and findings of the scrub. [`Client::scrub_status`](struct.Client.html#method.scrub_status) has the
+/// findings themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ScrubMetrics {
-    /// How often all files were read.
+    /// The number of complete passes over all files.
     pub passes: u64,
-    /// How many bytes were read in all passes, the one that is running included.
+    /// The number of bytes read in all passes, the running one included.
     pub bytes_read: u64,
-    /// How many files the last complete pass has read.
+    /// The number of files that the last complete pass has read.
     pub files: u64,
-    /// How many findings the last complete pass has, or the one that is running, once it has one.
+    /// The number of findings of the last complete pass, or of the running one, once it has one.
     pub findings: u64,
-    /// When the last complete pass ended. Absent before.
+    /// The end of the last complete pass. Absent before.
     pub finished_at: Option<DateTime>,
 }
 
-/// How much of a disk quota is used.
+/// The use of a disk quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::metrics::report::{Bucket, Times};
 
-/// How many buckets a histogram has. The last one but one ends at 2^26 microseconds, which is 67 seconds.
+/// The number of buckets of a histogram. The last one but one ends at 2^26 microseconds, which is 67 seconds.
 const BUCKETS: usize = 28;
 
 /// A number that only rises.
@@ -32,7 +32,7 @@ impl Counter {
     }
 }
 
-/// How much of sequences was written.
+/// Counts of what sequences have written.
 #[derive(Debug, Default)]
 pub struct SequenceMeters {
     /// Reserves that were written.
@@ -41,7 +41,7 @@ pub struct SequenceMeters {
     pub gaps: Counter,
 }
 
-/// How often something took how long.
+/// A histogram of times, while it is counted.
 #[derive(Debug, Default)]
 pub struct Timing {
     /// By the power of two of microseconds below which a time is.

@@ -31,7 +31,8 @@ use crate::options::PlantedFault;
 const STRIPES: usize = if cfg!(feature = "shuttle") { 64 } else { 1024 };
 const WORDS: usize = STRIPES / 64;
 
-/// How long an operation that wants all latches keeps those that it has while it waits for others, at first and at most.
+/// The time that an operation that wants all latches keeps those that it has while it waits for others, at first and
+/// at most.
 const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
@@ -40,7 +41,7 @@ pub struct Latches {
     // Each stripe has a cache line of its own: threads on neighboring stripes would slow each other down.
     stripes: Box<[CachePadded<Mutex<Notes>>]>,
     registry: Registry,
-    /// How long operations have waited for each other.
+    /// The waits of operations for each other.
     pub(super) waits: Timing,
 }
 
@@ -226,7 +227,7 @@ impl Latches {
         Ok(Latched { first, others, keys, noting, _place: place })
     }
 
-    /// Where writes are to be noted, if they are. The caller holds its latches.
+    /// The registry in which writes are noted, if they are. The caller holds its latches.
     #[inline]
     fn noting(&self) -> Option<&Registry> {
         self.registry.is_noting().then_some(&self.registry)
@@ -266,7 +267,7 @@ impl Latches {
                 Ok(latched) => return latched,
                 Err(busy) => drop(self.timed(|| busy.lock())),
             }
-            // Where many commits wait for syncs, each of a few milliseconds, one is always under way.
+            // If many commits wait for syncs, each of a few milliseconds, one is always running.
             patience = (2 * patience).min(PATIENCE_MAX);
         }
     }
@@ -327,7 +328,7 @@ impl Latches {
     }
 }
 
-/// What transactions do with latches.
+/// The latches of transactions.
 impl Latches {
     /// Begins a transaction on the present state, which `take` takes and tells the sequence number of. Until it [ends](Self::end),
     /// writers leave notes of their keys. Fails if the operation must end before the first transaction of all has seen every
@@ -503,7 +504,7 @@ mod tests {
 
     use super::*;
 
-    /// What a writer notes of the keys that it has latched, by `write` of sequence number 100.
+    /// The notes of a writer for the keys that it has latched, by `write` of sequence number 100.
     fn noted(latches: &Latches, keys: &[&[u8]], write: impl FnOnce(&mut Latched<'_>)) -> Vec<bool> {
         let operation = OperationContext::default();
         let mut set = latches.set();
@@ -625,7 +626,7 @@ mod tests {
         assert!(latches.stripes.iter().all(|stripe| stripe.try_lock().is_some()));
     }
 
-    /// What wants all latches waits for one that is held, and keeps none meanwhile.
+    /// An operation that wants all latches waits for one that is held, and keeps none meanwhile.
     #[test]
     fn waiting_for_all_keeps_no_other_latch() {
         let latches = Latches::new(PlantedFault::None);

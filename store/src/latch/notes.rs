@@ -1,4 +1,4 @@
-//! What a stripe remembers of its keys while transactions are in use: when each was last written, and which open
+//! The memory of a stripe for its keys while transactions are in use: when each was last written, and which open
 //! transaction has claimed it.
 //!
 //! A key is known by its hash. Two keys with one hash are one to a transaction, which costs a false conflict and never
@@ -11,10 +11,11 @@ use std::num::NonZeroU64;
 
 use crate::options::PlantedFault;
 
-/// How many written keys a stripe remembers at most. One more would make its table grow to twice the size: all tables together take
-/// 13 MB as it is. Under the checker of interleavings few writes fill a table.
+/// The limit of written keys that a stripe remembers. One more would make its table grow to twice the size: all
+/// tables together take 13 MB as it is. Under the checker of interleavings few writes fill a table.
 const KEYS_MAX: usize = if cfg!(feature = "shuttle") { 2 } else { 448 };
-/// How many of them are left when some are forgotten. All are looked through for that, so they should not be forgotten one by one.
+/// The number of them that is left when some are forgotten. All are looked through for that, so they should not be
+/// forgotten one by one.
 const KEPT_MAX: usize = KEYS_MAX / 2;
 
 /// The number of an open transaction. No two of one store have the same.
@@ -42,7 +43,7 @@ pub(super) struct Notes {
     keys: HashMap<u64, Note, BuildHasherDefault<OfHash>>,
     /// Any key of the stripe may have been written at this sequence number.
     floor: u64,
-    /// How many of the keys are claimed. These are never forgotten.
+    /// The number of claimed keys. These are never forgotten.
     claimed: usize,
     /// A planted fault.
     ignores_floor: bool,
@@ -223,7 +224,7 @@ mod tests {
         }
     }
 
-    /// How many keys a table takes that has never grown beyond [`KEYS_MAX`].
+    /// The number of keys of a table that has never grown beyond [`KEYS_MAX`].
     fn notes_of_a_full_table() -> usize {
         HashMap::<u64, Note>::with_capacity(KEYS_MAX).capacity()
     }

@@ -28,9 +28,9 @@ struct Open {
     /// Whether a snapshot that is taken now misses no note.
     is_on: bool,
     last_owner: u64,
-    /// How many transactions read the state of each sequence number.
+    /// The number of transactions that read the state of each sequence number.
     sequences: BTreeMap<u64, usize>,
-    /// When the last one ended.
+    /// The time at which the last one ended.
     idle_since: Instant,
 }
 

@@ -24,11 +24,11 @@ pub(crate) struct Files {
     pub logs: Vec<Length>,
     /// The end of the MANIFEST that is left out, if there is one.
     pub(super) torn: Vec<TornEnd>,
-    /// Where the MANIFEST must be cut, because RocksDB would not stop there by itself.
+    /// The point at which the MANIFEST must be cut, because RocksDB would not stop there by itself.
     pub(super) cut: Option<(PathBuf, u64)>,
 }
 
-/// What reading the MANIFEST gave.
+/// The result of reading the MANIFEST.
 struct ReadManifest {
     reading: Reading,
     torn: Vec<TornEnd>,
@@ -61,7 +61,7 @@ impl Files {
         Ok(Self { manifest, manifest_length, logs, torn, cut })
     }
 
-    /// How many bytes of the MANIFEST are whole records.
+    /// The length of the MANIFEST's whole records, in bytes.
     pub(crate) fn whole_manifest(&self) -> u64 {
         self.torn.first().map_or(self.manifest_length.bytes, |torn| torn.offset)
     }

@@ -1,4 +1,4 @@
-//! What must hold of a folder's files before RocksDB may open them.
+//! The conditions for a folder's files before RocksDB may open them.
 //!
 //! RocksDB repairs files while it opens a database: it leaves out what it cannot read, deletes files that its MANIFEST
 //! does not name, and reports neither. So its files are read first. A folder that is rejected stays byte for byte what

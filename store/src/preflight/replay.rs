@@ -21,11 +21,11 @@ struct Replayed {
     length: Length,
     /// The offset at which its replay ends.
     until: u64,
-    /// Why the replay ends before the end of the file.
+    /// The reason why the replay ends before the end of the file.
     flaw: Option<Flaw>,
 }
 
-/// Why a log is not replayed to its end.
+/// The reason why a log is not replayed to its end.
 struct Flaw {
     reason: String,
     /// RocksDB does not notice the flaw and would replay what follows it.
@@ -91,7 +91,7 @@ impl Replay<'_> {
     /// Reads a log to its end. The part that will not be replayed is read for its stamps.
     fn read(&mut self, file: PathBuf, length: Length) -> Result<()> {
         let source = open(&file, "it is missing, but was there a moment ago")?;
-        // What another process appends meanwhile is not read.
+        // Bytes that another process appends meanwhile are not read.
         let mut records = Records::new(source.take(length.bytes), length.number, usize::MAX);
         let mut flaw: Option<(u64, Flaw)> = None;
         let mut is_first = true;
@@ -223,7 +223,7 @@ impl Replay<'_> {
         let Some(ahead) = files.manifest.newest_ahead().filter(|ahead| ahead.newest >= self.next) else {
             return Ok(());
         };
-        // Where no write is in the logs, none of any family is missing from them.
+        // If there is no write in the logs, none of any family is missing from them.
         let (Some(_), Some(last)) =
             (self.first, self.logs.iter().find(|log| log.flaw.is_some()).or(self.logs.last()))
         else {

@@ -1,4 +1,4 @@
-//! What is known about a folder before its files are read, and what reading them found.
+//! The knowledge about a folder before its files are read, and the result of reading them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) struct Length {
     pub bytes: u64,
 }
 
-/// What is known to have been on stable storage.
+/// The writes that are known to be on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SyncedState {
     /// The database whose stamps in the logs are believed. `None` believes every stamp.
@@ -29,12 +29,12 @@ pub(crate) struct SyncedState {
     pub log: Option<Length>,
 }
 
-/// What was found in a folder that may be opened.
+/// The findings in a folder that may be opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// The sequence number of the newest write. RocksDB must have it after it opened the folder.
     pub sequence: u64,
-    /// How many bytes of logs were read.
+    /// The number of bytes of logs that were read.
     pub log_bytes: u64,
     /// The ends of files that are left out. A crash can leave such ends.
     pub torn: Vec<TornEnd>,

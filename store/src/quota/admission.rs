@@ -1,4 +1,4 @@
-//! What becomes of a write under a quota, as one protocol: every decision is here, and `quota` carries it out.
+//! Admission of a write under a quota, as one protocol: every decision is here, and `quota` carries it out.
 //!
 //! ```text
 //!              the credit pays it
@@ -17,13 +17,13 @@
 
 use std::time::Duration;
 
-/// How long a write waits at most for work that makes room.
+/// The longest wait of a write for work that frees space.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long after a rejection others follow that ask for as much or more, without a measurement, if nothing was deleted
-/// meanwhile.
+/// The time after a rejection in which others follow that ask for as much or more, without a measurement, if nothing
+/// was deleted meanwhile.
 const REFUSED_FOR: Duration = Duration::from_millis(50);
 
-/// What follows a measurement of the folder.
+/// The decision after a measurement of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The folder has room: this is the new credit.
@@ -35,10 +35,10 @@ pub(super) enum Next {
     Refuse,
 }
 
-/// What is known of a rejection when a put asks.
+/// The last rejection, as a put sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastRefusal {
-    /// What it asked for.
+    /// The bytes that it asked for.
     pub(super) bytes: u64,
     pub(super) ago: Duration,
     /// Whether room was made since.
@@ -62,7 +62,8 @@ pub(super) struct Put {
 }
 
 impl Put {
-    /// What follows if the folder has `free` bytes for puts. `makes_room` says whether something runs that makes room, and asks for it.
+    /// The decision if the folder has `free` bytes for puts. `makes_room` says whether something runs that makes
+    /// room, and asks for it.
     pub(super) fn next(self, free: u64, makes_room: impl FnOnce() -> bool) -> Next {
         if self.bytes <= free {
             return Next::Credit(free);
@@ -79,15 +80,15 @@ impl Put {
 pub(super) struct Delete {
     pub(super) bytes: u64,
     pub(super) waited: Duration,
-    /// How much is admitted at a time when nothing makes room.
+    /// The number of bytes that are admitted at a time when nothing frees space.
     pub(super) step: u64,
-    /// What is kept for deletes, at most.
+    /// The most that is kept for deletes.
     pub(super) kept: u64,
 }
 
 impl Delete {
-    /// What follows if the folder has `free` bytes for deletes. `makes_room` is that of [`Put::next`], and `has_room_for` says whether
-    /// what is kept free has room for its argument, in bytes.
+    /// The decision if the folder has `free` bytes for deletes. `makes_room` is that of [`Put::next`], and
+    /// `has_room_for` says whether what is kept free has room for its argument, in bytes.
     pub(super) fn next(
         self,
         free: u64,
@@ -119,7 +120,8 @@ mod tests {
         assert_eq!(put.next(9, || false), Next::Refuse);
         assert_eq!(Put { waited: LATE, ..put }.next(9, || true), Next::Refuse);
         assert_eq!(Put { has_waited_beside: true, ..put }.next(9, || true), Next::Refuse);
-        // What can never have room does not wait, and what has some is admitted however long it has waited.
+        // A request that can never have space does not wait, and one that has some is admitted however long it has
+        // waited.
         assert_eq!(Put { bytes: 101, ..put }.next(9, || true), Next::Refuse);
         assert_eq!(Put { waited: LATE, ..put }.next(10, || false), Next::Credit(10));
     }

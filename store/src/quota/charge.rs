@@ -1,4 +1,4 @@
-//! What a write is charged with: the bytes that it adds to the folder at most.
+//! The charge of a write: the most bytes that it adds to the folder.
 
 use rocksfile::batch::Batch;
 use rocksfile::table::ChangeKind;
@@ -6,10 +6,10 @@ use rocksfile::table::ChangeKind;
 use crate::disk_room::DiskCharge;
 use crate::families::{Database, Family};
 
-/// What a record of the log has beside the changes of its batch.
+/// The bytes of a record of the log beside the changes of its batch.
 const RECORD_BYTES: u64 = 128;
 
-/// What a write is charged with.
+/// The charge of a write.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge {
     pub(super) bytes: u64,
@@ -32,7 +32,7 @@ impl Charge {
         Self { bytes: bytes as u64, is_delete: false, is_of_definitions: false }
     }
 
-    /// What is asked for where there is no quota.
+    /// The request where there is no quota.
     pub(crate) fn on_disk(self) -> DiskCharge {
         let Self { bytes, is_delete, is_of_definitions } = self;
         DiskCharge { bytes, is_delete, is_of_definitions }
@@ -53,8 +53,8 @@ fn kinds(database: &Database, batch: &[u8]) -> (bool, bool) {
     for change in Batch::parse(batch).into_iter().flat_map(|batch| batch.changes()) {
         match change.kind {
             ChangeKind::Deletion | ChangeKind::RangeDeletion => deletes = true,
-            // What is put there beside a deletion is small: a definition without the index that is dropped, or what a repetition is
-            // answered from. What the log of changes has of a deletion goes with the oldest changes.
+            // A put beside a deletion is small: a definition without the index that is dropped, or the answer to a
+            // repetition. What the log of changes has of a deletion goes with the oldest changes.
             ChangeKind::Value if small.contains(&change.family) => {}
             ChangeKind::Value | ChangeKind::Other(_) => return (false, false),
         }

@@ -13,12 +13,12 @@ use rocksdb::CompactionDecision;
 use rocksdb::compaction_filter::CompactionFilter;
 use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 
-/// How long a compaction waits at most. To look takes milliseconds, but the machine may be busy. One that does not wait to the
-/// end is held back no less than before there was a gate.
+/// The longest wait of a compaction. To look takes milliseconds, but the machine may be busy. One that does not wait
+/// to the end is held back no less than before there was a gate.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FILTER_NAME: &CStr = c"cairndb.quota";
 
-/// Where compactions wait before they begin.
+/// The gate at which compactions wait before they begin.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ impl Gate {
         self.looked.notify_all();
     }
 
-    /// How many compactions have arrived.
+    /// The number of compactions that have arrived.
     pub(super) fn arrived(&self) -> u64 {
         self.state.lock().arrived
     }

@@ -45,12 +45,12 @@ const NAP: Duration = Duration::from_millis(5);
 /// The part of the quota that one memtable has. Levels, files and compactions have a few times that, so that what is kept
 /// free for them is a small part of the quota.
 const MEMTABLES: u64 = 384;
-/// How many bytes are kept free for deletes, in memtables.
+/// The number of memtables that are kept free for deletes.
 const DELETES: u64 = 16;
 /// The smallest memtable, in bytes.
 const MEMTABLE_MIN: u64 = 64 << 10;
 
-/// How many bytes a memtable may have under a quota.
+/// The limit of a memtable under a quota, in bytes.
 pub(super) fn memtable_bytes(quota: u64) -> u64 {
     (quota / MEMTABLES).max(MEMTABLE_MIN)
 }
@@ -118,7 +118,7 @@ impl Quota {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// What the metrics tell.
+    /// The measurement for the metrics.
     pub(super) fn measure(&self, database: &Database) -> QuotaMetrics {
         let used = Room::measure(database, self.memtable, &self.pending).map_or(0, |room| room.files);
         let mut metrics = QuotaMetrics::default();
@@ -242,13 +242,13 @@ impl Quota {
     fn must_pause(&self, database: &Database) -> Result<bool> {
         let must_pause = room::may_be_pinned(database) && {
             let _measuring = self.measuring.lock();
-            // What was kept free when it was given may be taken now, and is not given back.
+            // The space that was kept free when it was given may be used now, and is not given back.
             self.puts.store(0, Ordering::Release);
             let room = Room::measure(database, self.memtable, &self.pending)?;
             room.taken() + room.kept() + self.for_deletes() > self.most
         };
         self.is_paused.store(must_pause, Ordering::Release);
-        // What a compaction has read is gone when it ends, if no cursor keeps it. That is looked at then.
+        // The input of a compaction is gone when it ends, if no cursor keeps it. That is looked at then.
         self.is_pinned.store(must_pause && !room::is_compacting(database), Ordering::Release);
         Ok(must_pause)
     }
@@ -267,7 +267,7 @@ impl Quota {
         Error::new(ErrorKind::NoSpace { message, during_commit: false })
     }
 
-    /// What is kept free for deletes.
+    /// The bytes that are kept free for deletes.
     fn for_deletes(&self) -> u64 {
         DELETES * self.memtable
     }

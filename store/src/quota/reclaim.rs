@@ -17,7 +17,7 @@ use crate::quota::state::{Quota, Span};
 use crate::quota::worker::Worker;
 use crate::translate;
 
-/// How long is waited for readers that began before something was deleted, and how often is looked for them.
+/// The longest wait for readers that began before something was deleted, and the pause between two checks.
 const READERS_PATIENCE: Duration = Duration::from_millis(100);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 

@@ -1,4 +1,4 @@
-//! What the folder has, and what is about to be added to it.
+//! The bytes of the folder, and those about to be added to it.
 
 use std::io;
 use std::path::Path;
@@ -15,23 +15,24 @@ use crate::translate;
 
 /// The most bytes of one compaction, in memtables. RocksDB's options bound it by that.
 pub(crate) const COMPACTION_MEMTABLES: u64 = 8;
-/// How many of the largest tables a compaction may have beside that.
+/// The number of the largest tables that a compaction may have beside that.
 const LARGE_TABLES: u64 = 4;
 /// For how many compactions room is kept free. While a cursor keeps what they replace, it is not given back: then the one
 /// that runs when the cursor is opened takes that room, and the one that finds it out when it is about to begin.
 const KEPT_COMPACTIONS: u64 = 2;
-/// What a new log and a new MANIFEST reserve on the disk, in memtables.
+/// The space that a new log and a new MANIFEST reserve on the disk, in memtables.
 const NEW_FILES: u64 = 2;
-/// How often the folder is read again because files of it went meanwhile.
+/// The number of times that the folder is read again because files of it went meanwhile.
 const READS_MAX: u32 = 10;
 
 const COMPACTING: &str = "rocksdb.num-running-compactions";
 const FLUSHING: [&str; 2] = ["rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"];
 /// Compactions that are due, whether they are paused or not.
 const COMPACTIONS_DUE: &str = "rocksdb.compaction-pending";
-/// How many states of a family's tables something reads. More than the newest are kept by iterators and compactions.
+/// RocksDB's name for the number of states of a family's tables that something reads. More than the newest are kept
+/// by iterators and compactions.
 const VERSIONS: &str = "rocksdb.num-live-versions";
-/// How many snapshots there are of the database. Every cursor has one.
+/// RocksDB's name for the number of snapshots of the database. Every cursor has one.
 const SNAPSHOTS: &str = "rocksdb.num-snapshots";
 const OLDEST_SNAPSHOT: &str = "rocksdb.oldest-snapshot-sequence";
 
@@ -62,13 +63,13 @@ pub(super) fn oldest_snapshot(database: &Database) -> Option<u64> {
 /// A measurement, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// What the files have.
+    /// The bytes of the files.
     pub(super) files: u64,
-    /// What is in memtables and will be in tables, and what is being written.
+    /// The bytes that are in memtables and will be in tables, or are being written.
     coming: u64,
-    /// What the next compaction may need until it deletes what it has read.
+    /// The bytes that the next compaction may need until it deletes its input.
     pub(super) compactions: u64,
-    /// What tables have that were replaced and that something still reads, and tables that are being written.
+    /// The bytes of replaced tables that something still reads, and of tables that are being written.
     pub(super) replaced: u64,
 }
 
@@ -91,12 +92,12 @@ impl Room {
         Ok(Self { files, coming: pending + memtables, compactions, replaced: replaced - kept })
     }
 
-    /// What is kept free for compactions.
+    /// The bytes that are kept free for compactions.
     pub(super) fn kept(self) -> u64 {
         KEPT_COMPACTIONS * self.compactions
     }
 
-    /// What is taken, or will be.
+    /// The bytes that are in use, or will be.
     pub(super) fn taken(self) -> u64 {
         self.files + self.coming
     }
@@ -133,7 +134,7 @@ struct FolderBytes {
     tables: u64,
 }
 
-/// How many bytes the files of a folder have.
+/// The bytes of the files of a folder.
 fn folder_bytes(path: &Path) -> Result<FolderBytes> {
     for _ in 0..READS_MAX {
         if let (bytes, false) = read_once(path).map_err(failed("look at the folder", path))? {

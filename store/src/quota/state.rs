@@ -1,4 +1,4 @@
-//! What is known of a quota: credits of writes, what is being written, and what was deleted.
+//! The state of a quota: credits of writes, running writes, and deleted keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use rocksfile::table::ChangeKind;
 use crate::keys::ID_BYTES;
 use crate::quota::gate::Gate;
 
-/// How many spans of deleted keys are known at most. More are one span for each family.
+/// The limit of known spans of deleted keys. More are one span for each family.
 const SPANS_MAX: usize = 1024;
 
 /// The last rejection of a put.
 pub(super) struct Refused {
     pub(super) at: Instant,
-    /// What it asked for. Less may still have room.
+    /// The bytes that it asked for. Less may still have room.
     pub(super) bytes: u64,
-    /// How often room had been made by then: deleted keys reclaimed, or a temporary file dropped.
+    /// The number of times that space had been freed by then: deleted keys reclaimed, or a temporary file dropped.
     pub(super) reclaimed: u64,
 }
 
@@ -29,17 +29,18 @@ pub(super) struct Refused {
 pub(crate) struct Quota {
     pub(super) limit: u64,
     pub(super) memtable: u64,
-    /// What compactions and deletes may make of the folder: the quota, or more if the folder had more when it was opened.
+    /// The size that compactions and deletes may give the folder: the quota, or more if the folder had more when it
+    /// was opened.
     pub(super) most: u64,
-    /// What may still be charged before the folder is measured again.
+    /// The bytes that may still be charged before the folder is measured again.
     pub(super) puts: AtomicU64,
-    /// What deletes may still be charged.
+    /// The bytes that may still be charged for deletes.
     pub(super) deletes: AtomicU64,
     /// Held from a measurement of the folder until what follows from it for the credits is noted.
     pub(super) measuring: Mutex<()>,
-    /// Where compactions wait before they begin.
+    /// The gate at which compactions wait before they begin.
     pub(super) gate: Arc<Gate>,
-    /// What was charged for writes that have not returned.
+    /// The charge of writes that have not returned.
     pub(super) pending: AtomicU64,
     pub(super) is_full: AtomicBool,
     /// Whether compactions are paused or about to be.
@@ -53,7 +54,7 @@ pub(crate) struct Quota {
     pub(super) refused: Mutex<Option<Refused>>,
     /// Held by the delete that measures.
     pub(super) deleting: Mutex<()>,
-    /// What was deleted and has yet to be compacted away.
+    /// The deleted keys that have yet to be compacted away.
     pub deleted: Deleted,
 }
 
@@ -97,13 +98,13 @@ impl Span {
 /// The spans by family and by collection or index.
 pub(super) type Spans = BTreeMap<(u32, Vec<u8>), Span>;
 
-/// What was deleted since the last reclaiming.
+/// The keys that were deleted since the last reclaiming.
 #[derive(Default)]
 pub(crate) struct Deleted {
     pub(super) spans: Mutex<Spans>,
     /// Wakes the thread. Absent until it runs, and after it has ended.
     pub(super) wake: Mutex<Option<Sender<()>>>,
-    /// How often reclaiming was asked for.
+    /// The number of requests to reclaim.
     pub(super) asked: AtomicU64,
     /// Up to which of these it is done.
     pub(super) done: AtomicU64,
@@ -140,7 +141,7 @@ impl Deleted {
         self.spans.lock().is_empty()
     }
 
-    /// How often it was reclaimed.
+    /// The number of times that it was reclaimed.
     pub(super) fn reclaimed(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }

@@ -14,7 +14,7 @@ use crate::quota::room;
 use crate::quota::state::Quota;
 use crate::quota::worker::Worker;
 
-/// How often is looked whether compactions must pause: while something writes, and while nothing does.
+/// The interval of checks whether compactions must pause: while something writes, and while nothing does.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -9,7 +9,7 @@ use crate::families::Database;
 use crate::fork;
 use crate::quota::state::Quota;
 
-/// How a thread is told to end.
+/// The call that ends a thread.
 type End = Box<dyn Fn(&Quota) + Send + Sync>;
 
 /// A thread that works for a quota. Dropping it ends the thread.

@@ -98,14 +98,14 @@ impl LogChanges {
         };
         let length = file.length();
         let mut records = Records::new(file, number, usize::MAX);
-        // Where damage begins that has no end yet, and what it is.
+        // Start of the current damaged range, and its flaw.
         let mut damage: Option<(u64, String)> = None;
         let mut end = 0;
         loop {
             look()?;
             let step = match records.step() {
                 Ok(step) => step,
-                // What the disk does not give reads as zeros, so this is none of its errors.
+                // Unreadable parts read as zeros, so this is none of the disk's errors.
                 Err(error) => {
                     damage.get_or_insert((end, format!("it cannot be read: {error}")));
                     break;

@@ -12,7 +12,7 @@ use crate::options::PlantedFault;
 use crate::salvage::logs::LogWalk;
 use crate::salvage::table::{DeletedRange, TableCursor, TableOutline, Unreadable};
 
-/// How many damages of one family are listed.
+/// The limit of listed damages of one family.
 const DAMAGES_MAX: usize = 10_000;
 
 /// The newest version of a key that can be read.
@@ -25,7 +25,7 @@ pub struct Newest<'a> {
     pub may_be_old: bool,
 }
 
-/// What is merged.
+/// The sources of a merge.
 pub(super) struct Sources<'a> {
     pub(super) folder: &'a Path,
     pub(super) tables: Vec<&'a TableOutline>,
@@ -221,7 +221,7 @@ impl Merge<'_> {
         let value = match kind {
             _ if is_deleted => None,
             ChangeKind::Deletion => None,
-            // What is neither is not a document, and is rejected as that.
+            // Any other change does not become a document, and is rejected.
             ChangeKind::Value | ChangeKind::RangeDeletion | ChangeKind::Other(_) => {
                 Some(self.best.value.as_slice())
             }

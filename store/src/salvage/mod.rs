@@ -32,7 +32,7 @@ pub use self::merge::Newest;
 pub use self::partial::PartialFolder;
 pub use self::table::Unreadable;
 
-/// How much of a marker is read.
+/// The number of bytes of a marker that are read.
 const MARKER_BYTES_MAX: u64 = 64;
 
 /// A damaged folder, of which nothing but the contents of tables is still to be read.
@@ -45,20 +45,20 @@ pub struct DamagedFolder {
     incomplete: BTreeSet<&'static str>,
     /// Bytes that cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// How many more there are.
+    /// The number of further ones.
     pub unreadable_omitted: u64,
-    /// What was decided in general: sentences.
+    /// General decisions, as sentences.
     pub notes: Vec<String>,
     /// The numbers of lost writes: the first and the last of each run.
     pub lost_writes: Vec<(u64, u64)>,
     fault: PlantedFault,
-    /// What the system said of the first table that could not even be opened.
+    /// The system's error for the first table that could not even be opened.
     unopened: Option<String>,
     /// Keeps other processes from opening the folder for writing, if it has its marker.
     _lock: Option<File>,
 }
 
-/// What is known of the set of files.
+/// The known set of files.
 struct Listed {
     /// `None`: all files of the folder are taken.
     manifest: Option<Manifest>,

@@ -12,7 +12,7 @@ use base::error::{Error, Result};
 use crate::folder::{beside, failed, make_private, move_copy, sync_folder, sync_parent};
 use crate::fork;
 
-/// What the name of the folder ends with.
+/// The ending of the folder's name.
 const SUFFIX: &str = ".partial";
 
 /// A database that is not finished. Dropping it removes it.
@@ -39,12 +39,12 @@ impl PartialFolder {
         Ok(Self { path, target: target.to_owned(), is_published: false })
     }
 
-    /// Where the new database is made.
+    /// The path of the new database.
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
-    /// Where changes of logs are sorted.
+    /// The folder in which changes of logs are sorted.
     pub fn scratch(&self) -> PathBuf {
         self.path.join("logs")
     }
@@ -57,7 +57,7 @@ impl PartialFolder {
             }
             Ok(()) | Err(_) => {}
         }
-        // What the new name leads to must be durable before the name is.
+        // The target of the new name must be durable before the name is.
         sync_folder(&self.store())?;
         move_copy(&self.store(), &self.path, &self.target)?;
         self.is_published = true;

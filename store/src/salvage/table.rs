@@ -20,13 +20,13 @@ pub struct Unreadable {
     pub offset: u64,
     /// The number of bytes.
     pub bytes: u64,
-    /// Why they cannot be read.
+    /// The reason why they cannot be read.
     pub reason: String,
     /// The column family of the lost keys, if they are of a table.
     pub family: Option<String>,
     /// Between which keys the lost ones lie, if that is known.
     pub keys: Option<KeySpan>,
-    /// How many entries of the file could not be read, told at the first damage of the file.
+    /// The number of entries of the file that could not be read, reported at the first damage of the file.
     pub entries: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct DeletedRange {
     pub(super) sequence: u64,
 }
 
-/// What is known of a table before its entries are read.
+/// The known facts of a table before its entries are read.
 #[expect(clippy::struct_excessive_bools, reason = "each says something else of the table")]
 pub(super) struct TableOutline {
     pub(super) number: u64,
@@ -52,7 +52,7 @@ pub(super) struct TableOutline {
     pub(super) hides_deletions: bool,
     /// Whether the first value that can be read is a document.
     pub(super) first_is_document: bool,
-    /// How many entries it has, if it says so.
+    /// Its number of entries, if it has one.
     pub(super) entries: Option<u64>,
     /// Whether the disk gave any of its bytes, and what the system said of others.
     pub(super) has_read: bool,
@@ -220,7 +220,7 @@ impl TableCursor {
         }
     }
 
-    /// How many entries the table has beyond those that were read. Only at its end is that what is lost.
+    /// The number of entries of the table beyond those that were read. Only at its end is that what is lost.
     pub(super) fn entries_left(&self) -> Option<u64> {
         self.expected.map(|expected| expected.saturating_sub(self.read))
     }
@@ -277,7 +277,7 @@ impl TableCursor {
         }
     }
 
-    /// Why a block is damaged: what the disk did not give of it, or what is wrong with what it gave.
+    /// The reason of a block's damage: the unreadable part of it, or the flaw in its content.
     fn reason(&self, handle: Handle, fault: TableFault) -> String {
         let part = handle.offset..handle.offset.saturating_add(handle.stored_bytes());
         self.table.source().unreadable_in(part).unwrap_or_else(|| fault.to_string())
