@@ -18,7 +18,7 @@ use serde::{Deserialize, de};
 
 use crate::words::zero_position;
 
-/// Where a document's first element starts: after the length.
+/// The offset of a document's first element: after the length.
 const FIRST_ELEMENT: usize = 4;
 
 /// For each type byte how many bytes its values have, beside a length that [`LENGTH_FIRST`] says to add.
@@ -80,7 +80,7 @@ pub struct Element<'a> {
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     document: &'a [u8],
-    /// Where the type byte of the next one is.
+    /// The offset of the type byte of the next one.
     next: usize,
 }
 
@@ -156,7 +156,7 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
     build(ElementType::from(*bytes.get(start)?)?, value).or_else(|| value_by_walk(document, start))
 }
 
-/// Where the first element called `name` begins, not before `start`, and the bytes from its value on.
+/// The offset of the first element called `name`, not before `start`, and the bytes from its value on.
 #[inline]
 fn find<'a>(document: &'a [u8], mut start: usize, name: &[u8]) -> Option<(usize, &'a [u8])> {
     // Most names differ in their first byte: one comparison there saves comparing whole names. An empty name
@@ -197,7 +197,7 @@ fn value_by_walk(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>
     None
 }
 
-/// How many bytes the value at the front of `bytes` has, by its type byte.
+/// The length of the value at the front of `bytes`, by its type byte.
 #[inline]
 fn value_bytes(type_byte: u8, bytes: &[u8]) -> Option<usize> {
     match *VALUE_BYTES.get(usize::from(type_byte))? {

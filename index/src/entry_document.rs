@@ -15,7 +15,7 @@ use crate::field_order::FieldOrder;
 use crate::key::{self, Direction, FIELD_BYTES_MAX, LongKeys};
 use crate::spec::IndexSpec;
 
-/// How many bytes the length of a document takes.
+/// The number of bytes of a document's length.
 const LENGTH_BYTES: usize = 4;
 
 /// The parts of an entry.
@@ -56,7 +56,7 @@ pub struct EntryDocuments {
     fields: Vec<ReadField>,
     has_id: bool,
     long_keys: LongKeys,
-    /// How many fields are asked for.
+    /// The number of requested fields.
     wanted: usize,
     /// The values of the current entry, in the order of the index, and where each one is.
     values: Vec<u8>,
@@ -191,7 +191,7 @@ impl EntryDocuments {
         Ok(true)
     }
 
-    /// What follows the first field of a key. Returns `None` if that field is not shortened.
+    /// The part after the first field of a key. Returns `None` if that field is not shortened.
     #[cold]
     fn after_shortened<'k>(&self, key: &'k [u8], direction: Direction) -> Result<Option<&'k [u8]>, Error> {
         let length = self.long_keys.skip(key, direction)?;

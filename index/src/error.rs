@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 
-/// What went wrong in a function of this crate.
+/// Errors of the functions of this crate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// Key bytes hold something that no value encodes to.
     #[error("key holds {value:#04x} where {expected} is expected")]
     KeyMalformed {
-        /// What the layout demands there.
+        /// The byte that the layout demands there.
         expected: &'static str,
         /// The byte found there, with the complement of a descending field undone.
         value: u8,
@@ -26,7 +26,7 @@ pub enum Error {
     /// Type bytes do not belong to their key.
     #[error("type bytes do not fit the key: {expected} is expected")]
     TypesMalformed {
-        /// What the key demands of its type bytes.
+        /// The type bytes that the key demands.
         expected: &'static str,
     },
     /// Key bytes hold a value nested more deeply than any value that may be stored.
@@ -38,11 +38,11 @@ pub enum Error {
     /// Bytes are not one well-formed document.
     #[error("malformed document at byte {offset}{}: {fault}", in_field(path))]
     DocumentMalformed {
-        /// Where the fault is, in bytes from the start of the outermost document.
+        /// The offset of the fault, in bytes from the start of the outermost document.
         offset: usize,
         /// The dotted path of the field at fault; empty if the outermost document itself is at fault.
         path: String,
-        /// What is wrong there.
+        /// The fault there.
         fault: DocumentFault,
     },
     /// A document is longer than any that may be stored.
@@ -64,7 +64,7 @@ pub enum Error {
     /// A document has two top-level fields `_id`.
     #[error("document has more than one field '_id': the second is at byte {offset}")]
     DuplicateId {
-        /// Where the second one starts, in bytes from the start of the document.
+        /// The offset of the second one, in bytes from the start of the document.
         offset: usize,
     },
     /// A dotted path cannot be read.
@@ -72,7 +72,7 @@ pub enum Error {
     PathInvalid {
         /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         fault: PathFault,
     },
     /// An index definition has too few or too many fields.
@@ -114,7 +114,7 @@ pub enum Error {
     /// The paths of a wildcard index are not declared as they must be.
     #[error("the field 'wildcardProjection' is not valid: {reason}")]
     WildcardProjection {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// Two fields of a compound index lie in different arrays of one document.
@@ -145,7 +145,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with the bytes of a malformed document.
+/// A flaw in the bytes of a malformed document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DocumentFault {
@@ -154,15 +154,15 @@ pub enum DocumentFault {
     Length {
         /// The length that is declared.
         length: i32,
-        /// How many bytes remain there in the enclosing document.
+        /// The number of bytes that remain there in the enclosing document.
         room: usize,
     },
     /// A value is cut off by the end of its document.
     #[error("{needed} bytes are needed where {room} remain")]
     Truncated {
-        /// How many bytes the value has.
+        /// The length of the value in bytes.
         needed: usize,
-        /// How many bytes remain there in the enclosing document.
+        /// The number of bytes that remain there in the enclosing document.
         room: usize,
     },
     /// Bytes follow the end of the document.
@@ -180,7 +180,7 @@ pub enum DocumentFault {
     /// A name or regular expression runs to the end of its document.
     #[error("no terminating zero byte in {room} bytes")]
     TerminatorMissing {
-        /// How many bytes were searched.
+        /// The number of searched bytes.
         room: usize,
     },
     /// A type byte that BSON does not define.
@@ -198,7 +198,7 @@ pub enum DocumentFault {
     /// A name or string is not UTF-8.
     #[error("invalid UTF-8 after {valid_up_to} bytes of text")]
     Utf8 {
-        /// How many bytes of the text are valid.
+        /// The number of bytes of the text that are valid.
         valid_up_to: usize,
     },
     /// The inner length of a binary value of subtype 2 is not four less than the outer one.
@@ -214,12 +214,12 @@ pub enum DocumentFault {
     ScopeLength {
         /// The length declared for both, in bytes.
         declared: usize,
-        /// What code and scope take, in bytes.
+        /// The length of code and scope, in bytes.
         taken: usize,
     },
 }
 
-/// What is wrong with a dotted path.
+/// A flaw of a dotted path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathFault {
@@ -235,7 +235,7 @@ pub enum PathFault {
     /// A zero byte, which no field name can hold.
     #[error("it holds a zero byte at {offset}")]
     ZeroByte {
-        /// Where the zero byte is, in bytes from the start of the path.
+        /// The offset of the zero byte, in bytes from the start of the path.
         offset: usize,
     },
     /// A component starts with a dollar sign and is not one of a reference's `$ref`, `$id` and `$db`.
@@ -246,7 +246,7 @@ pub enum PathFault {
     },
 }
 
-/// How many characters of a path an error message repeats.
+/// The number of characters of a path that an error message repeats.
 const PATH_CHARACTERS_MAX: usize = 64;
 
 /// ` in field 'path'`, or an empty text for the document itself.

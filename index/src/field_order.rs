@@ -100,7 +100,8 @@ impl FieldOrder {
 /// A name that a document repeats on a path.
 struct Repeated;
 
-/// Where the value at a path is in memory, or the value at which the path ends early. `None` if a field is missing.
+/// The place in memory of the value at a path, or of the value at which the path ends early. `None` if a field is
+/// missing.
 fn place(document: &[u8], path: &str) -> Result<Option<usize>, Repeated> {
     let mut rest = Some(path);
     let mut object = document;

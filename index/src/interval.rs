@@ -73,7 +73,8 @@ impl Interval {
         Self { lower: Cut::before(least(class)), upper: end_of(class) }
     }
 
-    /// What `$gt` and `$gte` select: larger values of the same class. For `MinKey` that is every other value.
+    /// The values that `$gt` and `$gte` select: larger values of the same class. For `MinKey` that is every other
+    /// value.
     ///
     /// No value is larger than NaN. An inclusive null selects null; the filter adds undefined to it.
     pub fn above(value: RawBson, limit: Limit) -> Option<Self> {
@@ -91,7 +92,7 @@ impl Interval {
         Self::between(Cut { value, after: limit == Limit::Exclusive }, upper)
     }
 
-    /// What `$lt` and `$lte` select: smaller values of the same class. For `MaxKey` that is every other
+    /// The values that `$lt` and `$lte` select: smaller values of the same class. For `MaxKey` that is every other
     /// value.
     ///
     /// NaN is not smaller than a number. An inclusive null selects null; the filter adds undefined to it.

@@ -33,7 +33,7 @@ pub struct KeyBounds {
     long_keys: LongKeys,
 }
 
-/// What a key says of the values that it was made of.
+/// The verdict of a key about the values that it was made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KeyVerdict {
     /// All of them are within the bounds.

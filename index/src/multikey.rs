@@ -11,7 +11,7 @@
 
 use crate::path::{self, FieldPath};
 
-/// How many bits the components of a path have. All later components share the last of them.
+/// The limit of a path's components, one bit each. All later components share the last of them.
 const COMPONENTS_MAX: usize = 63;
 
 /// The bit of shortened keys. Where no key is shortened, a component from the 64th on may have it: see

@@ -124,7 +124,7 @@ pub fn compare_documents(left: &RawDocument, right: &RawDocument) -> Ordering {
     compare_containers(Container::document(left), Container::document(right), &ByBytes)
 }
 
-/// How two texts compare.
+/// The comparison of two strings.
 pub(crate) trait TextOrder {
     fn compare(&self, left: &str, right: &str) -> Ordering;
 }
@@ -186,7 +186,7 @@ pub(crate) fn stored_binary_len(binary: RawBinaryRef<'_>) -> usize {
     if binary.subtype == BinarySubtype::BinaryOld { binary.bytes.len() + 4 } else { binary.bytes.len() }
 }
 
-/// What comparing two values without their elements showed.
+/// The result of comparing two values without their elements.
 enum Step<'l, 'r> {
     Decided(Ordering),
     Descend(Container<'l>, Container<'r>),

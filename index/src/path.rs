@@ -330,7 +330,7 @@ mod steps {
         TAKEN.set(TAKEN.get() + 1);
     }
 
-    /// How many steps `walk` takes.
+    /// The number of steps that `walk` needs.
     pub(super) fn of(walk: impl FnOnce()) -> usize {
         TAKEN.set(0);
         walk();

@@ -15,8 +15,8 @@ use crate::interval::{Interval, Intervals, Limit};
 use crate::key::{Direction, FIELD_BYTES_MAX, LongKeys};
 use crate::spec::IndexSpec;
 
-/// How many ranges the values of several fields may multiply to before wider ranges are taken instead. Bounds
-/// on the first field alone are not limited.
+/// The limit of ranges to which the values of several fields may multiply before wider ranges are used instead.
+/// Bounds on the first field alone are not limited.
 pub(crate) const PRODUCT_MAX: usize = 1 << 20;
 
 /// The keys from `start` up to `end`, without `end` itself.
@@ -83,7 +83,7 @@ pub struct KeyRanges {
 }
 
 impl KeyRanges {
-    /// How many ranges there are.
+    /// The number of ranges.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -98,7 +98,7 @@ impl KeyRanges {
         self.exactness
     }
 
-    /// How many leading fields have narrowed the ranges.
+    /// The number of leading fields that have narrowed the ranges.
     pub fn fields_used(&self) -> usize {
         self.points.len() + usize::from(self.last.is_some())
     }

@@ -98,7 +98,7 @@ pub struct IndexSpec {
     long_keys: LongKeys,
 }
 
-/// What only a wildcard index has.
+/// The parts that only a wildcard index has.
 #[derive(Clone, Debug)]
 struct Wildcard {
     paths: WildcardPaths,
@@ -224,13 +224,13 @@ impl IndexSpec {
         Self { long_keys, ..self }
     }
 
-    /// What the keys of the index, and the `_id`s in its entries, have of long values.
+    /// The form of long values in the keys of the index, and in the `_id`s of its entries.
     #[inline]
     pub fn long_keys(&self) -> LongKeys {
         self.long_keys
     }
 
-    /// How the index compares texts.
+    /// The index's comparison of strings.
     #[inline]
     pub fn collation(&self) -> &Collation {
         &self.collation

@@ -1,4 +1,4 @@
-//! What a well-formed document is: the precondition of everything else in the workspace.
+//! The rules of a well-formed document: the precondition of everything else in the workspace.
 //!
 //! One pass over the raw bytes, without recursion and without allocation. Rules about the meaning of
 //! fields (which types an `_id` may have, names starting with `$`) are not here: they differ between
@@ -29,7 +29,7 @@ pub const NESTING_MAX: usize = 180;
 /// The bytes of the smallest document: its length and its terminator.
 const EMPTY_BYTES: usize = 5;
 
-/// How many bytes of a name appear in a message. A malformed document may hold a name of megabytes.
+/// The number of bytes of a name that appear in a message. A malformed document may hold a name of megabytes.
 const NAME_BYTES_SHOWN_MAX: usize = 64;
 
 /// The type bytes of BSON. The check branches on the bytes themselves, because converting each to an
@@ -69,7 +69,7 @@ pub struct ValidDocument<'a> {
     nesting: usize,
 }
 
-/// Where the `_id` element starts and ends in the document.
+/// The begin and end of the `_id` element in the document.
 #[derive(Clone, Copy, Debug)]
 struct IdElement {
     start: usize,
@@ -227,7 +227,7 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
     Ok(ValidDocument { document, id, zero_timestamp, nesting })
 }
 
-/// What is known of the top-level elements that were read.
+/// The summary of the top-level elements that were read.
 #[derive(Default)]
 struct Facts {
     id: Option<IdElement>,
@@ -326,11 +326,11 @@ struct Level {
 struct Levels {
     near: [Level; NEAR],
     far: Option<[Level; NESTING_MAX - 1 - NEAR]>,
-    /// How many of them are open.
+    /// The number of open ones.
     open: usize,
 }
 
-/// How many levels are at hand.
+/// The number of levels at hand.
 const NEAR: usize = 6;
 
 impl Levels {

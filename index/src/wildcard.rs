@@ -23,7 +23,7 @@ pub struct WildcardPaths {
     rule: Rule,
 }
 
-/// How the paths are declared.
+/// The declaration of the paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
     /// These and all paths below them.
@@ -43,7 +43,7 @@ enum Entry {
     Nothing,
 }
 
-/// What is done with each value: it gets the dotted path and the value.
+/// The visitor of each value: it gets the dotted path and the value.
 type Visit<'v> = dyn FnMut(&str, RawBsonRef<'_>) -> Result<(), Error> + 'v;
 
 impl WildcardPaths {
@@ -189,7 +189,7 @@ struct Walk<'w, 'v> {
     paths: &'w WildcardPaths,
     /// The path of the current field.
     path: String,
-    /// How many names the path has. An empty path may be a field with an empty name.
+    /// The number of names in the path. An empty path may be a field with an empty name.
     depth: usize,
     on_array: &'w mut dyn FnMut(),
     visit: &'w mut Visit<'v>,

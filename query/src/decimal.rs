@@ -7,7 +7,7 @@
 use bson::Decimal128;
 use index::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MAX, EXPONENT_MIN, pack, unpack};
 
-/// How digits that do not fit are dropped.
+/// The rounding of digits that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// To the nearest value; of two that are equally near, to the one with an even last digit.
@@ -20,7 +20,7 @@ pub(crate) enum Rounding {
     Ceiling,
 }
 
-/// How many digits of a double are taken over.
+/// The number of digits of a double that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// 15, as MongoDB converts doubles: digits after these are noise of the binary form.
@@ -238,7 +238,7 @@ pub(crate) fn divide(left: Decimal128, right: Decimal128) -> Decimal128 {
     }
 }
 
-/// What is left of `left` after the largest whole multiple of `right`, with the sign of `left`.
+/// The remainder of `left` after the largest whole multiple of `right`, with the sign of `left`.
 pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
     match (unpack(left), unpack(right)) {
         (Decimal::Nan | Decimal::Infinity { .. }, _)
@@ -278,7 +278,7 @@ pub(crate) fn round(value: Decimal128, exponent: i32, rounding: Rounding) -> Dec
             .checked_pow(own.abs_diff(exponent))
             .and_then(|unit| coefficient.checked_mul(unit))
             .and_then(|padded| pack(negative, padded, exponent));
-        // Where the zeros do not fit, the number stays as it is, with the value that it has.
+        // If the zeros do not fit, the number stays as it is, with the value that it has.
         return padded.unwrap_or(value);
     }
     let (kept, tail) = Limbs { high: 0, low: coefficient }.cut(own.abs_diff(exponent));
@@ -296,7 +296,7 @@ struct Limbs {
     low: u128,
 }
 
-/// What the digits that were cut off amount to, compared with one half of the last digit that was kept.
+/// The digits that were cut off, compared with one half of the last digit that was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tail {
     Zero,
@@ -419,8 +419,8 @@ fn add_finite(larger: Finite, smaller: Finite) -> Decimal128 {
         a *= 10;
         a_exponent -= 1;
     }
-    // What is left of the gap is more than the 34 digits of a limb. Digits of the smaller number that lie
-    // below it cannot reach the result, but whether they are zero decides how it is rounded.
+    // The rest of the gap is more than the 34 digits of a limb. Digits of the smaller number that lie below it cannot
+    // reach the result, but whether they are zero decides how it is rounded.
     let excess = gap(a_exponent, b_exponent).saturating_sub(DIGITS_MAX);
     if excess > 0 {
         let unit = 10_u128.checked_pow(excess);

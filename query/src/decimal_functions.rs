@@ -24,14 +24,15 @@ thread_local! {
     static CONSTANTS: RefCell<Option<Consts>> = const { RefCell::new(None) };
 }
 
-/// What a function costs, in steps of an operation. Angles far from zero are divided by a pi of as many digits as they have.
+/// The cost of a function, in steps of an operation. Angles far from zero are divided by a pi of as many digits as
+/// they have.
 pub(crate) fn steps(value: Decimal128) -> u64 {
     const STEPS: u64 = 100;
     let words = (bits_of_whole(value) / WORD_BITS) as u64;
     STEPS + words * words
 }
 
-/// How many bits the part before the point has, about.
+/// The number of bits before the point, about.
 fn bits_of_whole(value: Decimal128) -> usize {
     let text = value.to_string();
     let (mantissa, exponent) = text.split_once(['E', 'e']).unwrap_or((&text, "0"));

@@ -16,7 +16,7 @@ use crate::code::Code;
 use crate::path::{PathRefusal, parse_path};
 use crate::value::elements;
 
-/// Why distinct values could not be collected.
+/// The reason why distinct values could not be collected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,7 +25,7 @@ pub enum Error {
     Path {
         /// The name as given.
         field: String,
-        /// What is wrong with it.
+        /// The reason.
         refusal: PathRefusal,
     },
     /// The values do not fit into one document.

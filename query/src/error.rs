@@ -1,4 +1,4 @@
-//! Why a filter was rejected.
+//! Errors of filters.
 //!
 //! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are
 //! three different variants, because callers react to them differently. Variants name the path and the operator that
@@ -7,7 +7,7 @@
 use crate::code::Code;
 use crate::pattern::Unanswered;
 
-/// What is wrong with a filter.
+/// A flaw of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -48,7 +48,7 @@ pub enum Error {
         path: String,
         /// The operator's name; `$eq` for a value without operator.
         operator: String,
-        /// What is wrong with it.
+        /// The flaw.
         fault: Fault,
     },
     /// An expression was rejected, or has no value for a document.
@@ -62,21 +62,21 @@ pub enum Error {
     InvalidBson {
         /// The field under which the bytes are broken; empty at the top level.
         path: String,
-        /// What is wrong with the bytes.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What is wrong with an operator's argument.
+/// A flaw of an operator's argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The argument has the wrong type.
     #[error("{expected} is needed, not {found}")]
     WrongType {
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A member of the argument has the wrong type or form.
@@ -84,15 +84,15 @@ pub enum Fault {
     WrongMember {
         /// The position of the member, from 0.
         position: usize,
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A list or object that needs members has none.
     #[error("{expected} must not be empty")]
     Empty {
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
     },
     /// A comparison with undefined.
@@ -118,13 +118,13 @@ pub enum Fault {
     /// A length that is not an integer of 0 or more.
     #[error("a length of 0 or more is needed, not {found}")]
     Length {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A bit mask that is not an integer of 0 or more within 64 bits.
     #[error("a mask must be an integer from 0 to 9223372036854775807, not {found}")]
     Mask {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A bit position that is not an integer of 0 or more within 32 bits.
@@ -132,13 +132,13 @@ pub enum Fault {
     BitPosition {
         /// Its position in the list, from 0.
         position: usize,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// `$mod` without exactly a divisor and a remainder.
     #[error("a divisor and a remainder are needed, not {count} values")]
     ModuloLength {
-        /// How many values were given.
+        /// The number of given values.
         count: usize,
     },
     /// A divisor or remainder that is not a finite number within 64 bits.
@@ -146,7 +146,7 @@ pub enum Fault {
     ModuloPart {
         /// `divisor` or `remainder`.
         part: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A divisor of zero.
@@ -155,19 +155,19 @@ pub enum Fault {
     /// A type that is neither a number nor a name.
     #[error("a type is a number or a name, not {found}")]
     TypeOperand {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A number that is not the number of a type.
     #[error("{found} is not the number of a type")]
     TypeNumber {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A name that is not the name of a type.
     #[error("{found} is not the name of a type")]
     TypeName {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// No type at all.
@@ -176,7 +176,7 @@ pub enum Fault {
     /// `$alwaysTrue` or `$alwaysFalse` with another argument than 1.
     #[error("the argument must be 1, not {found}")]
     NotOne {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// `$options` without `$regex`.
@@ -216,7 +216,7 @@ pub enum Fault {
     PatternInvalid {
         /// The pattern, shortened.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// An expression in a filter of array elements.
@@ -225,13 +225,13 @@ pub enum Fault {
     /// Operators are nested too deeply.
     #[error("operators are nested more than {limit} levels deep")]
     TooDeep {
-        /// How many levels are accepted.
+        /// The limit of levels.
         limit: usize,
     },
     /// A schema that is not an object.
     #[error("a schema is an object, not {found}")]
     SchemaType {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A keyword of a schema is wrong.
@@ -239,18 +239,18 @@ pub enum Fault {
     Keyword {
         /// The keyword.
         keyword: String,
-        /// What is wrong with it.
+        /// The reason.
         fault: KeywordFault,
     },
     /// The field's name cannot be a path.
     #[error("{reason}")]
     Path {
-        /// What is wrong with the path.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What is wrong with a keyword of a schema.
+/// A flaw of a schema's keyword.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeywordFault {
@@ -266,17 +266,17 @@ pub enum KeywordFault {
     /// The value has the wrong type.
     #[error("{expected} is needed, not {found}")]
     WrongType {
-        /// What the keyword takes.
+        /// The value that the keyword accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A member of the value has the wrong type.
     #[error("each member must be {expected}, not {found}")]
     WrongMember {
-        /// What the keyword takes.
+        /// The value that the keyword accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A list that needs members has none.
@@ -294,19 +294,19 @@ pub enum KeywordFault {
     /// A count that is not an integer of 0 or more.
     #[error("an integer of 0 or more is needed, not {found}")]
     Count {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A divisor of zero or less.
     #[error("a number greater than 0 is needed, not {found}")]
     NotPositive {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A name that is not the name of a type.
     #[error("{found} is not the name of a type")]
     TypeName {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The type `integer`, which MongoDB's dialect does not have.

@@ -10,7 +10,7 @@ use crate::code::Code;
 /// The most components that a path may have.
 pub(crate) const COMPONENTS_MAX: usize = 200;
 
-/// Why text is not a path that a query may name.
+/// The reason why a string is not a path that a query may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRefusal {

@@ -11,7 +11,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, RawArrayBuf, RawBson, RawBsonRef};
 use tdigest::{Centroid, TDigest};
 
-/// How a percentile is computed.
+/// The method of computing a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// As `Discrete`, and of many numbers with an error.
@@ -126,7 +126,7 @@ pub(crate) struct SortedNumbers {
     count: usize,
 }
 
-/// How many numbers stand together: they move when one is added.
+/// The limit of numbers that are stored together: they move when one is added.
 const CHUNK_MAX: usize = 512;
 
 impl SortedNumbers {
@@ -179,7 +179,7 @@ impl SortedNumbers {
         None
     }
 
-    /// How many steps it takes to find a number.
+    /// The number of steps that finding a number needs.
     pub(crate) fn steps(&self) -> u64 {
         1 + self.chunks.len() as u64 / 64
     }
@@ -200,13 +200,13 @@ pub(crate) struct Numbers {
     loose: Vec<f64>,
     /// Means of those that came first.
     digest: Option<Box<TDigest>>,
-    /// How many were infinite, below and above all others: a digest holds finite numbers only.
+    /// The number of infinite values, below and above all others: a digest holds finite numbers only.
     infinite: [usize; 2],
 }
 
-/// How many means a digest has at most.
+/// The limit of means in a digest.
 const DIGEST_MAX: usize = 2_000;
-/// How many numbers are held until they are put into a digest.
+/// The number of values that are held until they are put into a digest.
 const LOOSE_MAX: usize = 5 * DIGEST_MAX;
 
 impl Numbers {
@@ -217,7 +217,7 @@ impl Numbers {
     /// Adds a number. NaN counts for nothing.
     pub(crate) fn add(&mut self, number: f64) {
         let [below, above] = &mut self.infinite;
-        // What is infinite has no mean with others, but it has a place.
+        // An infinite number has no mean with others, but it has a place.
         if number == f64::NEG_INFINITY {
             *below += 1;
         } else if number == f64::INFINITY {

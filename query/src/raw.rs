@@ -16,7 +16,7 @@ pub(crate) const FIRST_ELEMENT: usize = 4;
 /// An error: bytes that are not BSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// What is wrong with them.
+    /// The reason.
     pub(crate) reason: String,
 }
 
@@ -198,7 +198,7 @@ impl Operand {
         self.value().element_type()
     }
 
-    /// How many levels of documents and arrays lie within the value: 0 for a scalar or an empty one.
+    /// The levels of documents and arrays within the value: 0 for a scalar or an empty one.
     pub(crate) fn levels(&self) -> usize {
         // The document around the value is a level of its own. What is malformed counts as too deep, so that
         // it is rejected.
@@ -226,7 +226,7 @@ impl<'a> StoredValue<'a> {
         Self { kind: ElementType::EmbeddedDocument, bytes: document.as_bytes() }
     }
 
-    /// How many bytes the value has.
+    /// The length of the value in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -432,7 +432,7 @@ mod tests {
                     Some((element.key().as_str(), element.size(), value))
                 });
                 prop_assert_eq!(found.next(), Some(expected.clone()));
-                // What follows a value that cannot be read is of no account.
+                // Bytes after a value that cannot be read do not matter.
                 if expected.is_none() {
                     return Ok(());
                 }

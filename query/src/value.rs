@@ -83,7 +83,7 @@ pub(crate) fn describe(value: RawBsonRef<'_>) -> String {
     }
 }
 
-/// How many bytes a value takes: exact for types that can be large, and an upper bound for scalars.
+/// The bytes that a value needs: exact for types that can be large, and an upper bound for scalars.
 pub(crate) fn content_bytes(value: RawBsonRef<'_>) -> usize {
     /// More than any scalar, type and length take.
     const FRAME: usize = 24;

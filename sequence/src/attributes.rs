@@ -10,7 +10,7 @@ const SIZE_MAX: i64 = 2_147_483_647;
 const CACHE_SIZE_DEFAULT: i64 = 1_000;
 const ACQUIRE_SIZE_DEFAULT: i64 = 1_000;
 
-/// What a sequence promises about the order and completeness of its values.
+/// The promise of a sequence about the order and completeness of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contract {
     /// Unique values in blocks: the fastest. A value may become visible after a larger one, and a crash
@@ -64,9 +64,9 @@ pub struct Options {
     pub max_value: Option<i64>,
     /// The value from which the sequence continues. Only when a sequence is changed.
     pub current_value: Option<i64>,
-    /// How many values one durable write reserves. Default 1000.
+    /// The number of values that one durable write reserves. Default 1000.
     pub cache_size: Option<i64>,
-    /// How many values an acquirer takes from the reserve at once. Default 1000.
+    /// The number of values that an acquirer draws from the reserve at once. Default 1000.
     pub acquire_size: Option<i64>,
     /// Whether to start over at the other end when the values are used up. Default false.
     pub cycled: Option<bool>,
@@ -207,12 +207,12 @@ impl Attributes {
         self.max_value
     }
 
-    /// How many values one durable write reserves.
+    /// The number of values that one durable write reserves.
     pub fn cache_size(&self) -> i64 {
         self.cache_size
     }
 
-    /// How many values an acquirer takes at once.
+    /// The number of values that an acquirer draws at once.
     pub fn acquire_size(&self) -> i64 {
         self.acquire_size
     }
@@ -222,7 +222,7 @@ impl Attributes {
         self.cycled
     }
 
-    /// What the sequence promises.
+    /// The promise of the sequence.
     pub fn contract(&self) -> Contract {
         self.contract
     }
@@ -232,7 +232,7 @@ impl Attributes {
         if self.increment > 0 { self.max_value } else { self.min_value }
     }
 
-    /// Where the sequence starts over: the end opposite to [`limit`](Self::limit).
+    /// The value at which the sequence starts over: the end opposite to [`limit`](Self::limit).
     pub fn edge(&self) -> i64 {
         if self.increment > 0 { self.min_value } else { self.max_value }
     }

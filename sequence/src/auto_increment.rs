@@ -7,11 +7,11 @@
 use crate::attributes::{OptionValue, Options, boolean, choice, text, unknown};
 use crate::error::{SequenceError, shorten};
 
-/// How many auto-increment fields a collection may have, as many as it may have indexes in MongoDB: every
-/// insert goes through all of them. SequoiaDB names no limit.
+/// The limit of auto-increment fields in a collection, as many as it may have indexes in MongoDB: every insert goes
+/// through all of them. SequoiaDB names no limit.
 pub const FIELDS_MAX: usize = 64;
 
-/// What an insert does with a value that the document brings.
+/// The treatment of a value that the document brings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generated {
     /// Replaces the value by a generated one.
@@ -25,7 +25,7 @@ pub enum Generated {
     Strict,
 }
 
-/// What truncating the collection does to a field's sequence.
+/// The effect of truncating the collection on a field's sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTruncate {
     /// The sequence starts again at `StartValue`.
@@ -51,14 +51,14 @@ pub enum OnTruncate {
 pub struct FieldOptions {
     /// The field's dotted path. Required.
     pub field: Option<String>,
-    /// What an insert does with a value that the document brings. Default [`Generated::Default`].
+    /// The treatment of a value that the document brings. Default [`Generated::Default`].
     pub generated: Option<Generated>,
     /// Whether an explicit null counts as no value. Default false.
     pub generate_on_null: Option<bool>,
     /// Whether to start after the greatest integer that the collection has in the field. Only when the field
     /// is made. Default false.
     pub start_from_existing: Option<bool>,
-    /// What truncating the collection does. Default [`OnTruncate::Restart`].
+    /// The effect of truncating the collection. Default [`OnTruncate::Restart`].
     pub on_truncate: Option<OnTruncate>,
     /// The options of the field's sequence.
     pub sequence: Options,
@@ -80,11 +80,11 @@ pub struct FieldOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     path: String,
-    /// What an insert does with a value that the document brings.
+    /// The treatment of a value that the document brings.
     pub generated: Generated,
     /// Whether an explicit null counts as no value.
     pub generate_on_null: bool,
-    /// What truncating the collection does.
+    /// The effect of truncating the collection.
     pub on_truncate: OnTruncate,
 }
 
@@ -99,7 +99,7 @@ pub enum Brought {
     Other(&'static str),
 }
 
-/// What an insert does with the value of one document.
+/// The decision of an insert about the value of one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The value stays and is announced to the sequence, which continues beyond it.

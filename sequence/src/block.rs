@@ -43,12 +43,12 @@ pub(crate) struct SequencePosition {
     pub(crate) before: Option<i64>,
 }
 
-/// What a block was taken from.
+/// The origin of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// The sequence's progress before the block was taken.
     pub(crate) progress: Progress,
-    /// How often the sequence had started over once the block was taken.
+    /// The number of times that the sequence had started over once the block was drawn.
     pub(crate) cycled_count: i32,
 }
 

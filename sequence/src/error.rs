@@ -4,7 +4,7 @@
 //! error never grows with its input. The errors of sequences have two numbers, MongoDB's and SequoiaDB's, so
 //! that programs for either database can match on them.
 
-/// Why text is not an [`ObjectId`](crate::object_id::ObjectId).
+/// The reason why a string is not an [`ObjectId`](crate::object_id::ObjectId).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
     ObjectIdLength {
         /// The text, shortened.
         value: String,
-        /// How many characters the text has.
+        /// The number of characters of the string.
         characters: usize,
     },
     /// The text holds a character that is not a hexadecimal digit.
@@ -28,7 +28,7 @@ pub enum Error {
     },
 }
 
-/// Why a sequence rejects a call, with SequoiaDB's number.
+/// The reason why a sequence rejects a call, with SequoiaDB's number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {
@@ -37,7 +37,7 @@ pub enum SequenceError {
     UnknownOption {
         /// The name that was given.
         option: String,
-        /// What was being made or changed.
+        /// The object that was to be created or changed.
         of: &'static str,
     },
     /// An option that the engine sets by itself, or that has its own call.
@@ -45,7 +45,7 @@ pub enum SequenceError {
     FixedOption {
         /// The option.
         option: &'static str,
-        /// Where it was given.
+        /// The place where it was given.
         place: &'static str,
     },
     /// An option that must be given is missing.
@@ -69,7 +69,7 @@ pub enum SequenceError {
     OptionRange {
         /// The option.
         option: &'static str,
-        /// What it may be.
+        /// The values that are allowed.
         expected: String,
         /// The value that was given.
         value: String,
@@ -101,9 +101,9 @@ pub enum SequenceError {
     /// A collection would have more auto-increment fields than it may.
     #[error("{count} auto-increment fields are more than the {limit} that a collection may have")]
     TooManyFields {
-        /// How many there would be.
+        /// The number that there would be.
         count: usize,
-        /// How many there may be: [`FIELDS_MAX`](crate::auto_increment::FIELDS_MAX).
+        /// The limit: [`FIELDS_MAX`](crate::auto_increment::FIELDS_MAX).
         limit: usize,
     },
     /// A field that the collection has already is the same as the new one, or one lies in the other.
@@ -125,7 +125,7 @@ pub enum SequenceError {
     FieldValue {
         /// The field's dotted path.
         field: String,
-        /// What the mode accepts.
+        /// The values that the mode accepts.
         expected: &'static str,
         /// The type that the document has.
         found: &'static str,
@@ -166,7 +166,7 @@ pub enum SequenceError {
     ValueUsed {
         /// The value that was given.
         value: i64,
-        /// What it is not ahead of.
+        /// The position that it is not ahead of.
         reason: String,
     },
     /// The current value of a sequence that has handed out no value.

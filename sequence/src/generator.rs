@@ -88,7 +88,7 @@ impl Generator {
         compose(self.state.advance(now), origin)
     }
 
-    /// What the ids of this generator hold between seconds and counter.
+    /// The content of this generator's ids between seconds and counter.
     pub fn layout(&self) -> Layout {
         self.state.layout
     }
@@ -107,8 +107,7 @@ impl fmt::Debug for Generator {
     }
 }
 
-/// Where a generator takes its time from. The system clock is a variant of its own so that the call is
-/// inlined.
+/// The source of a generator's time. The system clock is a variant of its own so that the call is inlined.
 enum Time {
     System,
     Given(Box<dyn Clock>),

@@ -50,7 +50,7 @@ pub struct Kept {
     position: SequencePosition,
 }
 
-/// Where a writer is registered.
+/// The place in which a writer is registered.
 enum Registration<'a> {
     OwnSlot(&'a WriterSlot),
     Overflow(&'a Mutex<SmallVec<[SequencePosition; 4]>>, SequencePosition),
@@ -223,7 +223,7 @@ mod tests {
     }
 }
 
-/// What only a scheduler finds; `make interleavings` runs it.
+/// Interleavings that only a scheduler finds; `make interleavings` runs them.
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings {
     use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) const ORIGIN_BYTES: usize = 5;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// What the five bytes between the seconds and the counter of an id hold.
+/// The content of the five bytes between the seconds and the counter of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Layout {
     /// Three bytes hashed from the host's identity, then the low 16 bits of the process id.
@@ -81,13 +81,13 @@ impl ObjectId {
         Ok(ObjectId(bytes))
     }
 
-    /// When the id was made, in whole seconds since 1970. Wraps to zero in February 2106.
+    /// The time of the id, in whole seconds since 1970. Wraps to zero in February 2106.
     pub const fn timestamp(self) -> u32 {
         let [s0, s1, s2, s3, ..] = self.0;
         u32::from_be_bytes([s0, s1, s2, s3])
     }
 
-    /// When the id was made, from its [`timestamp`](Self::timestamp).
+    /// The time of the id, from its [`timestamp`](Self::timestamp).
     pub fn system_time(self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(self.timestamp()))
     }

@@ -18,11 +18,11 @@ pub struct Positions {
     last: AtomicU64,
     /// One slot for each thread, which no other thread claims. Padded, so that writers of different threads do not share a cache line.
     slots: PerThread<CachePadded<Slot>>,
-    /// Where the writers are registered whose thread has another one in its slot, and those that never end.
+    /// The writers whose thread has another one in its slot, and those that never end.
     overflow: Mutex<Vec<u64>>,
 }
 
-/// Where the writer of a thread is registered.
+/// The registration of a thread's writer.
 struct Slot(AtomicU64);
 
 /// The registration of a writer. Dropping it says that what the writer appended can be read, or never will be.
@@ -161,7 +161,7 @@ mod tests {
     }
 }
 
-/// What only a scheduler finds; `make interleavings` runs it.
+/// Interleavings that only a scheduler finds; `make interleavings` runs them.
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings {
     use std::sync::Arc;

@@ -45,7 +45,7 @@ impl Run {
         self.increment
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// How many of the values are not beyond `value`, in the run's direction.
+    /// The number of values that are not beyond `value`, in the run's direction.
     pub(crate) fn count_to(&self, value: i64) -> u64 {
         let distance = i128::from(value) - i128::from(self.first);
         let increment = i128::from(self.increment);

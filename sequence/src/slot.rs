@@ -9,7 +9,7 @@ use crate::block::{Block, SequencePosition};
 use crate::run::Run;
 use crate::sync::{Mutex, PerThread, RefCell};
 
-/// Where one acquirer keeps its block of one sequence. Only the sequence puts blocks in, under its lock.
+/// The place in which one acquirer keeps its block of one sequence. Only the sequence puts blocks in, under its lock.
 #[derive(Default)]
 pub struct Slot {
     block: Arc<ArcSwapOption<Block>>,

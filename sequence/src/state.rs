@@ -42,11 +42,11 @@ pub struct Mark {
     pub open_from: Option<i64>,
     /// Whether no value was taken yet.
     pub initial: bool,
-    /// How often the sequence has started over.
+    /// The number of times that the sequence has started over.
     pub cycled_count: i32,
-    /// How many reserves were written so far.
+    /// The number of reserves that were written so far.
     pub reservations: u64,
-    /// How many values the ledger lists as lost.
+    /// The number of values that the ledger lists as lost.
     pub lost: u64,
     /// The number of the next ledger entry.
     pub next_gap: u64,
@@ -54,7 +54,7 @@ pub struct Mark {
     pub clean: bool,
 }
 
-/// How far a sequence has gone through its values. This is what changes back when values are returned.
+/// The progress of a sequence through its values. This is what changes back when values are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     used: i64,
@@ -73,7 +73,7 @@ pub struct Acquired {
     pub durable: bool,
 }
 
-/// How many values a step takes, and how many it reserves.
+/// The number of values that a step draws, and the number that it reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// The largest number of values in the block.
@@ -148,7 +148,7 @@ impl State {
         &self.attributes
     }
 
-    /// How often attributes, name or content were reset.
+    /// The number of times that attributes, name or content were reset.
     pub fn version(&self) -> i64 {
         self.version
     }
@@ -173,7 +173,7 @@ impl State {
         self.exhausted
     }
 
-    /// How often the sequence has started over.
+    /// The number of times that the sequence has started over.
     pub fn cycled_count(&self) -> i32 {
         self.cycled_count
     }
@@ -377,7 +377,7 @@ impl State {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// How far the sequence has gone through its values.
+    /// The progress of the sequence through its values.
     pub fn progress(&self) -> Progress {
         Progress { used: self.used, initial: self.initial, cycled_count: self.cycled_count }
     }

@@ -1,4 +1,4 @@
-//! What a sequence asks of durable storage: to write a reserve before its first value leaves.
+//! The durable storage that a sequence needs: it writes a reserve before its first value leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,13 +97,13 @@ impl Store for Volatile {
 pub struct Record {
     /// The attributes that the sequence was declared with.
     pub attributes: Attributes,
-    /// How often attributes, name or content were reset.
+    /// The number of times that attributes, name or content were reset.
     pub version: i64,
     /// The last mark that was written.
     pub mark: Mark,
 }
 
-/// What one write changes.
+/// The changes of one write.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The new mark.
@@ -120,11 +120,11 @@ pub struct Change<'a> {
 pub struct Gap {
     /// The lost values. After a crash, all values that may be lost: some of them may have been taken.
     pub run: Run,
-    /// Why they are lost.
+    /// The reason why they are lost.
     pub cause: Cause,
 }
 
-/// Why values are lost.
+/// The reason why values are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The process ended without closing the database.

@@ -18,7 +18,7 @@ pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use thread_local::ThreadLocal as PerThread;
 
-/// How often a thread lets other threads run before it sleeps until a lock is free.
+/// The number of times that a thread lets other threads run before it sleeps until a lock is free.
 #[cfg(not(feature = "shuttle"))]
 const YIELDS: usize = 64;
 

@@ -1,4 +1,4 @@
-//! What became of one value of a sequence: why a number is missing.
+//! The fate of one value of a sequence: the reason why a number is missing.
 //!
 //! A sequence remembers where it stands and which values were lost, not what it was declared to be before. So every answer
 //! is about the sequence as it is declared now, and since its last restart.
@@ -7,7 +7,7 @@ use crate::attributes::Attributes;
 use crate::state::State;
 use crate::store::Gap;
 
-/// Where a value lies, seen from where the sequence stands.
+/// The place of a value, relative to the position of the sequence.
 ///
 /// ```
 /// use cairndb_sequence::allocator::Sequence;
@@ -29,7 +29,7 @@ pub enum Reach {
     NotYet,
     /// The sequence has passed it.
     Passed {
-        /// How often the sequence had started over by then.
+        /// The number of times that the sequence had started over by then.
         round: i32,
     },
     /// It is not from `MinValue` to `MaxValue`.
@@ -40,7 +40,7 @@ pub enum Reach {
     Between,
 }
 
-/// What a sequence knows of a value.
+/// The knowledge of a sequence about a value.
 ///
 /// ```
 /// use cairndb_sequence::allocator::Sequence;
@@ -59,18 +59,18 @@ pub enum Reach {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Where the value lies.
+    /// The place of the value.
     pub reach: Reach,
     /// Whether no insert is under way that may have the value. An insert that has it and is under way will store a
     /// document with it, or fail.
     pub is_settled: bool,
     /// The gaps that no write has listed yet.
     pub pending: Vec<Gap>,
-    /// How many values are lost, those of the pending gaps included.
+    /// The number of lost values, those of the pending gaps included.
     pub lost: u64,
 }
 
-/// Why no document and no caller has a value.
+/// The reason why no document and no caller has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The sequence will come to it.
@@ -103,7 +103,7 @@ impl Trace {
     /// are in entries that the ledger has dropped.
     pub fn verdict(&self, is_listed: bool, unlisted: u64) -> Verdict {
         match self.reach {
-            // What comes in future is not lost, though it may be listed: before a restart.
+            // A future value is not lost, though it may be listed: before a restart.
             Reach::NotYet => Verdict::NotYet,
             // Before the reach of the present attributes: the ledger tells of those before as well.
             _ if is_listed => Verdict::Lost,
@@ -115,7 +115,7 @@ impl Trace {
 }
 
 impl State {
-    /// Where a value lies that no acquirer holds.
+    /// The place of a value that no acquirer holds.
     pub(crate) fn reach(&self, value: i64) -> Reach {
         let attributes = self.attributes();
         if !attributes.contains(value) {

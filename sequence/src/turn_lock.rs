@@ -29,7 +29,7 @@ pub(crate) struct TurnLock {
 #[derive(Default)]
 struct Queue {
     waiting: usize,
-    /// How often the turn ended while some were waiting.
+    /// The number of times that the turn ended while some were waiting.
     ends: u32,
     /// The turn is that of the first who sees this.
     is_handed_over: bool,

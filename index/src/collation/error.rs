@@ -1,8 +1,8 @@
-//! What can be wrong with the document of a collation.
+//! Errors of the document of a collation.
 
 use thiserror::Error as ThisError;
 
-/// Why a collation was rejected.
+/// The reason why a collation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum Error {
     /// The document has no `locale`.
@@ -37,7 +37,7 @@ pub enum Error {
     /// A language that MongoDB does not know either.
     #[error("field 'locale' is invalid in the collation: '{locale}'{}", did_you_mean(suggestion.as_deref()))]
     UnknownLocale {
-        /// What was given.
+        /// The given locale.
         locale: String,
         /// The language that was perhaps meant.
         suggestion: Option<String>,
@@ -53,23 +53,23 @@ pub enum Error {
     Combination {
         /// The option without effect.
         field: &'static str,
-        /// What it needs.
+        /// The reason.
         reason: &'static str,
     },
     /// A version of the rules that is not here.
     #[error("requested collation version {found} but the only available collator version was {available}")]
     Version {
-        /// What was given.
+        /// The given value.
         found: String,
-        /// What is there.
+        /// The available values.
         available: &'static str,
     },
-    /// What MongoDB has and this library has not.
+    /// An option that MongoDB has and this library does not.
     #[error("the collation with {what} is not supported{}", reason)]
     Unsupported {
         /// The option and its value.
         what: String,
-        /// Why, or what there is instead; with a leading comma.
+        /// The reason, or the alternative; with a leading comma.
         reason: &'static str,
     },
 }

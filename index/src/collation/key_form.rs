@@ -9,7 +9,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use crate::order::{TypeClass, type_class};
 
-/// What makes the sort key of a text.
+/// The source of the sort key of a string.
 pub(super) trait SortKeys {
     /// The text that represents `text` where bytes are sorted.
     fn key_text(&self, text: &str) -> String;
@@ -20,7 +20,7 @@ pub(super) trait SortKeys {
 pub enum KeyForm<'a> {
     /// The value itself, which has no text.
     Same(RawBsonRef<'a>),
-    /// What was made of it.
+    /// The result.
     Made(RawBson),
 }
 

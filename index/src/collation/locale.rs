@@ -19,7 +19,7 @@ pub(super) struct Named {
     pub(super) kind: Option<&'static str>,
 }
 
-/// What became of looking up a name.
+/// The result of looking up a name.
 pub(super) enum Found {
     Known(Named),
     /// MongoDB has it, and this library has no rules for it.

@@ -1,4 +1,4 @@
-//! How texts compare: by their bytes, or by the rules of a language.
+//! The comparison of strings: by their bytes, or by the rules of a language.
 //!
 //! [`Collation`] is a cheap handle that is made once of a document such as `{locale: "de", strength: 1}`. What compares
 //! values takes one ([`compare`](Collation::compare)), and what sorts bytes takes the **key form** of a value: the
@@ -44,7 +44,7 @@ pub const HAS_RULES: bool = cfg!(feature = "collation");
 /// The simple collation, for what borrows one.
 pub static SIMPLE: Collation = Collation::simple();
 
-/// How texts compare. By default by their bytes, which costs nothing.
+/// The comparison of strings. By default by their bytes, which costs nothing.
 ///
 /// ```
 /// use bson::rawdoc;

@@ -24,10 +24,10 @@ use crate::collation::parse::{CaseFirst, LISTED_VERSION, Wanted};
 /// takes time with the square of the length for some texts, such as two long ones that are equal up to an accent.
 const COMPARED_MAX: usize = 256;
 
-/// How many combining marks may follow each other.
+/// The limit of combining marks that may follow each other.
 const MARKS_MAX: usize = 30;
 
-/// What ends a run of combining marks: a character without weight and without combining class.
+/// The end of a run of combining marks: a character without weight and without combining class.
 const JOINER: char = '\u{34f}';
 
 /// The language with the rules for accents that are compared from behind.

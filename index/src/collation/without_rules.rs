@@ -1,4 +1,4 @@
-//! What represents the rules of languages in a build without them: nothing, so every language is rejected by name.
+//! A replacement for the rules of languages in a build without them: it rejects every language by name.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;

@@ -63,7 +63,7 @@ fn append_without_arrays(
     Some(missing)
 }
 
-/// What a path leads to before it has to choose an element of an array.
+/// The value that a path leads to before it has to choose an element of an array.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Missing,
@@ -77,7 +77,7 @@ enum Found<'a> {
     },
 }
 
-/// How far one field of the index has been followed.
+/// The progress of one field of the index.
 #[derive(Clone, Copy)]
 enum Slot<'a> {
     /// The rest of the path starts at the current element.
@@ -92,7 +92,7 @@ enum Slot<'a> {
     Value(RawBsonRef<'a>),
 }
 
-/// What a path leads to through an explicit position of an array.
+/// The value that a path leads to through an explicit position of an array.
 #[derive(Clone, Copy)]
 struct Chosen<'a> {
     found: Found<'a>,
@@ -110,7 +110,7 @@ struct Crossing<'a> {
     routes: Vec<Route<'a>>,
 }
 
-/// How a field of the index meets an array.
+/// The way in which a field of the index meets an array.
 #[derive(Clone, Copy)]
 enum Route<'a> {
     /// The path of the field does not lead to the array.
@@ -174,7 +174,7 @@ fn advance<'a>(
     Ok(crossing)
 }
 
-/// What one open field finds in the current element.
+/// The value that one open field finds in the current element.
 fn step<'a>(
     element: Option<&'a RawDocument>,
     rest: &'a str,
@@ -256,7 +256,7 @@ fn continued<'a>(route: Route<'a>, slot: Slot<'a>, ended: Slot<'a>, chosen: Opti
     }
 }
 
-/// What the path finds at a position of the array. Returns `None` unless the rest of the path starts with a
+/// The value that the path finds at a position of the array. Returns `None` unless the rest of the path starts with a
 /// position that the array has.
 fn choose<'a>(array: &'a RawArray, route: Route<'a>) -> Option<Chosen<'a>> {
     let Route::Through(rest) = route else { return None };

@@ -20,10 +20,10 @@ use crate::spec::IndexSpec;
 use fields::FieldKeys;
 use wildcard::WildcardKeys;
 
-/// How many keys a document may have in one index, before equal ones are merged.
+/// The limit of a document's keys in one index, before equal ones are merged.
 pub(crate) const KEYS_MAX: usize = 100_000;
 
-/// How many bytes the keys of a document may take in one index.
+/// The limit of the bytes of a document's keys in one index.
 ///
 /// Only a document that repeats a long value for every element of a long array reaches it.
 pub(crate) const KEY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub struct ExtractedKeys {
     arrays: Vec<ArrayComponents>,
     /// For each field of the index the value whose key was shortened last; empty if none was.
     shortened: Vec<ShortenedValue>,
-    /// How many bytes were encoded for keys that are shortened.
+    /// The number of bytes that were encoded for keys that are shortened.
     encoded: usize,
     /// The key whose values are looked for.
     sought: Option<SoughtKey>,
@@ -47,7 +47,7 @@ pub struct ExtractedKeys {
 /// A value within the document, and its shortened key.
 #[derive(Clone, Debug, Default)]
 struct ShortenedValue {
-    /// Where the value lies in memory. It is only compared, and only while the keys of one document are made.
+    /// The place of the value in memory. It is only compared, and only while the keys of one document are made.
     place: Option<(usize, usize)>,
     key: Vec<u8>,
 }
@@ -59,7 +59,7 @@ struct SoughtKey {
     fields: Vec<Vec<u8>>,
     /// The last value of each field that had these bytes, and where it lies.
     values: Vec<Option<SoughtValue>>,
-    /// How many fields of the key that is being written have the bytes.
+    /// The number of fields of the key that is being written that have the bytes.
     equal: usize,
     is_found: bool,
 }
@@ -88,7 +88,7 @@ impl SoughtKey {
     }
 }
 
-/// Where a key starts and ends in both buffers.
+/// The begin and end of a key in both buffers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     bytes: (usize, usize),
@@ -146,7 +146,7 @@ impl ExtractedKeys {
         self.types.get(ends.types.0..ends.types.1).unwrap_or_default()
     }
 
-    /// Where the next key starts in both buffers.
+    /// The begin of the next key in both buffers.
     fn start(&self) -> Ends {
         let last = self.ends.last().copied().unwrap_or_default();
         Ends { bytes: (last.bytes.1, last.bytes.1), types: (last.types.1, last.types.1) }
@@ -264,7 +264,7 @@ fn is_made_path(spec: &IndexSpec, at: usize) -> bool {
 /// A value, and where it lies in the document if that is known.
 type PlacedValue<'a> = (Option<(usize, usize)>, RawBsonRef<'a>);
 
-/// Where a value lies in memory, and its length, if it may be long.
+/// The place of a value in memory, and its length, if it may be long.
 fn place_of(value: RawBsonRef<'_>) -> Option<(usize, usize)> {
     let bytes = match value {
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
@@ -293,7 +293,7 @@ fn place_of(value: RawBsonRef<'_>) -> Option<(usize, usize)> {
     Some((bytes.as_ptr().addr(), bytes.len()))
 }
 
-/// How a kind of index makes a document into entries.
+/// The extraction of entries from a document, for one kind of index.
 ///
 /// An entry is a key, by which it is found and sorted, and a small value that is stored beside it. Here the value is the type
 /// bytes, with which a number is given back as it was stored; another kind of index may put there what it needs.

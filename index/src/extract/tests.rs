@@ -332,7 +332,7 @@ mod naive {
         }
     }
 
-    /// What lies at an explicit position of the list that was met last.
+    /// The value at an explicit position of the list that was met last.
     #[derive(Clone)]
     pub(super) struct Picked {
         met: Met,
@@ -363,7 +363,7 @@ mod naive {
         }
     }
 
-    /// What an open field meets from the current element.
+    /// The value that an open field meets from the current element.
     fn meet(
         current: &Bson,
         rest: &[String],

@@ -71,7 +71,7 @@ impl<'k> Reader<'k> {
         Self { bytes, mask }
     }
 
-    /// What has not been read, as it is stored.
+    /// The unread part, as it is stored.
     pub(super) fn rest(&self) -> &'k [u8] {
         self.bytes
     }

@@ -124,7 +124,7 @@ fn skip_any(key: &[u8], direction: Direction) -> Result<usize, Error> {
     }
 }
 
-/// What kind of container is being read.
+/// The kind of container that is being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Its elements have names, which are in the key.
@@ -169,7 +169,7 @@ fn skip_value(reader: &mut Reader<'_>) -> Result<Option<Kind>, Error> {
 /// A container that is being read.
 struct Open {
     kind: Kind,
-    /// Where the container's length is written in the document.
+    /// The offset of the container's length in the document.
     len_at: usize,
     /// For the scope of code: where the length of both is written.
     code_at: Option<usize>,
@@ -417,7 +417,7 @@ mod tests {
     use crate::key::encode_with_types;
     use crate::proptest_support::{Raw, any_number, any_value};
 
-    /// What was read, and what is left of the key, of its type bytes, and of a document that had a byte before.
+    /// The result of a read, and the rest of the key, of its type bytes, and of a document that had a byte before.
     type Read<'k> = (Result<ElementType, Error>, &'k [u8], &'k [u8], Vec<u8>);
 
     fn read<'k>(

@@ -18,7 +18,7 @@ pub(crate) const SHORTENED_BYTES: usize = FIELD_BYTES_MAX + DIGEST_BYTES;
 /// A buffer that has held a long value keeps memory for a multiple of what is in it, and is made smaller from this size on.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// What keys have of a value whose encoding is longer than [`FIELD_BYTES_MAX`] bytes.
+/// The form in keys of a value whose encoding is longer than [`FIELD_BYTES_MAX`] bytes.
 ///
 /// ```
 /// use bson::RawBsonRef;

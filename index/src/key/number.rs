@@ -75,7 +75,7 @@ enum Sign {
     Positive,
 }
 
-/// What a number has beyond its double.
+/// The part of a number beyond its double.
 #[derive(Clone, Copy)]
 struct AfterDouble {
     /// Whole units beyond the double.
@@ -144,7 +144,7 @@ fn write_digits(sign: Sign, digits: Digits, key: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes the key of a number has whose double ends with zeros: its tag, and five bytes.
+/// The length of the key of a number whose double ends with zeros: its tag, and five bytes.
 pub(super) const SHORT_BYTES: usize = 6;
 
 /// The number at the front of a field's bytes, if its key is [`SHORT_BYTES`] long. Nearly all integers in practice have such a

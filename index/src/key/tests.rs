@@ -439,7 +439,7 @@ proptest! {
     }
 }
 
-/// What decodes at all decodes to a value whose key is what was read.
+/// Bytes that decode at all decode to a value whose key is these bytes.
 fn check_decodes_safely(key: &[u8], types: &[u8], direction: Direction) {
     let mut rest = key;
     if let Ok(value) = decode_canonical(&mut rest, direction) {

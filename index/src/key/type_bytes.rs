@@ -14,7 +14,7 @@ use super::layout::{
 use crate::error::Error;
 use crate::number::{Decimal, EXPONENT_MIN, Number, pack, trailing_zeros, unpack};
 
-/// Where an encoder puts type bytes.
+/// The target of an encoder's type bytes.
 pub(super) trait Types {
     /// Appends type bytes.
     fn note(&mut self, bytes: &[u8]);

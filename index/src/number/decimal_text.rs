@@ -167,7 +167,7 @@ mod tests {
         check("9E-6178", Some("0E-6176"));
     }
 
-    /// What `bson` takes for 0, 1 and other numbers, and the parse errors of the BSON corpus for decimals.
+    /// The values that `bson` reads as 0, 1 and other numbers, and the parse errors of the BSON corpus for decimals.
     #[test]
     fn what_is_no_number_is_refused() {
         for text in [

@@ -175,7 +175,7 @@ fn truncate_to_double(coefficient: u128, exponent: i32) -> (u64, bool) {
     }
 }
 
-/// How many whole units lie between a double from 2^53 up to 2^63 and a decimal with a fraction.
+/// The number of whole units between a double from 2^53 up to 2^63 and a decimal with a fraction.
 fn units_beyond(double: u64, coefficient: u128, exponent: i32) -> u16 {
     // A value with a fraction has a negative exponent, so dividing cuts the fraction off.
     let whole = 10_u128.checked_pow(exponent.unsigned_abs()).map_or(0, |power| coefficient / power);

@@ -200,7 +200,7 @@ pub(crate) fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     Number::of(left).cmp(&Number::of(right))
 }
 
-/// How many trailing zeros a finite decimal's coefficient carries.
+/// The number of trailing zeros of a finite decimal's coefficient.
 pub(crate) fn trailing_zeros(coefficient: u128) -> u8 {
     strip_zeros(coefficient, 0).2
 }

@@ -14,7 +14,7 @@ struct Expansion {
     fraction: String,
 }
 
-/// What a number of any type is, by printing it.
+/// The value of a number of any type, by printing it.
 enum Printed {
     Nan,
     Infinity { negative: bool },

@@ -126,7 +126,7 @@ impl Sum {
         saved.push(RawBson::Int64(self.count));
         let integers = self.integers.to_le_bytes().to_vec();
         saved.push(RawBson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: integers }));
-        // What additions have lost goes along, or the sum would depend on where it was saved.
+        // The rounding errors of the additions are saved too, or the sum would depend on where it was saved.
         for part in self.doubles.parts() {
             saved.push(RawBson::Double(part));
         }

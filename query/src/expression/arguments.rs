@@ -1,5 +1,4 @@
-//! What the function of an operator does with its arguments: it evaluates them on demand, reads them as integers or
-//! arrays, and makes its errors.
+//! The arguments of an operator's function: evaluated on demand, read as integers or arrays, and named in errors.
 //!
 //! The type itself is part of the tree, in `node`.
 
@@ -16,7 +15,7 @@ impl<'d> Arguments<'_, 'd> {
         self.scope.operation()
     }
 
-    /// How many arguments there are, absent ones included.
+    /// The number of arguments, absent ones included.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }

@@ -15,7 +15,7 @@ use crate::expression::value::Value;
 use crate::registry::Registry;
 use crate::value::integer;
 
-/// How a text represents bytes.
+/// The representation of bytes in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// That of a UUID if the bytes are one, else `Base64`.

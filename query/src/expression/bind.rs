@@ -275,12 +275,12 @@ struct NameArgument<'b> {
 }
 
 impl<'b> NameArgument<'b> {
-    /// What names the current element.
+    /// The name of the current element.
     fn element(given: Option<RawBsonRef<'b>>) -> Self {
         Self { argument: "as", given, default: THIS }
     }
 
-    /// What names its position.
+    /// The name of its position.
     fn index(given: Option<RawBsonRef<'b>>) -> Self {
         Self { argument: "arrayIndexAs", given, default: INDEX }
     }

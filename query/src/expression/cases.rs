@@ -1,4 +1,4 @@
-//! What the tables of cases share: one document, and checks of one line.
+//! The common parts of the tables of cases: one document, and checks of one line.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, RawBson, RawDocumentBuf, Regex, doc};

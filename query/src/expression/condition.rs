@@ -58,7 +58,7 @@ pub(super) fn compare_three_ways<'d>(arguments: &Arguments<'_, 'd>) -> Result<Va
 
 pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     for value in arguments.values() {
-        // What follows a false value is not evaluated, so it can guard expressions that would fail.
+        // Expressions after a false value are not evaluated, so it can guard expressions that would fail.
         if !value?.is_true() {
             return Ok(Value::FALSE);
         }
@@ -68,7 +68,7 @@ pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
 
 pub(super) fn or<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     for value in arguments.values() {
-        // What follows a true value is not evaluated.
+        // Expressions after a true value are not evaluated.
         if value?.is_true() {
             return Ok(Value::TRUE);
         }

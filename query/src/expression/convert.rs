@@ -29,7 +29,7 @@ pub(super) const CONVERT: Signature = Signature {
     missing: &[Code::FAILED_TO_PARSE],
 };
 
-/// How binary data and numbers are written.
+/// The notation of binary data and numbers.
 #[derive(Clone, Copy, Debug)]
 struct Notation {
     /// Binary data as a text. Absent if it was not said.

@@ -1,4 +1,4 @@
-//! Why an expression was rejected, or has no value for a document.
+//! Errors of expressions, and of evaluating them for a document.
 //!
 //! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
 //! different variants. MongoDB has a number of its own for almost every fault of every operator; the check that finds
@@ -6,7 +6,7 @@
 
 use crate::code::Code;
 
-/// What is wrong with an expression, or with a value that it met.
+/// A flaw of an expression, or of a value that it met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,7 +30,7 @@ pub enum Error {
     UnsupportedUse {
         /// The operator's name.
         operator: &'static str,
-        /// What it was given.
+        /// The feature that it was given.
         feature: String,
     },
     /// A variable that is not defined.
@@ -50,7 +50,7 @@ pub enum Error {
     VariableName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A variable of a command's `let` reads a field, and there is no document yet.
@@ -64,7 +64,7 @@ pub enum Error {
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
         /// MongoDB's number.
         code: Code,
@@ -74,7 +74,7 @@ pub enum Error {
     NotAlone {
         /// The operator's name.
         operator: String,
-        /// How many fields the object has.
+        /// The number of fields of the object.
         found: usize,
     },
     /// An operator got too many or too few arguments.
@@ -82,9 +82,9 @@ pub enum Error {
     ArgumentCount {
         /// The operator's name.
         operator: &'static str,
-        /// How many it takes.
+        /// The number that it accepts.
         expected: String,
-        /// How many it got.
+        /// The number that it got.
         found: usize,
         /// MongoDB's number.
         code: Code,
@@ -94,7 +94,7 @@ pub enum Error {
     Argument {
         /// The operator's name.
         operator: &'static str,
-        /// What is wrong.
+        /// The flaw.
         fault: Fault,
         /// MongoDB's number.
         code: Code,
@@ -102,7 +102,7 @@ pub enum Error {
     /// Expressions are nested too deeply.
     #[error("expressions are nested more than {limit} levels deep")]
     TooDeep {
-        /// How many levels are accepted.
+        /// The limit of levels.
         limit: usize,
     },
     /// A value became too large.
@@ -110,18 +110,18 @@ pub enum Error {
     TooLarge {
         /// The operator's name.
         operator: &'static str,
-        /// How many bytes a value may have.
+        /// The limit of a value, in bytes.
         limit: usize,
     },
     /// Bytes that are not BSON.
     #[error("malformed expression: {reason}")]
     InvalidBson {
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What is wrong with an operator's argument.
+/// A flaw of an operator's argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -130,7 +130,7 @@ pub enum Fault {
     WrongType {
         /// Which argument.
         argument: &'static str,
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
         /// The type of what was given.
         found: &'static str,
@@ -140,9 +140,9 @@ pub enum Fault {
     WrongValue {
         /// Which argument.
         argument: &'static str,
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument is not an object of named arguments.
@@ -203,11 +203,11 @@ pub enum Fault {
     /// A value that cannot be converted.
     #[error("cannot convert {found} to {target}: {reason}")]
     Conversion {
-        /// What was given.
+        /// The given value.
         found: String,
         /// The type that is wanted.
         target: &'static str,
-        /// Why that fails.
+        /// The reason.
         reason: &'static str,
     },
     /// Text that is not a date.
@@ -215,7 +215,7 @@ pub enum Fault {
     DateText {
         /// The text, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A format of dates that is wrong.
@@ -223,7 +223,7 @@ pub enum Fault {
     DateFormat {
         /// The format, shortened.
         format: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A name that is not a time zone.
@@ -237,7 +237,7 @@ pub enum Fault {
     Pattern {
         /// The pattern, shortened.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A search by a regular expression reached one of its limits.

@@ -1,4 +1,4 @@
-//! How the tree of an expression is evaluated over a document, and what a path reaches.
+//! The evaluation of an expression's tree over a document, and of paths.
 //!
 //! Parsing bounds the depth of every tree, so recursion here is safe.
 
@@ -92,7 +92,7 @@ fn follow<'d>(scope: Scope<'_, 'd>, source: &PathStart, path: &[FieldPath]) -> R
     })
 }
 
-/// What a path finds.
+/// The result of a path.
 enum PathResult<'v> {
     /// The path leads to no value.
     Missing,

@@ -97,7 +97,7 @@ fn on_error<'d>(
 struct Level<'v> {
     fields: Fields<'v>,
     style: Style,
-    /// How many containers end with it: an object of code ends with its scope.
+    /// The number of containers that end with it: an object of code ends with its scope.
     ends: usize,
 }
 
@@ -343,7 +343,7 @@ fn is_reserved(name: &str) -> bool {
     NAMES.get(name).is_some() || ["$code", "$id", "$ref", "$scope"].contains(&name)
 }
 
-/// What an object represents. Returns `None` if it represents itself.
+/// The meaning of an object. Returns `None` if it represents itself.
 fn meant(
     document: &RawDocument,
     operation: &OperationContext,

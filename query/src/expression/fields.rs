@@ -18,7 +18,7 @@ use crate::expression::variables::Variables;
 use crate::operation::OperationContext;
 use crate::value::elements;
 
-/// How deeply paths and the arrays that they enter may be nested.
+/// The limit of the depth of paths and of the arrays that they enter.
 const DEPTH_MAX: usize = 250;
 const OPERATOR: &str = "$addFields";
 
@@ -51,7 +51,7 @@ struct FieldTree {
     positions: BTreeMap<String, usize>,
 }
 
-/// What a field is set to.
+/// The new value of a field.
 #[derive(Clone, Debug)]
 enum Assignment {
     /// The value of the expression at this position.
@@ -60,8 +60,8 @@ enum Assignment {
     Fields(FieldTree),
 }
 
-/// What setting fields works with: the values of the expressions for a document, the operation, and how deep the walk
-/// is.
+/// The context of setting fields: the values of the expressions for a document, the operation, and the depth of the
+/// walk.
 #[derive(Clone, Copy)]
 struct Setting<'s> {
     values: &'s [Value<'s>],
@@ -239,7 +239,7 @@ impl FieldTree {
                 }
             }
         }
-        // What the document does not have comes last, in the order in which the fields were named.
+        // Fields that the document does not have come last, in the order in which they were named.
         for ((name, assignment), is_set) in self.fields.iter().zip(is_set) {
             if !is_set {
                 object.append(name, &assignment.value(None, setting)?)?;

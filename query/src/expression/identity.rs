@@ -195,7 +195,7 @@ fn whole(number: Numeric) -> i64 {
     }
 }
 
-/// Where MongoDB sorts the values of a type: a number that its hash is made of.
+/// MongoDB's place for the values of a type in its order: a number that the hash is made of.
 fn place_of_type(value: RawBsonRef<'_>) -> i32 {
     match value {
         RawBsonRef::MinKey => -1,

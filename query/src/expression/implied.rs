@@ -1,4 +1,4 @@
-//! What is true of single fields in every document for which an expression is true.
+//! The conditions on single fields that hold in every document for which an expression is true.
 //!
 //! Told are comparisons of a field with something that no document changes, alone or within `$and` and `$or`. Everything else
 //! is unknown, which costs an index and never an answer. What an index makes of it is in `filter::implied`.
@@ -10,7 +10,7 @@ use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
 use crate::expression::variables::Variables;
 
-/// What an expression that is true says about fields.
+/// The conditions on fields that a true expression implies.
 #[derive(Clone, Debug)]
 pub(crate) enum Implied {
     Unknown,
@@ -29,8 +29,8 @@ pub(crate) struct FieldComparison {
     operand: Node,
 }
 
-/// How an expression compares the value of a field, on the left, with an operand: by the one order of values of all types, and
-/// an array as a whole.
+/// The comparison of an expression between the value of a field, on the left, and an operand: by the one order of
+/// values of all types, and an array as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparator {
     Eq,
@@ -97,7 +97,7 @@ impl FieldComparison {
     }
 }
 
-/// What follows from the truth of a node.
+/// The conditions that follow from the truth of a node.
 pub(super) fn implied(node: &Node) -> Implied {
     if let Node::Constant(value) = node {
         return if value.is_true() { Implied::All(Vec::new()) } else { Implied::Any(Vec::new()) };

@@ -264,7 +264,7 @@ impl<'t> JsonReader<'t> {
         Ok(None)
     }
 
-    /// What follows the start of a container: its end, which has no name, or the name of its first value.
+    /// Reads after the start of a container: its end, which has no name, or the name of its first value.
     fn first_name(&mut self, kind: Container) -> Result<Option<Cow<'t, str>>, Failure> {
         self.skip_space();
         let end = if kind == Container::Array { ']' } else { '}' };
@@ -274,7 +274,8 @@ impl<'t> JsonReader<'t> {
         self.name(kind).map(Some)
     }
 
-    /// What follows a value: the ends of containers, and the name of the next value. Returns `None` at the end of the text.
+    /// Reads after a value: the ends of containers, and the name of the next value. Returns `None` at the end of the
+    /// text.
     fn next_name(&mut self, tree: &mut Tree) -> Result<Option<Cow<'t, str>>, Failure> {
         while let Some(kind) = tree.innermost() {
             self.skip_space();

@@ -17,7 +17,7 @@ use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::value::elements;
 
-/// What is known of a document besides its fields.
+/// The metadata of a document.
 ///
 /// ```
 /// use bson::{RawBson, rawdoc};

@@ -144,7 +144,7 @@ impl Expression {
         self.root.field()
     }
 
-    /// What is true of single fields in every document for which the expression is true.
+    /// The conditions on single fields that hold in every document for which the expression is true.
     pub(crate) fn implied(&self) -> Implied {
         implied::implied(&self.root)
     }

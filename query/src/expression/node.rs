@@ -118,7 +118,7 @@ impl<'f, 'd> Scope<'f, 'd> {
         Scope { root: self.root, variables: self.variables, frame: Some(frame) }
     }
 
-    /// How texts compare.
+    /// The comparison of strings.
     #[inline]
     pub(super) fn collation(&self) -> &'d Collation {
         self.variables.collation()
@@ -266,7 +266,7 @@ impl<'e, 'd> Arguments<'e, 'd> {
         Self { operator, nodes, scope }
     }
 
-    /// How texts compare.
+    /// The comparison of strings.
     #[inline]
     pub(super) fn collation(&self) -> &'d Collation {
         self.scope.collation()
@@ -293,7 +293,7 @@ pub(super) enum Compiled {
     Varying(LastPattern),
 }
 
-/// What a search by a pattern returns.
+/// The result type of a search by a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RegexResult {
     /// Whether the text matches.

@@ -17,14 +17,14 @@ use crate::expression::{
 };
 use crate::registry::Registry;
 
-/// What is known about a name.
+/// The support for a name.
 #[derive(Clone, Copy)]
 pub(super) enum OperatorSupport {
     Supported(Form),
     Unsupported,
 }
 
-/// How an operator takes its arguments.
+/// The form of an operator's arguments.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     /// As an array, or as one argument without an array around it.
@@ -38,7 +38,7 @@ pub(super) enum Form {
 /// Parses the argument of an operator that has a form of its own.
 pub(super) type ParseSpecial = fn(Parser<'_>, &'static str, RawBsonRef<'_>) -> Result<Node, Error>;
 
-/// How many arguments an operator takes.
+/// The number of arguments of an operator.
 #[derive(Clone, Copy)]
 pub(super) struct Count {
     min: usize,

@@ -168,7 +168,7 @@ pub(super) fn check_field_name(name: &str) -> Result<(), Error> {
     }
 }
 
-/// What is wrong with the name of a field, and MongoDB's number for it.
+/// The flaw of a field's name, and MongoDB's number for it.
 fn name_fault(name: &str) -> Option<(&'static str, Code)> {
     if name.is_empty() {
         return Some(("a name must not be empty", Code::FIELD_NAME_EMPTY));

@@ -133,7 +133,7 @@ fn read_shares(
     };
     let node = parser.operand(operand)?;
     let document = RawDocumentBuf::new();
-    // What depends on a document would need another computation for each.
+    // A value that depends on a document would need another computation for each.
     let value = match node.constant() {
         Some(constant) => constant.clone(),
         // Variables of the caller have their values while an expression is parsed.
@@ -165,7 +165,7 @@ fn is_fixed(node: &Node) -> bool {
     match node {
         Node::Constant(_) | Node::Path(PathStart::User(_), _) => true,
         Node::Array(_) | Node::Object(_) | Node::Call { .. } => node.parts().into_iter().all(is_fixed),
-        // What has variables of its own would have to be distinguished from what depends on others.
+        // An expression with its own variables would have to be distinguished from one that depends on others.
         Node::Path(..)
         | Node::Let { .. }
         | Node::Map { .. }

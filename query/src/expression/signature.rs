@@ -14,7 +14,7 @@ use crate::expression::value::type_name;
 pub(super) struct Signature {
     /// All names, in the order in which the operator's function counts them.
     pub(super) names: &'static [&'static str],
-    /// How many of them must be given: the first `required` names.
+    /// The number of them that must be given: the first `required` names.
     pub(super) required: usize,
     pub(super) not_object: Code,
     pub(super) unknown: Code,

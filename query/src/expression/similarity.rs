@@ -1,4 +1,4 @@
-//! How near two vectors are: `$similarityCosine`, `$similarityDotProduct` and `$similarityEuclidean`.
+//! The similarity of two vectors: `$similarityCosine`, `$similarityDotProduct` and `$similarityEuclidean`.
 //!
 //! A vector is an array of numbers or booleans, or binary data of the subtype for vectors, which is read in place: its bits
 //! would take 64 times its memory as doubles.
@@ -83,7 +83,7 @@ fn cosine<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     similarity(arguments, of_sums, |cosine| f64::midpoint(1.0, cosine))
 }
 
-/// What the three are computed from.
+/// The sums from which the three are computed.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     products: f64,

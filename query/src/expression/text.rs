@@ -33,7 +33,7 @@ pub(super) const REPLACE: Signature = Signature {
     missing: &[Code::REPLACE_INPUT_MISSING, Code::REPLACE_FIND_MISSING, Code::REPLACE_REPLACEMENT_MISSING],
 };
 
-/// What is trimmed by default: the spaces that MongoDB lists, and the zero character.
+/// The characters that are trimmed by default: the spaces that MongoDB lists, and the zero character.
 const SPACES: &str = "\0 \t\n\u{b}\u{c}\r\u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\
     \u{2007}\u{2008}\u{2009}\u{200a}";
 

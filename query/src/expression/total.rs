@@ -18,7 +18,7 @@ impl Total {
         Self { sum, lost }
     }
 
-    /// What the sum is made of.
+    /// The parts of the sum.
     pub(super) fn parts(self) -> [f64; 2] {
         [self.sum, self.lost]
     }

@@ -17,15 +17,15 @@ use crate::value::content_bytes;
 /// The most levels of a value that is converted, or of one that is built: MongoDB's.
 pub(super) const LEVELS_MAX: usize = 200;
 
-/// Why a value is not converted that has too many levels.
+/// The reason for a value with too many levels.
 pub(super) const TOO_DEEP: &str = "it has more than 200 levels";
-/// Why a value is not converted whose result is too large.
+/// The reason for a value whose result is too large.
 pub(super) const TOO_LARGE: &str = "the result has more than 16 MiB";
 
 /// More than the type, the position and the zero byte of an element take.
 const HEADER_BYTES: usize = 24;
 
-/// Why a value was not converted.
+/// The reason why a value was not converted.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The value cannot be converted.
@@ -76,7 +76,7 @@ impl Failure {
     }
 }
 
-/// What holds other values.
+/// A container of other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     Array,
@@ -98,7 +98,7 @@ pub(super) struct Tree {
 struct Opened {
     mark: Mark,
     kind: Container,
-    /// How many values it has.
+    /// The number of its values.
     count: usize,
 }
 

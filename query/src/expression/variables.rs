@@ -61,7 +61,7 @@ impl Variables {
         Self { collation, ..self }
     }
 
-    /// How texts compare: by their bytes, unless [`with_collation`](Self::with_collation) said otherwise.
+    /// The comparison of strings: by their bytes, unless [`with_collation`](Self::with_collation) said otherwise.
     #[inline]
     pub fn collation(&self) -> &Collation {
         &self.collation

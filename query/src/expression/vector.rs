@@ -13,7 +13,7 @@ use crate::expression::value::{ArrayBuilder, Value};
 use crate::operation::OperationContext;
 use crate::value::{elements, integer};
 
-/// What the elements of a vector are, from the narrowest.
+/// The type of a vector's elements, from the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Element {
     Bit,

@@ -8,7 +8,7 @@ use bson::{RawBinaryRef, RawBsonRef};
 use crate::error::Fault;
 use crate::value::{describe, elements, integer};
 
-/// What must be true of the selected bits.
+/// The condition on the selected bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BitTest {
     AllSet,

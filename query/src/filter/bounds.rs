@@ -139,7 +139,7 @@ fn compared(relation: Relation, operand: &RawBson, arrays: Arrays) -> Option<Int
     }))
 }
 
-/// What an index has for a value equal to `operand`: that value, or, for an array, one entry that it surely
+/// The entries of an index for a value equal to `operand`: that value, or, for an array, one entry that it surely
 /// has.
 fn equal(operand: &RawBson, arrays: Arrays) -> impl Iterator<Item = Interval> {
     let array = operand.as_array().filter(|_| arrays == Arrays::Possible);

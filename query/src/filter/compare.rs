@@ -13,7 +13,7 @@ use index::order::{TypeClass, compare, type_class};
 
 use crate::pattern::{Pattern, Watch};
 
-/// How a value must compare with the operand.
+/// The relation between a value and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Eq,
@@ -147,7 +147,7 @@ impl Membership {
         Self { values, has_null: !nulls.is_empty(), patterns, collation }
     }
 
-    /// What keys with a collation have for each value: `None` if these keys are in another order.
+    /// The keys with a collation for each value: `None` if these keys are in another order.
     pub(super) fn values_in(&self, keys: &Collation) -> impl Iterator<Item = Option<Cow<'_, RawBson>>> {
         self.values.iter().map(move |value| in_keys(value, &self.collation, keys))
     }

@@ -21,7 +21,7 @@ pub(crate) struct ElementCondition {
     subject: Subject,
 }
 
-/// Why an array filter does not name one identifier.
+/// The reason why an array filter does not name one identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NameFault {
     /// It has no condition on a field.

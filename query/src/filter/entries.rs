@@ -30,7 +30,7 @@ pub struct IndexedField<'a> {
     pub path: &'a FieldPath,
     /// The components of the path at which some document has an array.
     pub arrays: ArrayComponents,
-    /// How the index compares texts.
+    /// The index's comparison of strings.
     pub collation: &'a Collation,
 }
 
@@ -66,7 +66,7 @@ impl EntryBounds {
     }
 }
 
-/// What a part of the filter implies for one entry of a matching document.
+/// The condition that a part of the filter implies for one entry of a matching document.
 #[derive(Clone, Debug)]
 pub(super) struct Constraint {
     /// The values that the entry can have at the fields that are bounded, by position, ascending and without
@@ -426,7 +426,7 @@ fn shared(sets: &[Intervals]) -> Option<&Intervals> {
     others.iter().all(|set| set.shares_list(first)).then_some(first)
 }
 
-/// How many values a set leaves, for comparison: the number of points, or more than that for ranges.
+/// The width of a set, for comparison: the number of points, or more than that for ranges.
 fn width(set: &Intervals) -> usize {
     if set.is_empty() {
         0

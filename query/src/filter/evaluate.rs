@@ -36,8 +36,8 @@ pub(super) enum Node {
     Field(FieldPath, Test),
     /// The expression must be true. It can fail, and the parser allows it only on whole documents.
     Expression(Box<Expression>),
-    /// What an expression beside this node says about a field. It is there for the planner, and true of every document, since
-    /// the expression decides.
+    /// The condition that an expression beside this node implies for a field. It is there for the planner, and true
+    /// of every document, since the expression decides.
     Implied(Box<ImpliedTest>),
     /// The document must be valid by the schema.
     Schema(Box<Schema>),

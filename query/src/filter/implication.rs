@@ -23,8 +23,8 @@ use crate::filter::planning_budget::PlanningBudget;
 use crate::filter::weight;
 use crate::pattern::Watch;
 
-/// How many values and tests one proof may compare. Without a limit, a query with thousands of branches could keep
-/// the planner busy for longer than a scan takes.
+/// The limit of values and tests that one proof may compare. Without a limit, a query with thousands of branches
+/// could keep the planner busy for longer than a scan takes.
 const STEPS_MAX: usize = 20_000;
 
 /// The types whose values share a class. Every other type has a class of its own.
@@ -121,7 +121,7 @@ impl Proof<'_> {
         if test.is_met_by_missing() && !wanted.iter().any(|test| meets_missing(test)) {
             return false;
         }
-        // What a path of several names gathers from an array is an array to an expression, and to a filter single values.
+        // A path of several names gathers from an array an array for an expression, and single values for a filter.
         let is_gathered = test.path().components().nth(1).is_some();
         if is_gathered && test.is_met_by_arrays() {
             return false;

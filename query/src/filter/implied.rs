@@ -1,4 +1,5 @@
-//! What an `$expr` says about a single field: the values that an index can have there, for documents for which it is true.
+//! The conditions of an `$expr` on a single field: the values that an index can have there, for documents for which
+//! it is true.
 //!
 //! The rules are those of expressions, not of filters. Values of all types compare, by the one order of all; a missing value
 //! comes after `MinKey` and before undefined and null, and an index has null for it; an array is compared as a whole, while
@@ -29,7 +30,7 @@ pub(super) struct ImpliedTest {
     path: FieldPath,
     /// At least one.
     comparisons: Vec<FixedComparison>,
-    /// How the expression compares texts.
+    /// The expression's comparison of strings.
     collation: Collation,
 }
 

@@ -233,11 +233,11 @@ impl Filter {
         budget: &PlanningBudget<'f>,
     ) -> Option<EntryBounds> {
         let bounds = entries::conjunction([&self.root], fields, budget).into_bounds(fields.len());
-        // What entries decide relies on bounds that are as narrow as they can be.
+        // A decision by entries relies on bounds that are as narrow as they can be.
         (!budget.is_over()).then_some(bounds)
     }
 
-    /// What planning by the filter may cost an operation.
+    /// The budget of planning by the filter, for an operation.
     pub(crate) fn planning_budget<'f>(&'f self, operation: &'f OperationContext) -> PlanningBudget<'f> {
         PlanningBudget::of(operation, Some(&self.root))
     }

@@ -1,12 +1,12 @@
-//! What the parsers of filters and of schemas share: reading the fields and members of an operand, the errors
-//! for what cannot be read, and the limit on nesting.
+//! The common parts of the parsers of filters and of schemas: reading the fields and members of an operand, the
+//! errors for what cannot be read, and the limit on nesting.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::error::{Error, Fault};
 use crate::pattern::PatternError;
 
-/// How deeply operators may be nested.
+/// The limit of nested operators.
 pub(super) const DEPTH_MAX: usize = 100;
 
 /// The names and values of a document's fields, in order.

@@ -72,17 +72,17 @@ enum Expressions<'p> {
     Allowed(&'p Variables),
 }
 
-/// What the parser knows about the part of the filter that it reads.
+/// The context of the part of the filter that the parser reads.
 #[derive(Clone, Copy)]
 struct ParseContext<'p> {
     /// The field names down to this part, joined by dots. Errors name it.
     path: &'p str,
-    /// How many operators enclose this part.
+    /// The number of operators that enclose this part.
     depth: usize,
     expressions: Expressions<'p>,
     /// The memory that compiled patterns may take.
     room: &'p Room,
-    /// How texts compare.
+    /// The comparison of strings.
     collation: &'p Collation,
 }
 
@@ -483,7 +483,7 @@ impl<'c> OperatorCall<'c> {
     }
 }
 
-/// What a true expression says about fields, as a node for the planner. Returns `None` if nothing is known.
+/// The conditions of a true expression on fields, as a node for the planner. Returns `None` if nothing is known.
 fn implied(implied: Implied, variables: &Variables) -> Option<Node> {
     let (mut comparisons, mut nodes) = (Vec::new(), Vec::new());
     for part in implied.conjuncts() {

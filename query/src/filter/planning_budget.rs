@@ -1,5 +1,5 @@
-//! What planning may cost: steps and bytes, in proportion to the filter. A filter of kilobytes can describe lists, branches and
-//! combinations that multiply to billions.
+//! The budget of planning: steps and bytes, in proportion to the filter. A filter of kilobytes can describe lists,
+//! branches and combinations that multiply to billions.
 //!
 //! The invariant: planning never fails for want of them. Once something was rejected, so is all that follows, and what was
 //! found before is planned with: in the end the scan of all documents, whose filter tests each of them. So every function
@@ -16,12 +16,12 @@ use crate::filter::evaluate::Node;
 use crate::filter::weight;
 use crate::operation::{OperationContext, Reservation};
 
-/// What any planning may take, however small its filter is: some milliseconds.
+/// The budget of any planning, however small its filter is: some milliseconds.
 const STEPS_MIN: usize = 1 << 18;
 const BYTES_MIN: usize = 8 << 20;
 
-/// What planning may take for each part and each value of its filter, if that is more: a look for each of many indexes, and
-/// a few lists of all values.
+/// The budget for each part and each value of the filter, if that is more: a check for each of many indexes, and a
+/// few lists of all values.
 const STEPS_EACH: usize = 64;
 const BYTES_EACH: usize = 4 * INTERVAL_BYTES;
 
@@ -45,7 +45,7 @@ pub(crate) struct PlanningBudget<'a> {
     sets: RefCell<BTreeMap<(usize, SetKind), Vec<SharedSet>>>,
 }
 
-/// How many steps and bytes may be taken.
+/// The limits of steps and bytes.
 #[derive(Clone, Copy)]
 struct Limits {
     steps: usize,

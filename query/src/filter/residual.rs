@@ -19,7 +19,7 @@ use crate::operation::OperationContext;
 /// The path of the field that every entry leads to.
 const ID: &str = "_id";
 
-/// What the entries of an index decide of a filter.
+/// The part of a filter that the entries of an index decide.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -52,7 +52,7 @@ pub struct EntryTests {
 }
 
 impl Filter {
-    /// What the entries of an index on `fields` decide of the filter, within the bounds that
+    /// The part of the filter that the entries of an index on `fields` decide, within the bounds that
     /// [`entry_bounds`](Self::entry_bounds) gives for these fields.
     pub fn entry_tests(&self, fields: &[IndexedField<'_>]) -> EntryTests {
         let operation = OperationContext::unlimited();
@@ -105,14 +105,14 @@ impl Filter {
     }
 }
 
-/// Where an entry has a value.
+/// The place of a value in an entry.
 enum Place {
     /// In the field at this position of the index.
     Field(usize),
     Id,
 }
 
-/// Where an entry has the whole value at a path. Returns `None` if it may not have it.
+/// The place of the whole value at a path in an entry. Returns `None` if it may not have it.
 fn place(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<Place> {
     // The `_id` is whole in every entry, and never an array.
     if path.as_str() == ID {
@@ -177,7 +177,8 @@ fn collect_paths<'n>(node: &'n Node, paths: &mut HashSet<&'n FieldPath>) -> bool
             paths.insert(path);
             true
         }
-        // What an expression says about a field decides nothing. The expression, which is beside it, needs the document.
+        // The condition that an expression implies decides nothing. The expression, which is beside it, needs the
+        // document.
         Node::Expression(_) | Node::Implied(_) | Node::Schema(_) => false,
     }
 }

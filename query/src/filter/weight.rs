@@ -1,4 +1,4 @@
-//! How much there is of a filter, as a plan's bounds see it: parts, members of lists, and the bytes of their values.
+//! The size of a filter for planning: parts, members of lists, and the bytes of their values.
 
 use bson::RawBson;
 

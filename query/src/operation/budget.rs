@@ -34,7 +34,7 @@ impl MemoryBudget {
         Self { shared: Arc::new(SharedBytes { taken: AtomicUsize::new(0), limit }) }
     }
 
-    /// How many bytes are taken, in whole grants of 1 MiB.
+    /// The used bytes, in whole grants of 1 MiB.
     pub fn taken(&self) -> usize {
         self.shared.taken.load(Ordering::Relaxed)
     }

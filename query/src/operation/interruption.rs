@@ -1,4 +1,4 @@
-//! Why an operation is ended, and the tokens that end it from another thread.
+//! The reasons to end an operation, and the tokens that end it from another thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use crate::code::Code;
 
-/// Why an operation was ended before it was done.
+/// The reason why an operation was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -91,7 +91,7 @@ struct TokenState {
     waiting: Mutex<Waiting>,
 }
 
-/// Who waits for something else, and for the cancellation.
+/// A waiter for something else, and for the cancellation.
 #[derive(Debug, Default)]
 struct Waiting {
     last: u64,
@@ -188,13 +188,13 @@ impl CancellationToken {
         self.reason().is_some()
     }
 
-    /// Why the token was cancelled. Returns `None` if it was not.
+    /// The reason of the cancellation. Returns `None` if it was not.
     pub fn reason(&self) -> Option<Interruption> {
         interruption(self.state.reason.load(Ordering::Acquire), MemoryLimits::default())
     }
 }
 
-/// What messages about memory name: the limit of the operation, and that of all operations.
+/// The limits that messages about memory name: that of the operation, and that of all operations.
 #[derive(Clone, Copy, Default)]
 pub(super) struct MemoryLimits {
     pub(super) own: usize,

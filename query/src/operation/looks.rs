@@ -1,10 +1,11 @@
-//! When an operation looked at its limits: about how long it has worked, at the cost of no clock besides those of the looks.
+//! The checks of an operation's limits: about how long it has worked, at the cost of no clock besides those of the
+//! checks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When the context looked at its limits.
+/// The times at which the context checked its limits.
 #[derive(Default)]
 pub(super) struct Looks {
     /// The time of the last look since work was resumed, in nanoseconds of `process_nanos`. It is 0 before the first one.
@@ -26,7 +27,7 @@ impl Looks {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// What follows is not time at work.
+    /// Time from here on does not count as work.
     #[inline]
     pub(super) fn pause(&self) {
         self.last.store(0, Ordering::Relaxed);

@@ -46,15 +46,15 @@ const GRANT_BYTES: usize = 1 << 20;
 pub struct Allowance {
     /// Tokens, each of which ends the operation.
     pub tokens: Vec<CancellationToken>,
-    /// How long it may work. `None` and zero mean no limit.
+    /// The time limit. `None` and zero mean no limit.
     pub time: Option<Duration>,
-    /// How many bytes it may hold. `None` means no limit.
+    /// The limit of its memory, in bytes. `None` means no limit.
     pub bytes: Option<usize>,
     /// The budget that it shares with other operations.
     pub shared: Option<MemoryBudget>,
-    /// How many bytes a sort, and each stage of a pipeline, may hold. `None` means the limit of the stage.
+    /// The limit of a sort's memory, and of each stage of a pipeline, in bytes. `None` means the limit of the stage.
     pub stage_bytes: Option<usize>,
-    /// Where sorts, groups and joins that need more go on. Without it they fail.
+    /// The files in which sorts, groups and joins that need more continue. Without it they fail.
     pub files: Option<Arc<dyn TemporaryFiles>>,
 }
 
@@ -84,10 +84,10 @@ struct OperationState {
     stopped: AtomicU8,
     bytes: AtomicUsize,
     bytes_max: usize,
-    /// What was reserved before the operation began, and is held as long as it lives.
+    /// The memory that was reserved before the operation began, and is held as long as it lives.
     kept: OnceLock<Reservation>,
     shared: Option<MemoryBudget>,
-    /// What was taken from the shared budget, in whole grants.
+    /// The bytes taken from the shared budget, in whole grants.
     granted: AtomicUsize,
     looks: Looks,
     slice: SliceState,
@@ -95,7 +95,7 @@ struct OperationState {
     files: Option<Arc<dyn TemporaryFiles>>,
     /// Whether the caller does not want it to use files.
     is_off_disk: AtomicBool,
-    /// How many times something was moved to a file.
+    /// The number of times that something was moved to a file.
     spills: AtomicU64,
 }
 
@@ -227,12 +227,12 @@ impl OperationContext {
         tokens.map(|token| token.wake(waker.clone())).collect()
     }
 
-    /// How many steps were counted.
+    /// The number of counted steps.
     pub fn steps_taken(&self) -> u64 {
         self.state.as_ref().map_or(0, |state| state.steps.load(Ordering::Relaxed))
     }
 
-    /// How many bytes are reserved.
+    /// The number of reserved bytes.
     pub fn bytes_reserved(&self) -> usize {
         self.state.as_ref().map_or(0, |state| state.bytes.load(Ordering::Relaxed))
     }
@@ -249,7 +249,7 @@ impl OperationContext {
     #[inline]
     pub fn pause(&self) {
         if let Some(state) = &self.state {
-            // What follows the pause is not time at work. The time up to it is unknown, and short.
+            // Time after the pause does not count as work. The time up to it is unknown, and short.
             state.looks.pause();
         }
         if let Some(time) = self.time() {
@@ -289,7 +289,7 @@ impl OperationContext {
         }
     }
 
-    /// How many bytes a stage may hold that by itself may hold `limit` bytes.
+    /// The bytes that a stage may hold if it may hold `limit` bytes by itself.
     pub fn stage_bytes_max(&self, limit: usize) -> usize {
         self.state.as_ref().map_or(limit, |state| state.stage_bytes.min(limit))
     }
@@ -301,13 +301,13 @@ impl OperationContext {
         }
     }
 
-    /// Where sorts, groups and joins may go on beyond their memory. `None` if they may not.
+    /// The files in which sorts, groups and joins may continue beyond their memory. `None` if they may not.
     pub fn temporary_files(&self) -> Option<Arc<dyn TemporaryFiles>> {
         let state = self.state.as_ref().filter(|state| !state.is_off_disk.load(Ordering::Relaxed))?;
         state.files.clone()
     }
 
-    /// How many times something was moved to a temporary file.
+    /// The number of times that something was moved to a temporary file.
     pub fn spills(&self) -> u64 {
         self.state.as_ref().map_or(0, |state| state.spills.load(Ordering::Relaxed))
     }
@@ -477,7 +477,7 @@ impl Reservation {
     /// # Errors
     /// As [`OperationContext::reserve`]; what was reserved before stays reserved.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Interruption> {
-        // What is built grows until it is dropped, or given back as a whole.
+        // A value that is being built grows until it is dropped, or given back as a whole.
         if bytes < RESERVED_BYTES_MIN || bytes <= self.bytes {
             return Ok(());
         }
@@ -523,7 +523,7 @@ impl Reservation {
         }
     }
 
-    /// How many bytes it holds: 0 if its context has no limits.
+    /// The number of bytes that it holds: 0 if its context has no limits.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

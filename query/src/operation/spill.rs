@@ -66,7 +66,8 @@ pub trait SortedSource: RunSource {
     fn seek(&mut self, key: &[u8]) -> Result<(), SpillFailure>;
 }
 
-/// Why a temporary file could not be made, written or read. It holds the error of the caller who made the file.
+/// The error of a temporary file that could not be created, written or read. It holds the error of the caller who
+/// made the file.
 #[derive(Clone)]
 pub struct SpillFailure {
     cause: Arc<dyn Error + Send + Sync>,

@@ -11,7 +11,7 @@ pub(super) struct WorkClock {
     limit: u64,
     /// The time at work before the last pause.
     spent: AtomicU64,
-    /// When work was resumed: nanoseconds after `base`, plus 1. It is 0 during a pause.
+    /// The time at which work was resumed: nanoseconds after `base`, plus 1. It is 0 during a pause.
     since: AtomicU64,
 }
 

@@ -50,13 +50,13 @@ enum Matcher {
     Text {
         anchor: Anchor,
         text: String,
-        /// What a match takes after it.
+        /// The part of a match after it.
         tail: Tail,
     },
     Program(Program),
 }
 
-/// Why a pattern was rejected. The caller makes its own error of it, which names the operator.
+/// The reason why a pattern was rejected. The caller makes its own error of it, which names the operator.
 #[derive(Debug)]
 pub(crate) enum PatternError {
     /// It contains a zero character.

@@ -9,7 +9,7 @@ use std::str::Chars;
 
 use pcre::program::Options;
 
-/// Where a fixed text must be found.
+/// The places at which a fixed string must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     /// At the start of the searched text.
@@ -23,15 +23,15 @@ pub(super) enum Anchor {
 pub(super) struct Prefix {
     /// The characters before the first special one.
     pub(super) text: String,
-    /// Where they must be found.
+    /// The places at which they must be found.
     anchor: Anchor,
     /// The anchor, if the pattern is only this text, or this text and `.*`.
     pub(super) whole: Option<Anchor>,
-    /// What `.*` after the text matches.
+    /// The part after the string that `.*` matches.
     pub(super) tail: Tail,
 }
 
-/// What a match takes after the fixed text.
+/// The part of a match after the fixed string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// Nothing: the pattern ends there.

@@ -26,7 +26,7 @@ pub(crate) struct Room {
 pub(super) struct Charge {
     room: Room,
     bytes: usize,
-    /// What it holds of the operation's memory.
+    /// Its share of the operation's memory.
     held: Option<Reservation>,
 }
 

@@ -1,4 +1,4 @@
-//! What patterns mean, as MongoDB's PCRE2 reads them.
+//! The meaning of patterns, as MongoDB's PCRE2 reads them.
 
 use super::*;
 use crate::error::Error;
@@ -111,8 +111,8 @@ fn plain_text_is_found_as_pcre_finds_it() {
     check_spans("é", "eé", 1, Some((1, 3)));
 }
 
-/// What PCRE2 says is known; that the shortcut for plain text says the same is shown by giving it the same
-/// pattern in a way that the shortcut does not take.
+/// PCRE2's results are known; that the shortcut for plain strings has the same is shown by giving it the same pattern
+/// in a form that the shortcut does not accept.
 #[test]
 fn the_shortcut_for_plain_text_agrees_with_pcre() {
     let patterns = ["", "^", "a", "^a", "\\Aab.*", "a\\.b", "\\Qa|b\\E", "^é", "]}", "a\nb"];

@@ -14,7 +14,7 @@ pub(crate) struct Watch<'w> {
     failure: RefCell<Option<Unanswered>>,
 }
 
-/// Why an evaluation has no result.
+/// The reason why an evaluation has no result.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
     /// The operation is to end.

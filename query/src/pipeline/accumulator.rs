@@ -38,9 +38,9 @@ pub(super) struct Accumulator {
     wanted: Option<Expression>,
     /// The order of the documents for `$top` and the like.
     sort: Option<Sort>,
-    /// What is asked of `$percentile` and `$median`.
+    /// The request of `$percentile` and `$median`.
     percentiles: Option<PercentileRequest>,
-    /// How values with texts compare.
+    /// The comparison of values with strings.
     collation: Collation,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Kind {
     BestSome(End),
 }
 
-/// What the numbers of a deviation or a covariance are.
+/// The meaning of the numbers of a deviation or a covariance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Population {
     Whole,
@@ -181,7 +181,7 @@ impl Accumulator {
         self.sort.as_ref()
     }
 
-    /// What is asked of `$percentile` and `$median`.
+    /// The request of `$percentile` and `$median`.
     pub(super) fn percentiles(&self) -> Option<&PercentileRequest> {
         self.percentiles.as_ref()
     }
@@ -352,12 +352,12 @@ impl Accumulator {
         })
     }
 
-    /// How values with texts compare.
+    /// The comparison of values with strings.
     pub(super) fn collation(&self) -> &Collation {
         &self.collation
     }
 
-    /// How many values are wanted.
+    /// The number of values that are wanted.
     pub(super) fn wanted(&self, id: &RawDocument, variables: &Variables) -> Result<usize, Fault> {
         match &self.wanted {
             Some(wanted) => wanted.with_value(id, variables, |wanted| {

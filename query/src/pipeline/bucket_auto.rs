@@ -109,13 +109,13 @@ pub(super) struct BucketingAuto {
     sorted: Option<SortedPayloads<RawDocumentBuf>>,
     /// The first of them.
     ahead: Option<Entry>,
-    /// How many documents were pushed.
+    /// The number of pushed documents.
     pushed: u64,
-    /// How many documents a bucket has at least.
+    /// The smallest number of documents in a bucket.
     size: u64,
-    /// How many buckets were made.
+    /// The number of finished buckets.
     made: usize,
-    /// Where the bucket before ended.
+    /// The end of the bucket before.
     end: Option<RawBson>,
     memory: StageMemory,
 }

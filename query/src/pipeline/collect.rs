@@ -28,7 +28,7 @@ pub(super) trait Collector {
     /// The next result. Returns `None` after the last.
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault>;
 
-    /// What is known of the result that was given last.
+    /// The metadata of the result that was returned last.
     fn metadata(&self) -> Option<Metadata> {
         None
     }

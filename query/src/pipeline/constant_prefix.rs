@@ -29,14 +29,14 @@ struct Shared<'i, E> {
     bytes_max: usize,
     room: Reservation,
     is_given_up: bool,
-    /// What gives the results that were not read. Absent after its end.
+    /// The source of the results that were not read. Absent after its end.
     rest: Option<StageInput<'i, E>>,
 }
 
 /// Reads the results from the first one on.
 struct Reader<'i, E> {
     shared: Arc<Mutex<Shared<'i, E>>>,
-    /// How many were read.
+    /// The number of read results.
     count: usize,
     current: Option<Arc<RawDocumentBuf>>,
     operation: OperationContext,

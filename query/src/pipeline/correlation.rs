@@ -1,4 +1,5 @@
-//! What the pipeline of a `$lookup` takes from the documents that it is run for, told by the text of its stages.
+//! The variables and fields that the pipeline of a `$lookup` uses of the documents that it is run for, by the text of
+//! its stages.
 //!
 //! An `$expr` of its first `$match` that compares a field with a variable bounds an index, as any filter does. If it is an
 //! equality, or an `$in`, a hash table can answer it too. The equality of a filter finds at least what that of an expression
@@ -64,7 +65,7 @@ pub(super) struct Condition {
     pub(super) given: RawDocumentBuf,
     /// The same without the `$expr`s that every match must meet.
     pub(super) plain: RawDocumentBuf,
-    /// What these `$expr`s compare with a variable or a constant.
+    /// The fields that these `$expr`s compare with a variable or a constant.
     pub(super) compared: Vec<ComparedField>,
 }
 
@@ -184,8 +185,8 @@ pub(super) fn key_value(value: Option<RawBson>) -> Option<RawBson> {
     }
 }
 
-/// How many of the first stages of a pipeline have results that no document changes: they name no variable of `definitions`, and
-/// draw no lots. A text that only looks like a variable counts as one.
+/// The number of first stages of a pipeline whose results no document changes: they name no variable of
+/// `definitions`, and use no random numbers. A text that only looks like a variable counts as one.
 pub(super) fn constant_stages(stages: &[RawDocumentBuf], definitions: &[(String, Expression)]) -> usize {
     // Defined again, it is in every path without being named.
     if definitions.iter().any(|(name, _)| name == CURRENT) {

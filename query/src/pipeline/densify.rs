@@ -24,7 +24,7 @@ use crate::value::{content_bytes, describe, elements, integer};
 
 const STAGE: &str = "$densify";
 
-/// How many documents a `$densify` may generate. This is MongoDB's limit.
+/// The limit of documents that a `$densify` may generate. This is MongoDB's limit.
 const GENERATED_MAX: usize = 500_000;
 
 /// The argument of a `$densify`.
@@ -46,7 +46,7 @@ struct Stepping {
     unit: Option<TimeUnit>,
 }
 
-/// Where documents are generated.
+/// The range in which documents are generated.
 #[derive(Clone, Debug)]
 enum Range {
     /// From the least to the greatest value of all partitions.

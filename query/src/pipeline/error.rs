@@ -1,4 +1,4 @@
-//! Why a pipeline was rejected, or failed for a document.
+//! Errors of pipelines, and of running them over a document.
 //!
 //! A stage that does not exist, one that exists in MongoDB but not here, and one with a wrong argument are three
 //! different faults. Many of MongoDB's codes belong to a single check: the check names the code, and the error
@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::operation::SpillFailure;
 use crate::spill::SpillError;
 
-/// What is wrong with a pipeline, or with a document that it was run over.
+/// A flaw of a pipeline, or of a document that it was run over.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,20 +17,20 @@ pub enum Error {
     Stage {
         /// The position of the stage, counted from 0.
         position: usize,
-        /// What is wrong with the stage.
+        /// The flaw of the stage.
         fault: Fault,
     },
     /// The pipeline has too many stages.
     #[error("Pipeline length must be no longer than {limit} stages, not {count}")]
     TooLong {
-        /// How many were given.
+        /// The number of given ones.
         count: usize,
-        /// How many are accepted.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// What is wrong with a stage, or with a document that it was given.
+/// A flaw of a stage, or of a document that it was given.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -85,7 +85,7 @@ pub enum Fault {
     OnField {
         /// The field.
         field: String,
-        /// What is wrong with its value.
+        /// The flaw of its value.
         reason: &'static str,
         /// MongoDB's code.
         code: Code,
@@ -107,7 +107,7 @@ pub enum Fault {
     TooManyNested {
         /// The name.
         stage: &'static str,
-        /// How deep they may lie.
+        /// The limit of their depth.
         limit: usize,
     },
     /// The argument of the stage is wrong.
@@ -115,9 +115,9 @@ pub enum Fault {
     Operand {
         /// The name.
         stage: &'static str,
-        /// What the stage takes.
+        /// The argument that the stage accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
         /// MongoDB's code.
         code: Code,
@@ -149,7 +149,7 @@ pub enum Fault {
         stage: &'static str,
         /// The field's name.
         field: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
         /// MongoDB's code.
         code: Code,
@@ -179,7 +179,7 @@ pub enum Fault {
         stage: &'static str,
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         refusal: crate::path::PathRefusal,
     },
     /// The value that is to replace the document is not an object.
@@ -193,7 +193,7 @@ pub enum Fault {
     Value {
         /// The accumulator.
         operator: &'static str,
-        /// What the accumulator takes.
+        /// The argument that the accumulator accepts.
         expected: &'static str,
         /// The value.
         found: String,
@@ -224,7 +224,7 @@ pub enum Fault {
     TooManyGenerated {
         /// The name.
         stage: &'static str,
-        /// How many are accepted.
+        /// The limit.
         limit: usize,
     },
     /// The documents of another collection that were found for one document are too large together.
@@ -253,13 +253,13 @@ pub enum Fault {
     TooDeep {
         /// The name.
         stage: &'static str,
-        /// How many levels are accepted.
+        /// The limit of levels.
         limit: usize,
     },
     /// The bytes of a stage or a document are not BSON.
     #[error("malformed BSON: {reason}")]
     InvalidBson {
-        /// What is wrong with the bytes.
+        /// The reason.
         reason: String,
     },
     /// A pipeline inside a `$facet`, a `$lookup` or a `$unionWith` is malformed, or failed for a document.
@@ -267,7 +267,7 @@ pub enum Fault {
     Facet {
         /// The field of this pipeline, or the stage.
         field: String,
-        /// What is wrong with the pipeline.
+        /// The flaw of the pipeline.
         error: Box<Error>,
     },
     /// A filter is malformed, or cannot be evaluated for a document.

@@ -136,7 +136,7 @@ struct DocumentBatch {
 pub(super) struct InboxReader {
     inbox: Inbox,
     batch: DocumentBatch,
-    /// How many documents of the batch were read.
+    /// The number of documents of the batch that were read.
     read: usize,
 }
 
@@ -277,7 +277,7 @@ impl<E: From<Error>> Stream<E> for Faceted<'_, E> {
     }
 }
 
-/// Where the error of another collection waits for the stream of the `$facet`.
+/// The place in which the error of another collection waits for the stream of the `$facet`.
 pub(super) struct Aside<E> {
     error: Arc<Mutex<Option<E>>>,
 }

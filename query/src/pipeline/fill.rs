@@ -15,7 +15,7 @@ use crate::value::{describe, elements, shorten};
 
 const STAGE: &str = "$fill";
 
-/// What a `$fill` becomes.
+/// The stages that a `$fill` becomes.
 pub(super) struct Fill {
     /// The fields with a method, and the order that they need.
     pub(super) windows: Option<(Option<SortOrder>, WindowFields)>,

@@ -24,7 +24,7 @@ use crate::spill::runs::{NewRun, Runs};
 const BEGINNING_BYTES: usize = 48;
 /// The bytes of a position.
 const POSITION_BYTES: usize = size_of::<u64>();
-/// What writing the file takes in memory, besides the indexes of its runs.
+/// The memory for writing the file, besides the indexes of its runs.
 const WRITING_BYTES: usize = 128 << 10;
 /// The part of the stage's memory that each of the two indexes may take.
 const INDEX_PART: usize = 8;
@@ -59,7 +59,7 @@ pub(super) struct TableWriter {
     hasher: RandomState,
     index_bytes_max: usize,
     operation: OperationContext,
-    /// What writing takes.
+    /// The memory for writing.
     room: Reservation,
 }
 
@@ -141,7 +141,7 @@ impl TableWriter {
             }
         }
         let pairs = sink.finish().map_err(Fault::Spill)?;
-        // What writing took is for reading now.
+        // The memory for writing is for reading now.
         drop((merge, room));
         let room = operation.reserve(documents.memory_bytes().saturating_add(pairs.memory_bytes()))?;
         Ok(StoredTable { documents, pairs, hasher, key: Vec::new(), _room: room })
@@ -155,7 +155,7 @@ pub(super) struct StoredTable {
     hasher: RandomState,
     /// The short key of the value that is looked up.
     key: Vec<u8>,
-    /// What reading takes.
+    /// The memory for reading.
     _room: Reservation,
 }
 

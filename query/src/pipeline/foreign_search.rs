@@ -59,7 +59,7 @@ enum FieldIndexState<E> {
 enum Prefix<'i, E> {
     /// There are none, or their results use too much memory.
     Absent,
-    /// How many they are. They were not run yet.
+    /// The number of them. They were not run yet.
     Stages(usize),
     Results {
         results: ConstantPrefix<'i, E>,
@@ -76,7 +76,8 @@ struct Matching {
     given: Option<RawDocumentBuf>,
 }
 
-/// What is found for one document. It belongs to the search that has found it, until that is asked for another document.
+/// The results for one document. It belongs to the search that has found it, until that is asked for another
+/// document.
 pub(super) enum Results<'i, E> {
     /// The documents of the search's index.
     Index,
@@ -92,7 +93,7 @@ pub(super) enum Results<'i, E> {
 /// The documents that a pipeline reads.
 struct Opened<'i, E> {
     documents: StageInput<'i, E>,
-    /// How many of the first stages have been done already.
+    /// The number of first stages that have been done already.
     done: usize,
     is_matched: bool,
 }
@@ -281,7 +282,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         document: &RawDocument,
         variables: &Variables,
     ) -> Result<Prefix<'i, E>, E> {
-        // What is read once needs no table, and may use any index.
+        // A collection that is read once needs no table, and may use any index.
         let wanted = Wanted { keyed: Keyed::Never, ..self.lookup.wanted(document, variables) };
         let found = self.indexed(&wanted, variables)?;
         // An index for these stages is none for what a document asks for, should they be given up.
@@ -307,8 +308,8 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         Results::Stream { stream: self.given(all), is_matched: true }
     }
 
-    /// What a document asks for, if that is one value and nothing else: no filter is made for it, and nothing planned. Returns
-    /// `None` if it has to be searched for.
+    /// The only value that a document asks for, if there is nothing else: no filter is made for it, and nothing
+    /// planned. Returns `None` if it has to be searched for.
     fn by_value(&mut self, document: &RawDocument) -> Result<Option<Results<'i, E>>, E> {
         let Some(Equality { local, foreign }) = self.lookup.only_equality().filter(|_| self.run.is_none())
         else {
@@ -332,7 +333,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         Ok(index.find(value)?.then_some(Results::Index))
     }
 
-    /// What the pipeline reads. Returns `None` if that is in the table, and there is no pipeline.
+    /// The documents that the pipeline reads. Returns `None` if that is in the table, and there is no pipeline.
     fn documents(&mut self, wanted: Wanted, variables: &Variables) -> Result<Option<Opened<'i, E>>, E> {
         // Without a value for the table, another condition may still have an index.
         if (self.table.is_none() || matches!(wanted.keyed, Keyed::Never))
@@ -366,7 +367,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
         Ok(Some(Opened { documents, done: 0, is_matched: self.pushed().is_some() }))
     }
 
-    /// What an index finds. Returns `None` if all documents would have to be read.
+    /// The documents that an index finds. Returns `None` if all documents would have to be read.
     fn indexed(&mut self, wanted: &Wanted, variables: &Variables) -> Result<Option<StageInput<'i, E>>, E> {
         let Some(from) = &self.lookup.from else { return Ok(None) };
         let (pushed, ranged) = (self.pushed(), wanted.equalities.as_ref());
@@ -414,7 +415,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
     /// Reads the other collection into a table, as far as the filter wants it.
     fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
         let mut table = TableBuilder::new(STAGE, self.variables.operation(), self.variables.collation());
-        // What the filter leaves out is found for no document, so it uses no memory.
+        // Documents that the filter leaves out are found for no document, so they use no memory.
         let indexed = match (&self.lookup.from, self.pushed()) {
             (Some(from), Some(pushed)) => self.foreign.find(from, pushed, &self.variables)?,
             (_, _) => None,
@@ -429,7 +430,7 @@ impl<'i, E: From<Error> + 'i> ForeignSearch<'i, E> {
                 table.add(documents.current(), field).map_err(at::<E>(self.position))?;
             }
         }
-        // What reading the collection held is free for reading the table.
+        // The memory for reading the collection is free for reading the table.
         drop(documents);
         table.finish().map_err(at::<E>(self.position))
     }

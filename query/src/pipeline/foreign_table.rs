@@ -25,13 +25,13 @@ use crate::value::elements;
 /// A table that is being filled.
 pub(super) struct TableBuilder {
     table: MemoryTable,
-    /// How many documents were added.
+    /// The number of added documents.
     count: usize,
     /// The key of the value that is added.
     key: Vec<u8>,
-    /// Where the table goes on if its memory is short. Absent if it may not.
+    /// The files in which the table continues if its memory is short. Absent if it may not.
     files: Option<Arc<dyn TemporaryFiles>>,
-    /// What was moved to a file. Absent if that is nothing.
+    /// The part that was moved to a file. Absent if that is nothing.
     moved: Option<TableWriter>,
     operation: OperationContext,
 }
@@ -70,9 +70,9 @@ pub(super) struct StoredByValue {
 
 /// The bytes that are allocated in advance for a key: that of a number or an `ObjectId` is shorter.
 const KEY_BYTES_GUESS: usize = 32;
-/// What a value takes besides its bytes.
+/// The cost of a value besides its bytes.
 const VALUE_BYTES: usize = size_of::<(Box<[u8]>, Positions)>() + 4 * size_of::<usize>();
-/// What a value takes while it is moved to a file, because values are sorted for that.
+/// The cost of a value while it is moved to a file, because values are sorted for that.
 const MOVED_BYTES: usize = 3 * size_of::<usize>();
 
 impl TableBuilder {
@@ -110,7 +110,7 @@ impl TableBuilder {
 
     /// Ends the table, which can then be asked.
     pub(super) fn finish(mut self) -> Result<ForeignTable, Fault> {
-        // What is left could stay in memory, but a table in a file is asked there alone.
+        // The rest could stay in memory, but a table in a file is only looked up there.
         if self.moved.is_some() && !self.table.positions.is_empty() {
             self.move_out()?;
         }

@@ -18,7 +18,7 @@ use crate::registry::Registry;
 /// The most steps from an estimate of a power of two to the power.
 const STEPS_MAX: usize = 16;
 
-/// What boundaries are rounded to.
+/// The series to which boundaries are rounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Granularity {
     /// The numbers of one decade.
@@ -26,7 +26,7 @@ pub(super) enum Granularity {
     PowersOfTwo,
 }
 
-/// Where a value is rounded to.
+/// The direction of rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Toward {
     Lower,

@@ -41,7 +41,7 @@ use crate::value::{describe, elements, integer};
 const STAGE: &str = "$graphLookup";
 /// An index is asked for at most this many values at once: what a plan holds for each of them is not memory of the stage.
 const VALUES_PER_FIND: usize = 1_000;
-/// What a reached document takes besides its bytes and those of its `_id`.
+/// The cost of a reached document besides its bytes and those of its `_id`.
 const NODE_BYTES: usize = 128;
 
 /// A parsed `$graphLookup`.
@@ -53,7 +53,7 @@ pub(super) struct GraphLookup {
     connect_from: FieldPath,
     connect_to: ForeignField,
     restriction: Option<Restriction>,
-    /// What null finds: a document that has the field, with a null in it and nothing undefined.
+    /// The restriction that null means: a document that has the field, with a null in it and nothing undefined.
     has_null: Restriction,
     /// The components of the path of the field that gets the array.
     names: Vec<String>,
@@ -62,7 +62,7 @@ pub(super) struct GraphLookup {
     depth_max: Option<i64>,
     /// Whether no `$lookup` around the stage can change what may be reached from one of its documents to the next.
     is_constant: bool,
-    /// Where those runs hand the table on.
+    /// The place in which those runs hand the table on.
     kept: Option<KeptTable>,
 }
 
@@ -196,7 +196,7 @@ fn parse_depth(given: RawBsonRef<'_>) -> Result<i64, Fault> {
     if !is_number {
         return Err(wrong("a number as 'maxDepth'", Code::GRAPH_LOOKUP_DEPTH_TYPE));
     }
-    // What is cut to an integer above -1 is not negative to MongoDB, but no integer either.
+    // A number that is cut to an integer above -1 is not negative to MongoDB, but not an integer either.
     if compare(given, RawBsonRef::Int32(-1)).is_le() {
         return Err(wrong("a 'maxDepth' of 0 or more", Code::GRAPH_LOOKUP_DEPTH_NEGATIVE));
     }
@@ -232,7 +232,7 @@ struct Reached {
 /// The documents that one step finds, by their encoded `_id`s.
 type Level = BTreeMap<Box<[u8]>, RawDocumentBuf>;
 
-/// What a step asks for at once.
+/// The values that a step searches for at once.
 struct Wanted<'a> {
     values: &'a [RawBson],
     /// The filter that an index may answer.
@@ -265,7 +265,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     /// Searches for the input's current document.
     fn search(&mut self) -> Result<(), E> {
         let at = at::<E>(self.position);
-        // What the search before held is gone.
+        // The memory of the search before is free.
         self.memory.clear();
         let start = self.graph.start.evaluate(self.input.current(), &self.variables);
         let start = start.map_err(|error| at(error.into()))?;
@@ -377,7 +377,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
     fn build(&self) -> Result<ForeignTable, E> {
         let at = at::<E>(self.position);
         let mut table = TableBuilder::new(STAGE, self.variables.operation(), self.variables.collation());
-        // Where an index answers the restriction, only what matches is read. Everything needs no index.
+        // If an index answers the restriction, only matches are read. Everything needs no index.
         let restriction = self.graph.restriction.as_ref().filter(|restriction| !restriction.given.is_empty());
         let found = match restriction {
             Some(restriction) => self.foreign.find(&self.graph.from, &restriction.given, &self.variables)?,
@@ -394,7 +394,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
                 table.add(document, &self.graph.connect_to.path).map_err(&at)?;
             }
         }
-        // What reading the collection held is free for reading the table.
+        // The memory for reading the collection is free for reading the table.
         drop(documents);
         table.finish().map_err(at)
     }

@@ -57,7 +57,7 @@ impl Group {
         self.id.field().filter(|_| takes_first)
     }
 
-    /// What the key of a document is.
+    /// The key of a document.
     pub(super) fn id(&self) -> &Expression {
         &self.id
     }
@@ -195,7 +195,7 @@ impl GroupStates {
     ) -> Result<Self, Fault> {
         let mut states = Vec::with_capacity(fields.fields.len());
         for (_, accumulator) in &fields.fields {
-            // What a state holds besides its own size, it counts itself.
+            // A state counts by itself what it holds besides its own size.
             memory.grow(size_of::<GroupState>())?;
             states.push(accumulator.start(id, variables)?);
         }

@@ -23,17 +23,17 @@ use crate::raw::Malformed;
 use crate::sort::spilling::SpillingSorter;
 use crate::value::content_bytes;
 
-/// How many parts the keys of a table are divided into.
+/// The number of parts into which the keys of a table are divided.
 const PARTS: usize = 16;
-/// How deep tables of parts are made. By then even equal parts would be a sixteen-millionth of all groups.
+/// The limit of the depth of tables of parts. By then even equal parts would be a sixteen-millionth of all groups.
 const LEVELS_MAX: u32 = 6;
 /// So much memory of groups is given back at a time while their results are made.
 const GIVEN_BYTES: usize = 64 << 10;
-/// What a table takes before it can move anything out.
+/// The memory that a table needs before it can move anything out.
 const HEADROOM_BYTES: usize = 4 << 20;
 /// From this size on, the copy of a group that is moved to a file counts as memory too.
 const COPIED_BYTES_MIN: usize = 1 << 20;
-/// What a run takes in memory while it is written.
+/// The memory of a run while it is written.
 const SINK_BYTES: usize = 64 << 10;
 
 const STATE: u8 = 0;
@@ -46,7 +46,7 @@ const RECORD_PREFIX: usize = 1 + size_of::<u64>();
 #[error("a temporary file of a group is damaged")]
 struct DamagedGroup;
 
-/// What all tables of a stage have in common.
+/// The common state of all tables of a stage.
 pub(super) struct Grouper {
     /// The name under which the stage was given, for errors: `$bucket` becomes a group as well.
     pub(super) stage: &'static str,
@@ -90,7 +90,7 @@ pub(super) struct Grouped {
     states: GroupStates,
     /// The number of its first document. Groups come out in this order.
     number: u64,
-    /// What it is counted with.
+    /// The bytes that are counted for it.
     bytes: usize,
 }
 
@@ -126,11 +126,11 @@ pub(super) struct GroupTable {
     memory: StageMemory,
     /// The parts below this number are in memory.
     resident: usize,
-    /// What was moved out. Absent if that is nothing.
+    /// The part that was moved out. Absent if that is nothing.
     file: Option<Box<dyn TemporaryFile>>,
     /// The runs of the parts in the file. Absent for those that nothing was moved to.
     sinks: Vec<Option<Box<dyn RunSink>>>,
-    /// What writing the runs takes.
+    /// The memory for writing the runs.
     sink_room: Reservation,
     record: Vec<u8>,
 }
@@ -162,7 +162,7 @@ impl GroupTable {
             let value = trimmed.as_deref().unwrap_or(document).as_bytes();
             return self.write(part, Record { kind: DOCUMENT, number, key, value });
         }
-        // What all of it adds is this group's, and is given back with the group.
+        // All that it adds belongs to this group, and is given back with the group.
         let before = self.memory.bytes();
         let position = self.position(number, key, document)?;
         // The `else` is never taken: the position is that of a group.

@@ -19,7 +19,7 @@ pub(super) struct Grouping {
     grouper: Arc<Grouper>,
     /// Absent after the last document.
     table: Option<GroupTable>,
-    /// How many documents were pushed.
+    /// The number of pushed documents.
     pushed: u64,
     key: Vec<u8>,
     results: Results,

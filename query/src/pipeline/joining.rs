@@ -24,7 +24,7 @@ pub(super) struct Joining<'i, E> {
     search: ForeignSearch<'i, E>,
     /// Whether `found` is what every document gets.
     is_known: bool,
-    /// What was found for the current document.
+    /// The documents that were found for the current document.
     found: Found,
     current: RawDocumentBuf,
 }
@@ -137,7 +137,7 @@ pub(super) struct JoiningUnwound<'i, E> {
     unwind: Unwind,
     /// The position of the `$unwind`.
     position: usize,
-    /// What is left of the results for the input's current document.
+    /// The rest of the results for the input's current document.
     results: Option<Results<'i, E>>,
     /// The position of the next result.
     next: i64,
@@ -146,7 +146,7 @@ pub(super) struct JoiningUnwound<'i, E> {
     current: RawDocumentBuf,
 }
 
-/// What is known of results that every document gets.
+/// The state of results that every document gets.
 enum Kept {
     /// Documents get different ones, or they are too large to be kept.
     Nothing,

@@ -1,5 +1,5 @@
-//! What the `$lookup` stages of a pipeline ask other collections for, as far as it is known before they run: what an explanation
-//! plans.
+//! The searches of the `$lookup` stages of a pipeline in other collections, as far as they are known before they run:
+//! the input of an explanation.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use crate::pipeline::lookup::all_of;
 use crate::pipeline::stage::{PlacedStage, Stage};
 use crate::pipeline::stream::nothing;
 
-/// What represents a value that only a document tells. Which number it is does not matter: all have an index's order in common.
+/// A value in place of one that depends on a document. Which number it is does not matter: all have an index's order
+/// in common.
 const NUMBER: RawBson = RawBson::Int32(0);
 
 /// A `$lookup` of a pipeline.
@@ -27,8 +28,8 @@ pub struct ForeignJoin<'p> {
     pub is_keyed: bool,
     /// Whether no document changes what it finds, so that it is run for the first one only.
     pub runs_once: bool,
-    /// How many of the first stages of its pipeline are run for the first document only, as far as their results fit into memory.
-    /// 0 if it runs once as a whole.
+    /// The number of first stages of its pipeline that are run for the first document only, as far as their results
+    /// fit into memory. 0 if it runs once as a whole.
     pub stages_run_once: usize,
     /// The variables of the filter.
     pub variables: Variables,
@@ -46,7 +47,7 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
         let pushed = join.unwound.as_ref().and_then(|unwound| unwound.matching.as_ref());
         // Only a pipeline that selects lets a filter of its results into the search.
         let selects_only = join.stages.iter().all(|placed| matches!(placed.stage, Stage::Match(_)));
-        // Where a field must have a value, an index has to be one for that alone.
+        // If a field must have a value, an index has to be one for that alone.
         let has_keys = condition.is_some_and(|condition| condition.keys().next().is_some());
         let is_keyed = lookup.equality.is_some() || has_keys;
         let compared = condition.map(|condition| examples(condition, &variables)).unwrap_or_default();
@@ -67,7 +68,8 @@ pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<Fo
     stages.iter().filter_map(join).collect()
 }
 
-/// What the expressions of a condition compare, each as a filter with a value for what only documents tell.
+/// The comparisons in the expressions of a condition, each as a filter with a value in place of those that depend on
+/// a document.
 fn examples<'c>(condition: &'c Condition, variables: &Variables) -> Vec<(&'c ComparedField, RawDocumentBuf)> {
     // A value that is known for a field represents those that are not: then no two of its bounds contradict each other.
     let mut known: HashMap<&str, RawBson> = HashMap::new();

@@ -46,7 +46,7 @@ pub(super) struct Lookup {
     pub(super) equality: Option<Equality>,
     /// The variables of `let`.
     definitions: Vec<(String, Expression)>,
-    /// How many of the first stages of the pipeline, as they were given, have results that no document changes.
+    /// The number of first stages of the pipeline, as they were given, whose results no document changes.
     constant: usize,
     /// Whether these are all stages.
     is_constant: bool,
@@ -88,7 +88,7 @@ impl LookupArgument {
             (from, _) => Some(text("from", "the name of a collection as 'from'", from)?.to_owned()),
         };
         let stages = pipeline.map_or_else(|| Ok(Vec::new()), stages)?;
-        // What an equality finds is another thing for each document, and comes before all stages.
+        // An equality finds something else for each document, and comes before all stages.
         let constant = if equality.is_none() { constant_stages(&stages, &definitions) } else { 0 };
         let lookup = Lookup {
             constant,
@@ -145,8 +145,9 @@ impl Lookup {
         self.is_constant
     }
 
-    /// How many of the first stages of the pipeline are run once for all documents, and their results kept. The stages are
-    /// counted as they were given, and 0 where each document gets the same: then the results of all of them are kept.
+    /// The number of first stages of the pipeline that are run once for all documents, and whose results are kept.
+    /// The stages are counted as they were given, and 0 where each document gets the same: then the results of all of
+    /// them are kept.
     pub(super) fn kept_stages(&self) -> usize {
         if self.is_constant { 0 } else { self.constant }
     }
@@ -166,7 +167,8 @@ impl Lookup {
         Ok(variables)
     }
 
-    /// What documents of the other collection must have for a document, and the filter that an index may answer.
+    /// The conditions for documents of the other collection, for one document, and the filter that an index may
+    /// answer.
     pub(super) fn wanted(&self, document: &RawDocument, variables: &Variables) -> Wanted {
         let mut conditions = Vec::new();
         // As long as nothing is known to be equal, no table could answer.
@@ -200,11 +202,11 @@ impl Lookup {
     }
 }
 
-/// What one document asks of the other collection.
+/// The request of one document to the other collection.
 pub(super) struct Wanted {
     /// The filters that must all match.
     pub(super) conditions: Vec<RawDocumentBuf>,
-    /// What is left of these without the ranges of expressions. Absent if there are no ranges.
+    /// The rest of these without the ranges of expressions. Absent if there are no ranges.
     pub(super) equalities: Option<Vec<RawDocumentBuf>>,
     pub(super) keyed: Keyed,
 }

@@ -3,8 +3,8 @@
 use crate::operation::{OperationContext, Reservation};
 use crate::pipeline::error::Fault;
 
-/// How many bytes one stage may hold. A stage that needs more goes on in temporary files, if it is one that can and the
-/// operation has them, or fails.
+/// The limit of one stage's memory, in bytes. A stage that needs more goes on in temporary files, if it is one that
+/// can and the operation has them, or fails.
 pub const STAGE_BYTES_MAX: usize = 100 << 20;
 
 /// Fewer bytes are not moved to a file before the limit of the stage is reached.
@@ -37,7 +37,7 @@ impl StageMemory {
         Self { can_spill: true, ..self }
     }
 
-    /// How many bytes are counted.
+    /// The number of counted bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -61,7 +61,7 @@ impl StageMemory {
     pub(super) fn release(&mut self, bytes: usize) {
         self.shrink(bytes);
         self.reservation.clear();
-        // What is left was reserved a moment ago. If another operation has taken it since, more has to be moved.
+        // The rest was reserved a moment ago. If another operation has taken it since, more has to be moved.
         self.is_short = self.bytes > self.limit || !self.reservation.try_grow_to(self.bytes);
     }
 

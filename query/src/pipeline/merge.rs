@@ -47,7 +47,7 @@ pub struct Merge {
     definitions: Vec<(String, Expression)>,
 }
 
-/// What `$merge` does with a document that finds one.
+/// The action of `$merge` for a document that finds one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WhenMatched {
     /// It replaces the one that is there.
@@ -62,7 +62,7 @@ pub enum WhenMatched {
     Pipeline(Vec<RawDocumentBuf>),
 }
 
-/// What `$merge` does with a document that finds none.
+/// The action of `$merge` for a document that finds none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotMatched {
     /// It is inserted.
@@ -117,12 +117,12 @@ impl Merge {
         matches!(self.on.as_slice(), [only] if only.as_str() == "_id")
     }
 
-    /// What is done with a document that finds one.
+    /// The action for a document that finds one.
     pub fn when_matched(&self) -> &WhenMatched {
         &self.when_matched
     }
 
-    /// What is done with a document that finds none.
+    /// The action for a document that finds none.
     pub fn when_not_matched(&self) -> WhenNotMatched {
         self.when_not_matched
     }

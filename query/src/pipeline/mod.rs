@@ -79,7 +79,7 @@ use crate::pipeline::stream::Stream;
 use crate::pipeline::union::UnionArgument;
 use crate::pipeline::writer::WritingStage;
 
-/// How many stages a pipeline may have. This is MongoDB's limit.
+/// The limit of stages in a pipeline. This is MongoDB's limit.
 pub const STAGES_MAX: usize = 1_000;
 
 /// A pipeline, parsed once and run over any number of streams.
@@ -126,7 +126,7 @@ impl Pipeline {
         Self::parse_in(Nesting::TopLevel, stages, variables)
     }
 
-    /// Where the documents come from.
+    /// The source of the documents.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -210,7 +210,7 @@ impl Pipeline {
         executed::stage(&self.stages, position, given)
     }
 
-    /// What the `$lookup` stages that are not within others ask other collections for.
+    /// The searches of the `$lookup` stages that are not within others.
     pub fn joins(&self) -> Vec<ForeignJoin<'_>> {
         joins::of(&self.stages, &self.variables.without_metadata())
     }

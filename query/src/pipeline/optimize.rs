@@ -84,7 +84,7 @@ pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
 pub(super) fn join_unwinds(stages: &mut Vec<PlacedStage>, variables: &Variables) {
     let mut joined: Vec<PlacedStage> = Vec::with_capacity(stages.len());
     for mut placed in std::mem::take(stages) {
-        // What became part of a join is not in the list, so its last stage is the one before.
+        // A stage that became part of a join is not in the list, so its last stage is the one before.
         let join = match joined.last_mut() {
             Some(PlacedStage { stage: Stage::Lookup(join), .. }) => Some(&mut **join),
             Some(_) | None => None,

@@ -66,12 +66,13 @@ impl GroupNumbers {
 pub(super) struct WindowNumbers {
     request: PercentileRequest,
     sorted: SortedNumbers,
-    /// What each document has, the oldest first. Absent for one that has no number, or NaN. Empty if no document leaves.
+    /// The number of each document, the oldest first. Absent for one that has no number, or NaN. Empty if no document
+    /// leaves.
     entered: std::collections::VecDeque<Option<f64>>,
     moves: bool,
 }
 
-/// What a number takes: its place among the sorted ones, with room to grow.
+/// The memory of a number: its place among the sorted ones, with room to grow.
 const NUMBER_BYTES: usize = 2 * size_of::<f64>();
 
 impl WindowNumbers {
@@ -107,7 +108,7 @@ impl WindowNumbers {
         }
     }
 
-    /// How many steps the percentiles of the window take.
+    /// The number of steps that the percentiles of the window need.
     pub(super) fn steps(&self) -> u64 {
         (self.request.shares().len() as u64).saturating_mul(self.sorted.steps())
     }
@@ -129,7 +130,7 @@ mod tests {
     use crate::operation::OperationContext;
     use crate::percentile::Method;
 
-    /// How many numbers of a group, or of a window, fit into so much memory.
+    /// The limit of numbers of a group, or of a window, that fit into the memory.
     const LIMIT: usize = 100_000;
 
     fn memory() -> StageMemory {

@@ -78,7 +78,7 @@ impl Ranked {
 
     /// Appends what the kept values are, so that [`restore`](Self::restore) goes on with them.
     pub(super) fn save(&self, saved: &mut RawArrayBuf) {
-        // What is counted are documents, which an `i64` can count.
+        // Documents are counted, and an `i64` can count them.
         let count = |number: u64| RawBson::Int64(i64::try_from(number).unwrap_or(i64::MAX));
         saved.push(count(self.seen));
         for ((key, number), value) in &self.kept {

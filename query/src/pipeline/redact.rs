@@ -21,7 +21,7 @@ pub(super) struct Redaction {
     expression: ScopedExpression,
 }
 
-/// What the expression says of an object.
+/// The verdict of the expression about an object.
 #[derive(Clone, Copy)]
 enum Verdict {
     Keep,
@@ -36,7 +36,7 @@ impl Redaction {
         Ok(Self { expression: ScopedExpression::parse(operand, &constants, variables)? })
     }
 
-    /// What is left of a document. Returns `None` if it is left out.
+    /// The rest of a document. Returns `None` if it is left out.
     pub(super) fn apply(
         &self,
         document: &RawDocument,
@@ -46,7 +46,7 @@ impl Redaction {
     }
 }
 
-/// What the walk through one document works with.
+/// The context of a walk through one document.
 #[derive(Clone, Copy)]
 struct Walk<'w> {
     redaction: &'w Redaction,
@@ -54,7 +54,7 @@ struct Walk<'w> {
     variables: &'w Variables,
 }
 
-/// What is left of a value.
+/// The rest of a value.
 enum Left {
     /// All of it: it is neither an object nor an array.
     Same,
@@ -64,7 +64,7 @@ enum Left {
 }
 
 impl Walk<'_> {
-    /// What is left of an object. Documents are checked for their depth before, so the recursion is bounded.
+    /// The rest of an object. Documents are checked for their depth before, so the recursion is bounded.
     fn object(self, object: &RawDocument) -> Result<Option<RawDocumentBuf>, Fault> {
         // Each level copies what is below it, so each is counted in full.
         self.variables.operation().pass(object.as_bytes().len())?;
@@ -94,7 +94,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What is left of an array: objects may be left out, every other element is kept.
+    /// The rest of an array: objects may be left out, every other element is kept.
     fn array(self, array: &RawArray) -> Result<RawArrayBuf, Fault> {
         self.variables.operation().pass(array.as_bytes().len())?;
         let mut left = RawArrayBuf::new();

@@ -191,7 +191,7 @@ where
     Box::new(JoiningUnwound::new(input, search, unwind, position))
 }
 
-/// What runs the stages of a `$lookup`, once or for each document.
+/// Runs the stages of a `$lookup`, once or for each document.
 fn nested<'i, E>(mut stages: Vec<PlacedStage>, foreign: Arc<dyn Foreign<E> + Send + Sync>) -> RunStages<'i, E>
 where
     E: From<Error> + Send + 'static,

@@ -40,7 +40,7 @@ pub(super) struct Sampling {
     /// The random numbers of the results, the lowest one first. Empty if no stage asks.
     numbers: Vec<f64>,
     keeps_metadata: bool,
-    /// What is known of the document that is pushed next, and of the one that was given last.
+    /// The metadata of the document that is pushed next, and of the one that was returned last.
     metadata: Option<Metadata>,
 }
 

@@ -41,7 +41,7 @@ impl GroupState {
         saved: &RawArray,
         memory: &mut StageMemory,
     ) -> Result<Option<()>, Fault> {
-        // What cannot be read ends the values, and then the state lacks some.
+        // An unreadable value ends the values, and then the state lacks some.
         let mut values = saved.into_iter().map_while(Result::ok);
         match self {
             Self::Sum(sum) | Self::Average(sum) => return Ok(Sum::restore(&mut values).map(|of| *sum = of)),

@@ -12,7 +12,7 @@ use crate::pipeline::options::{object, options};
 use crate::projection::Projection;
 use crate::value::describe;
 
-/// How a stage makes a new document out of one.
+/// The way in which a stage makes a new document out of one.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     /// `$set`, which is `$addFields`.

@@ -22,9 +22,9 @@ pub(super) struct SortOrder {
     pub(super) sort: Sort,
     /// The order as it was given: a search that takes over the stage parses it again.
     pub(super) given: RawDocumentBuf,
-    /// What documents are sorted by before anything else.
+    /// The first key of the order.
     pub(super) partition: Option<Expression>,
-    /// How many of the first documents are used. Absent for all.
+    /// The number of first documents that are used. Absent for all.
     pub(super) kept: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Sorting {
     sorted: Option<SortedPayloads<Box<[u8]>>>,
     /// The order, if what documents are sorted by is asked for.
     told: Option<Sort>,
-    /// What is known of the document that is pushed next, and of the one that was given last.
+    /// The metadata of the document that is pushed next, and of the one that was returned last.
     metadata: Option<Metadata>,
 }
 

@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-/// Where the documents of a pipeline come from: the collection, or a first stage that replaces it.
+/// The source of the documents of a pipeline: the collection, or a first stage that replaces it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// The collection that the pipeline is run on.

@@ -48,7 +48,7 @@ pub(super) struct PlacedStage {
     pub(super) stage: Stage,
 }
 
-/// What one stage does.
+/// The action of one stage.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     Match(Selection),
@@ -85,7 +85,7 @@ pub(super) struct Union {
 pub(super) struct Join {
     pub(super) lookup: Lookup,
     pub(super) stages: Vec<PlacedStage>,
-    /// What was made one stage with it. Absent if the array of the documents that are found is needed.
+    /// The stages that were joined with it. Absent if the array of the documents that are found is needed.
     pub(super) unwound: Option<Unwound>,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Selection {
     pub(super) given: RawDocumentBuf,
 }
 
-/// What a name of the table represents.
+/// The meaning of a name of the table.
 #[derive(Clone, Copy)]
 enum StageKind {
     /// A stage that makes one document out of each.
@@ -163,7 +163,7 @@ pub(super) enum ParsedStage {
     Writer(WritingStage),
 }
 
-/// What contains a pipeline. Some stages are not allowed in all of them.
+/// The container of a pipeline. Some stages are not allowed in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nesting {
     TopLevel,
@@ -194,7 +194,7 @@ impl Nesting {
         }
     }
 
-    /// What the pipeline of `stage` lies in. Rejects one that lies too deep.
+    /// The nesting of the pipeline of `stage`. Rejects one that lies too deep.
     pub(super) fn deeper(self, stage: &'static str) -> Result<Self, Fault> {
         match self.depth() {
             depth if depth >= union::DEPTH_MAX => {
@@ -204,7 +204,7 @@ impl Nesting {
         }
     }
 
-    /// What the pipelines of a `$facet` lie in. Rejects one that is a stage of another.
+    /// The nesting of the pipelines of a `$facet`. Rejects one that is a stage of another.
     pub(super) fn in_facet(self) -> Result<Self, Fault> {
         match self {
             Self::InFacet(_) => Err(Fault::InFacet { stage: facet::NAME }),
@@ -212,7 +212,7 @@ impl Nesting {
         }
     }
 
-    /// How many pipelines of `$unionWith` and `$lookup` are around.
+    /// The number of pipelines of `$unionWith` and `$lookup` around it.
     fn depth(self) -> usize {
         match self {
             Self::TopLevel => 0,
@@ -273,7 +273,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$vectorSearch", StageKind::Unsupported),
 ]);
 
-/// What updates may know of a stage. Returns `None` if MongoDB has no stage of this name either.
+/// The part of a stage that updates may use. Returns `None` if MongoDB has no stage of this name either.
 pub(crate) fn named(name: &str) -> Option<NamedStage> {
     Some(match row(name)? {
         (stage, StageKind::Shape(parse)) => NamedStage::Shape(stage, parse),

@@ -6,7 +6,7 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use crate::expression::Metadata;
 
-/// What [`Stream::advance`] has found.
+/// The result of [`Stream::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next document, which is now the current one.
@@ -35,8 +35,8 @@ pub trait Stream<E> {
     /// The current document. It is empty before the first call of [`advance`](Self::advance).
     fn current(&self) -> &RawDocument;
 
-    /// What is known of the current document, or of the one that it was made of, besides its fields. Returns `None` if that is
-    /// nothing, or if the stream does not know which document that is.
+    /// The metadata of the current document, or of the one that it was made of. Returns `None` if that is nothing, or
+    /// if the stream does not know which document that is.
     fn metadata(&self) -> Option<Metadata> {
         None
     }
@@ -64,7 +64,7 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
     }
 }
 
-/// What a stage reads: the stages before it, as one stream.
+/// The input of a stage: the stages before it, as one stream.
 pub(super) type StageInput<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
 
 /// A stream of the documents of an iterator.

@@ -10,7 +10,7 @@ use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::value::{describe, elements};
 
 pub(super) const NAME: &str = "$unionWith";
-/// How deep pipelines of `$unionWith` and `$lookup` may lie in each other: MongoDB's limit.
+/// The limit of pipelines of `$unionWith` and `$lookup` within each other: MongoDB's limit.
 pub(super) const DEPTH_MAX: usize = 20;
 
 /// The argument of `$unionWith`, its stages not read yet.
@@ -41,7 +41,7 @@ impl UnionArgument {
         Ok(Self { from, stages: pipeline.map_or_else(|| Ok(Vec::new()), stages)? })
     }
 
-    /// What the union reads, if its stages begin with `source`. It is a collection or documents, and never both.
+    /// The input of the union, if its stages begin with `source`. It is a collection or documents, and never both.
     pub(super) fn input(&self, source: Source) -> Result<UnionInput, Fault> {
         let refused = |found: &str, expected, code| {
             Err(Fault::Operand { stage: NAME, expected, found: found.to_owned(), code })
@@ -89,7 +89,7 @@ pub(super) fn inside(error: Error) -> Fault {
     Fault::Facet { field: NAME.to_owned(), error: Box::new(error) }
 }
 
-/// What the pipeline of a union reads.
+/// The input of the pipeline of a union.
 #[derive(Clone, Debug)]
 pub(super) enum UnionInput {
     Collection(String),
@@ -119,7 +119,7 @@ impl<E> Stream<E> for Uniting<'_, E> {
             return Ok(step);
         }
         let Some(open) = self.open.take() else { return Ok(Step::End) };
-        // What the first part holds is given back before the second one reads.
+        // The memory of the first part is given back before the second one reads.
         self.part = open()?;
         self.part.advance()
     }

@@ -36,7 +36,7 @@ pub(super) struct Unwind {
     empty: Empty,
 }
 
-/// What happens to a document without elements.
+/// The treatment of a document without elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Empty {
     Dropped,

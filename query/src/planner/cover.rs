@@ -1,4 +1,5 @@
-//! What a scan of entries answers without the documents: conditions that the entries decide, and all that is asked for.
+//! The answers of a scan of entries without the documents: conditions that the entries decide, and everything that is
+//! asked for.
 //!
 //! An entry cannot always tell its document. Then the document is read, and the whole filter is applied to it. Where the bounds
 //! of the scan are just what the filter leaves, it is applied neither to the entry nor to the document.
@@ -16,7 +17,7 @@ use crate::sort::Sort;
 /// The path of the field that every entry leads to.
 const ID: &str = "_id";
 
-/// What a caller wants of the documents that match.
+/// The parts of matching documents that a caller needs.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -45,7 +46,7 @@ pub enum Needs<'a> {
     Keys,
 }
 
-/// What a scan answers from entries. For its use see [`Needs`].
+/// The answer of a scan from entries. For its use see [`Needs`].
 #[derive(Clone, Debug)]
 pub struct EntryAnswer {
     /// The conditions that are tested on the document of an entry.
@@ -69,7 +70,7 @@ impl EntryAnswer {
     }
 }
 
-/// What is asked of the entries of an index.
+/// The question for the entries of an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     pub(super) filter: Option<&'a Filter>,
@@ -78,16 +79,16 @@ pub(super) struct Question<'a> {
     pub(super) sort: Option<&'a Sort>,
 }
 
-/// What a scan learns from the entries of an index.
+/// The result of a scan from the entries of an index.
 pub(super) struct Answered {
-    /// What they answer. Absent if every document is needed anyway.
+    /// Their answer. Absent if every document is needed anyway.
     pub(super) answer: Option<EntryAnswer>,
     /// Whether every entry within the bounds is that of a match.
     pub(super) decides: bool,
 }
 
-/// What the entries of an index on `fields` answer. Entries without details tell no document, and are enough only where none
-/// is asked for. They answer nothing if to find that would cost too much.
+/// The answer of the entries of an index on `fields`. Entries without details tell no document, and are enough only
+/// where none is asked for. They answer nothing if to find that would cost too much.
 pub(super) fn answer(
     question: Question<'_>,
     fields: &[IndexedField<'_>],
@@ -144,7 +145,7 @@ struct Needed {
     is_asked: bool,
 }
 
-/// What is needed of an entry of an index on `fields`. Returns `None` if the entry does not have it.
+/// The parts of an entry of an index on `fields` that are needed. Returns `None` if the entry does not have it.
 fn needed(question: Question<'_>, fields: &[IndexedField<'_>]) -> Option<Needed> {
     let asked: Vec<&FieldPath> = match question.needs {
         Needs::Documents => return None,
@@ -161,7 +162,7 @@ fn needed(question: Question<'_>, fields: &[IndexedField<'_>]) -> Option<Needed>
         Some(())
     };
     asked.into_iter().try_for_each(&mut add)?;
-    // What must be sorted is sorted by fields of the documents that the entries make.
+    // A sort uses the fields of the documents that the entries make.
     if let Some(sort) = question.sort {
         sort.fields().try_for_each(|(path, _)| add(path))?;
         needed.is_asked = false;

@@ -36,8 +36,8 @@ pub struct EntryRange {
 }
 
 impl EntryRange {
-    /// How `min` compares with `max` in an index whose fields have these directions. A range whose `min` is not less has no
-    /// entry. One without both bounds is never empty, so it is `Less`.
+    /// The order of `min` and `max` in an index whose fields have these directions. A range whose `min` is not less
+    /// has no entry. One without both bounds is never empty, so it is `Less`.
     pub fn order(&self, directions: &[Direction]) -> Ordering {
         let (Some(min), Some(max)) = (&self.min, &self.max) else { return Ordering::Less };
         let fields = directions.iter().zip(min.iter().zip(max));

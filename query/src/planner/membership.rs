@@ -22,7 +22,7 @@ pub(super) struct Membership<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartialView<'a> {
     pub(super) filter: &'a Filter,
-    /// How it compares texts.
+    /// Its comparison of strings.
     pub(super) collation: &'a Collation,
 }
 

@@ -11,7 +11,7 @@ use crate::sort::Sort;
 /// The largest number of scans that are merged, which is MongoDB's limit. Each one holds a place in the storage.
 pub(super) const SCANS_MAX: usize = 200;
 
-/// How the next documents of merged scans are compared.
+/// The comparison of the next documents of merged scans.
 ///
 /// ```
 /// use bson::rawdoc;

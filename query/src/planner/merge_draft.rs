@@ -60,7 +60,7 @@ impl<'a> MergeDraft<'a> {
         None
     }
 
-    /// What the entries of its scans answer.
+    /// The answer of the entries of its scans.
     pub(super) fn answers<'b>(&self, request: &Request<'b>, budget: &'b PlanningBudget<'b>) -> Answers<'b>
     where
         'a: 'b,
@@ -74,7 +74,7 @@ impl<'a> MergeDraft<'a> {
         self.count
     }
 
-    /// How good it is, if its scans read documents.
+    /// Its rank, if its scans read documents.
     pub(super) fn rank(&self) -> Rank {
         rank_of(self.target, &self.bounds, true)
     }

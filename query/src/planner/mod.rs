@@ -159,7 +159,7 @@ fn equal(request: &Request<'_>, equality: Equality<'_>) -> Plan {
     plan
 }
 
-/// What the hint of a request names.
+/// The target that the hint of a request names.
 fn hinted<'a>(request: &Request<'a>) -> Option<ScanTarget<'a>> {
     match request.hint? {
         Hint::Records(_) => RECORDS.as_ref().map(|spec| ScanTarget::records(spec, request.has_shortened_ids)),
@@ -176,7 +176,7 @@ fn ranged(
     budget: &PlanningBudget<'_>,
 ) -> Plan {
     let directions: Vec<Direction> = target.fields().map(|field| field.direction).collect();
-    // Where documents have arrays, the filter may be met by an entry outside of the range.
+    // If documents have arrays, the filter may be met by an entry outside of the range.
     let bounds = bounds_of(request.filter, target, budget).unwrap_or_else(|| unbounded(target));
     let filtered = bounds.sets.into_iter().enumerate();
     let is_whole = |at: usize| target.arrays_at(at).is_empty();
@@ -282,7 +282,7 @@ fn wildcard_paths(request: &Request<'_>) -> Vec<FieldPath> {
     if has_wildcard { wildcard::paths(request.filter) } else { Vec::new() }
 }
 
-/// What may be read of all indexes: a wildcard index once for each of the paths that it has.
+/// The scans that are possible over all indexes: a wildcard index once for each of the paths that it has.
 fn targets<'a>(request: &Request<'a>, paths: &'a [FieldPath]) -> impl Iterator<Item = ScanTarget<'a>> {
     request.indexes.iter().enumerate().flat_map(move |(position, view)| {
         let target = ScanTarget::of(view, position);

@@ -26,12 +26,12 @@ pub(super) struct SortedField<'a> {
     pub(super) has_exact_keys: bool,
 }
 
-/// What the keys of an index are like.
+/// The properties of an index's keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys<'a> {
     /// Whether no two documents have the same key.
     pub(super) is_unique: bool,
-    /// How they compare texts.
+    /// Their comparison of strings.
     pub(super) collation: &'a Collation,
     /// Whether those of `_id`s may be shortened.
     pub(super) has_shortened_ids: bool,

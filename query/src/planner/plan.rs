@@ -1,4 +1,4 @@
-//! What a plan reads, and in which order it comes.
+//! The result of planning: the source of the documents, and their order.
 
 use index::interval::Intervals;
 use index::key::Direction;
@@ -6,7 +6,7 @@ use index::key::Direction;
 use crate::planner::cover::EntryAnswer;
 use crate::planner::merge::MergeOrder;
 
-/// What a plan reads.
+/// The source of a plan.
 #[derive(Clone, Debug)]
 pub enum Access {
     /// Nothing: no document can match.
@@ -35,7 +35,7 @@ pub struct Union {
 pub struct Merge {
     /// Scans of records or entries.
     pub scans: Vec<Access>,
-    /// How their next documents are compared.
+    /// The comparison of their next documents.
     pub order: MergeOrder,
     /// Whether more than one scan may reach the same document.
     pub has_duplicates: bool,
@@ -78,19 +78,20 @@ pub struct EntryScan {
     pub is_given: bool,
     /// Whether several entries within the bounds may name the same document.
     pub has_duplicates: bool,
-    /// What is answered from the entries. Absent if each of their documents is read.
+    /// The part that is answered from the entries. Absent if each of their documents is read.
     pub answer: Option<EntryAnswer>,
     /// Whether every entry whose key says that it is within the bounds is that of a match, so that the filter need not be applied to its document.
     pub decides: bool,
-    /// How many leading fields distinguish the matches of which each is wanted. Of those that are equal in these fields the
-    /// first one is enough. A missing field counts as null there, so where they differ null distinguishes nothing.
+    /// The number of leading fields that distinguish the matches of which each is wanted. Of those that are equal in
+    /// these fields the first one is enough. A missing field counts as null there, so where they differ null
+    /// distinguishes nothing.
     pub distinct: Option<usize>,
 }
 
-/// What to read for a request, and whether it comes in order. For its use see [`plans`](crate::planner::plans).
+/// The source for a request, and whether it is in order. For its use see [`plans`](crate::planner::plans).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the plan reads.
+    /// The source of the plan.
     pub access: Access,
     /// Whether the documents come in the order of the sort, so that no sort is needed.
     pub is_sorted: bool,

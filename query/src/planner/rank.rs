@@ -1,9 +1,9 @@
-//! How good plans are by what is known without counting: the filter, the sort and the indexes.
+//! The rank of plans by what is known without counting: the filter, the sort and the indexes.
 
 use std::cmp::Reverse;
 
-/// How good a plan is. The order of the fields is the order of the rules in the module's documentation, and
-/// greater is better.
+/// The rank of a plan. The order of the fields is the order of the rules in the module's documentation, and greater
+/// is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) documents: AtMost,
@@ -21,7 +21,7 @@ pub(super) struct Rank {
     pub(super) position: Reverse<usize>,
 }
 
-/// How many documents a scan can reach at most, by its bounds.
+/// An upper limit for the documents that a scan can reach, by its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AtMost {
     All,
@@ -30,7 +30,7 @@ pub(super) enum AtMost {
     None,
 }
 
-/// What a scan of entries reads besides its keys.
+/// The reads of a scan of entries besides its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reads {
     /// The documents.

@@ -1,4 +1,4 @@
-//! What a caller asks the planner.
+//! The request of a caller of the planner.
 
 use index::collation::Collation;
 use index::key::Direction;
@@ -34,7 +34,7 @@ impl<'a> IndexView<'a> {
     }
 }
 
-/// What to plan: the filter, the sort, the indexes and the hint.
+/// The input of the planner: the filter, the sort, the indexes and the hint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// Which documents are wanted, or `None` for all.
@@ -45,11 +45,11 @@ pub struct Request<'a> {
     pub indexes: &'a [IndexView<'a>],
     /// Whether the key of a record may be shortened. Then the records are not in the order of their `_id`s.
     pub has_shortened_ids: bool,
-    /// What the caller requires the plan to use.
+    /// The index or order that the caller requires.
     pub hint: Option<Hint>,
     /// The only entries that are wanted of what the hint names. Without a hint it has no effect.
     pub range: Option<&'a EntryRange>,
-    /// What the caller wants of the documents.
+    /// The parts of the documents that the caller needs.
     pub needs: Needs<'a>,
     /// Of the matches with one value of this field only the first in the wanted order is needed. Others may come too.
     pub one_of_each: Option<&'a FieldPath>,
@@ -59,7 +59,7 @@ pub struct Request<'a> {
     pub reads_all: bool,
 }
 
-/// What a caller requires a plan to use.
+/// An index or order that a caller requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The records, in this direction if there is no sort.

@@ -25,7 +25,8 @@ pub(super) struct Ranked {
     pub(super) rank: Rank,
 }
 
-/// What the entries of a target answer: found once for all of its scans, because their bounds make no difference to it.
+/// The answers of the entries of a target: found once for all of its scans, because their bounds make no difference
+/// to it.
 pub(super) struct Answers<'a> {
     request: Request<'a>,
     target: ScanTarget<'a>,
@@ -79,7 +80,7 @@ impl<'a> Answers<'a> {
         ranked
     }
 
-    /// What a scan reads that does not skip entries with equal values.
+    /// The reads of a scan that does not skip entries with equal values.
     pub(super) fn reads(&self) -> Reads {
         let covers = self.found().answer.as_ref().is_some_and(|answer| answer.covers);
         if covers { Reads::Entries } else { Reads::Documents }

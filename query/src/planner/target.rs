@@ -1,4 +1,5 @@
-//! What a plan may scan: the records, an index, or one path of a wildcard index; and the bounds that a filter gives there.
+//! The possible targets of a scan: the records, an index, or one path of a wildcard index; and the bounds that a
+//! filter gives there.
 
 use std::sync::LazyLock;
 
@@ -22,7 +23,7 @@ pub(super) static RECORDS: LazyLock<Option<IndexSpec>> = LazyLock::new(|| {
     IndexSpec::parse(&rawdoc! { "_id": 1 }, options).ok()
 });
 
-/// What a scan reads: the records, or an index of the request.
+/// The source of a scan: the records, or an index of the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScanTarget<'a> {
     pub(super) spec: &'a IndexSpec,

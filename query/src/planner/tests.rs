@@ -139,7 +139,7 @@ fn planning_takes_steps_and_bytes_in_proportion_to_the_filter() {
     let found = plans(&request, &operation);
     assert!(operation.steps_taken() < 2_000_000, "{operation:?}");
     assert_eq!(operation.bytes_reserved(), 0);
-    // What was planned before is used: one list of values.
+    // The earlier plan is used: one list of values.
     assert!(
         matches!(&found[0].access, Access::Entries(scan) if scan.bounds.iter().any(Intervals::is_points))
     );

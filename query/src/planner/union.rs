@@ -25,7 +25,7 @@ struct Branch<'a> {
     rank: Rank,
 }
 
-/// What a branch reads.
+/// The reads of a branch.
 #[derive(Clone)]
 enum BranchReads<'a> {
     /// Nothing: no document matches by it.
@@ -149,7 +149,7 @@ fn scans_of<'a>(reads: BranchReads<'a>, request: &Request<'a>, budget: &Planning
     }
 }
 
-/// How good all branches are together: as good as the worst of them.
+/// The rank of all branches together: that of the worst of them.
 fn joined(branches: &[Branch<'_>]) -> Rank {
     let worst = branches.iter().map(|branch| branch.rank).min().unwrap_or(Rank::scan(0));
     // Several branches may reach the same document, so of two equal plans a single scan costs less.

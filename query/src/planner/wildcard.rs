@@ -16,7 +16,7 @@ use index::path::FieldPath;
 use crate::filter::Filter;
 use crate::filter::entries::EntryBounds;
 
-/// How many paths of a filter are tried with a wildcard index.
+/// The limit of a filter's paths that are tried with a wildcard index.
 const PATHS_MAX: usize = 32;
 
 /// The paths of a filter that may be planned.

@@ -1,10 +1,10 @@
-//! Why a projection was rejected, or could not be applied to a document.
+//! Errors of projections, and of applying them to a document.
 
 use crate::code::Code;
 use crate::path::PathRefusal;
 use crate::raw::Malformed;
 
-/// What is wrong with a projection, or with the document that it is applied to.
+/// A flaw of a projection, or of the document that it is applied to.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
     Malformed {
         /// The dotted path of the part.
         path: String,
-        /// What is wrong.
+        /// The flaw.
         fault: Fault,
     },
     /// The stage `$project` has an empty projection.
@@ -77,7 +77,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a part of a projection. For its use see [`Error`].
+/// A flaw of a part of a projection. For its use see [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -141,7 +141,7 @@ pub enum Fault {
     /// `$elemMatch` with another value than an object.
     #[error("$elemMatch needs an object, not {found}")]
     ElemMatchType {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// `$elemMatch` below the top level.

@@ -16,7 +16,7 @@ use crate::value::{describe, is_true};
 
 const ID: &str = "_id";
 
-/// What a projection belongs to, which decides what it may use.
+/// The context of a projection, which decides what it may use.
 #[derive(Clone, Copy)]
 pub(super) enum Dialect<'f> {
     /// A find command, with its filter.
@@ -25,7 +25,7 @@ pub(super) enum Dialect<'f> {
     Stage,
 }
 
-/// Where a path has `.$`.
+/// The position of `.$` in a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Positional {
     None,
@@ -33,7 +33,7 @@ enum Positional {
     AtEnd,
 }
 
-/// What the projection does with `_id`.
+/// The treatment of `_id`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Id {
     Nothing,

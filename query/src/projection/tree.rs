@@ -19,7 +19,7 @@ pub(super) struct Tree {
     pub(super) filter: Option<Filter>,
 }
 
-/// What happens to the fields that a projection does not name.
+/// The treatment of fields that a projection does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// They are left out.
@@ -28,7 +28,7 @@ pub(super) enum Mode {
     Exclusion,
 }
 
-/// What happens to the fields of a document.
+/// The treatment of the fields of a document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// Ascending by name, once sealed.
@@ -48,7 +48,7 @@ pub(super) struct Child {
     pub(super) action: Action,
 }
 
-/// What happens to a field.
+/// The treatment of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Include,
@@ -156,7 +156,7 @@ impl Node {
         !self.additions.is_empty()
     }
 
-    /// What happens to a field. The tree must be sealed.
+    /// The treatment of a field. The tree must be sealed.
     pub(super) fn action(&self, name: &str) -> Option<&Action> {
         self.children.get(self.position(name)?).map(|child| &child.action)
     }

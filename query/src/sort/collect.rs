@@ -17,7 +17,7 @@ use crate::sort::key::KeyEncoder;
 /// Fewer bytes are not moved to a file before the limit of the sort is reached.
 const SPILLED_BYTES_MIN: usize = 1 << 20;
 
-/// What a sorter keeps of a document.
+/// The part of a document that a sorter keeps.
 pub trait Payload {
     /// The bytes that the payload takes on the heap, which count for the sorter's limit of memory.
     fn heap_bytes(&self) -> usize;
@@ -182,7 +182,7 @@ impl<P: Payload> Sorter<P> {
         self.room.clear();
     }
 
-    /// How many documents were pushed.
+    /// The number of pushed documents.
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }

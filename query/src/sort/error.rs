@@ -1,4 +1,4 @@
-//! Why a sort was rejected, or failed for a document.
+//! Errors of sorts, and of sorting a document.
 //!
 //! MongoDB has different numbers for some of these errors in find commands and in the stage `$sort`. Both are
 //! here.
@@ -8,7 +8,7 @@ use crate::operation::SpillFailure;
 use crate::path::PathRefusal;
 use crate::spill::SpillError;
 
-/// What is wrong with a sort, or with a document that it is applied to.
+/// A flaw of a sort, or of a document that it is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,7 @@ pub enum Error {
     Direction {
         /// The field's dotted path.
         field: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A direction is not a number.
@@ -28,7 +28,7 @@ pub enum Error {
     DirectionType {
         /// The field's dotted path.
         field: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// An order by metadata, such as a text score.
@@ -44,7 +44,7 @@ pub enum Error {
     Expression {
         /// The field's dotted path.
         field: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// Too many fields.
@@ -66,7 +66,7 @@ pub enum Error {
     Path {
         /// The name as given.
         field: String,
-        /// What is wrong with it.
+        /// The reason.
         refusal: PathRefusal,
     },
     /// `$natural` with other fields.
@@ -75,7 +75,7 @@ pub enum Error {
     /// `$natural` with a value other than 1 and -1.
     #[error("$natural sort cannot be set to a value other than -1 or 1, and has {found}")]
     NaturalDirection {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The sort is not well-formed BSON.

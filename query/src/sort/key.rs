@@ -15,7 +15,7 @@ use index::spec::IndexSpec;
 use crate::sort::error::Error;
 use crate::value::elements;
 
-/// What documents are sorted by.
+/// The order of documents.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
     /// By their order in storage, in this direction.

@@ -145,7 +145,7 @@ impl Sort {
         self
     }
 
-    /// How the order compares texts.
+    /// The order's comparison of strings.
     pub(crate) fn collation(&self) -> &Collation {
         &self.collation
     }

@@ -18,8 +18,8 @@ use crate::sort::key::Order;
 use crate::spill::merge::Merge;
 use crate::spill::runs::Runs;
 
-/// What is left of fewer bytes stays in memory while the sorted payloads rest: one batch or two of a cursor, which are mostly
-/// asked for at once.
+/// A rest of fewer bytes stays in memory while the sorted payloads are suspended: one batch or two of a cursor, which
+/// are mostly asked for at once.
 const RESTING_BYTES_MAX: usize = 4 << 20;
 
 /// A payload that can be moved to a file and back.
@@ -72,7 +72,7 @@ impl StoredPayload for Box<[u8]> {
 pub struct SpillingSorter<P> {
     sorter: Sorter<P>,
     limit: Option<usize>,
-    /// What runs are written to, if the operation may use files.
+    /// The target of runs, if the operation may use files.
     runs: Option<Runs>,
     spills: u64,
 }
@@ -82,8 +82,8 @@ pub struct SortedPayloads<P> {
     source: Source<P>,
     left: u64,
     spills: u64,
-    /// Where to move what is left in memory. Absent if the operation may not use files, and once that was tried. Boxed, because
-    /// few cursors use it.
+    /// The target for what is left in memory. Absent if the operation may not use files, and once that was tried.
+    /// Boxed, because few cursors use it.
     runs: Option<Box<Runs>>,
 }
 
@@ -171,7 +171,7 @@ impl<P: StoredPayload> SpillingSorter<P> {
         let left = min(self.sorter.pushed(), limit);
         match self.runs.take() {
             Some(mut runs) if self.spills > 0 => {
-                // What is left could stay in memory, but a merge reads runs alone.
+                // The rest could stay in memory, but a merge reads only runs.
                 if !self.sorter.is_empty() {
                     self.spills += 1;
                     write(&mut self.sorter, &mut runs)?;
@@ -252,7 +252,7 @@ impl<P: StoredPayload> SortedPayloads<P> {
         }
     }
 
-    /// How many payloads are left.
+    /// The number of payloads that are left.
     pub fn len(&self) -> u64 {
         self.left
     }
@@ -262,7 +262,7 @@ impl<P: StoredPayload> SortedPayloads<P> {
         self.left == 0
     }
 
-    /// How many times documents were moved to a file.
+    /// The number of times that documents were moved to a file.
     pub fn spills(&self) -> u64 {
         self.spills
     }

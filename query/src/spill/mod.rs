@@ -7,7 +7,7 @@ pub(crate) mod runs;
 
 use crate::operation::{Interruption, SpillFailure};
 
-/// Why entries could not be moved to a file, or read back.
+/// The reason why entries could not be moved to a file, or read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SpillError {
     /// The operation is to end.

@@ -7,7 +7,7 @@ use crate::operation::{OperationContext, RunSink, RunSource, TemporaryFile, Temp
 use crate::spill::SpillError;
 use crate::spill::merge::Merge;
 
-/// How many runs of one generation are merged to one run.
+/// The number of runs of one generation that are merged to one run.
 const FAN_IN: usize = 32;
 
 /// Sorted runs, in the order in which their entries came.
@@ -18,9 +18,9 @@ pub(crate) struct Runs {
     open: Vec<(u32, Box<dyn TemporaryFile>)>,
     /// The runs with their generations, which descend.
     written: Vec<(u32, Box<dyn RunSource>)>,
-    /// How many of the first entries are wanted. Absent for all.
+    /// The number of first entries that are wanted. Absent for all.
     kept: Option<usize>,
-    /// What reading runs may take.
+    /// The limit of memory for reading runs.
     memory_bytes_max: usize,
 }
 
@@ -105,12 +105,12 @@ impl Runs {
 
     /// Merges the runs from the one at `first` on to one run.
     fn merge_from(&mut self, first: usize) -> Result<(), SpillError> {
-        // What is merged is at the end, and so does what it becomes: the runs keep the order of their documents.
+        // The merged runs are at the end, and so is their result: the runs keep the order of their documents.
         let merged = self.written.split_off(first);
         let generation = merged.iter().map(|(generation, _)| *generation).max().unwrap_or_default();
         let mut merge = Merge::new(merged.into_iter().map(|(_, run)| run).collect(), &self.operation)?;
         let mut run = self.begin(generation + 1)?;
-        // What comes after the entries that are wanted is wanted of no later merge either.
+        // Entries after those that are wanted are wanted by no later merge either.
         let mut left = self.kept.unwrap_or(usize::MAX);
         while left > 0 && merge.advance()? {
             run.add(merge.key(), merge.value())?;

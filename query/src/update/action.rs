@@ -1,4 +1,4 @@
-//! What an operator does to one field. An action holds its argument already parsed, and knows no path.
+//! The actions of operators on one field. An action holds its argument already parsed, and knows no path.
 
 use index::collation::Collation;
 
@@ -41,7 +41,7 @@ pub(super) enum Extreme {
     Max,
 }
 
-/// What `$currentDate` writes.
+/// The type that `$currentDate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CurrentDate {
     Date,
@@ -55,7 +55,7 @@ pub(super) enum PopEnd {
     Last,
 }
 
-/// What `$pull` and `$pullAll` remove.
+/// The elements that `$pull` and `$pullAll` remove.
 #[derive(Clone, Debug)]
 pub(super) enum Pull {
     Matching(ElementCondition),
@@ -65,7 +65,7 @@ pub(super) enum Pull {
     EqualAny(Members),
 }
 
-/// What an action does if its field is missing.
+/// The effect of an action on a missing field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IfMissing {
     /// The field is created.
@@ -97,7 +97,7 @@ impl Action {
         }
     }
 
-    /// What the action does if its field is missing. `is_renamed` says whether the rename with an index has found a
+    /// The effect of the action on a missing field. `is_renamed` says whether the rename with an index has found a
     /// value.
     pub(super) fn on_missing(&self, phase: Phase, is_renamed: impl FnOnce(usize) -> bool) -> IfMissing {
         match self {

@@ -1,4 +1,4 @@
-//! What an update knows besides the document: why it is applied, and the values of the clock.
+//! The context of an update besides the document: why it is applied, and the values of the clock.
 //!
 //! All other files of the folder may import these types, errors included, so this file imports none of them.
 
@@ -6,7 +6,7 @@ use bson::{DateTime, Timestamp};
 
 use crate::operation::OperationContext;
 
-/// Why an update is applied to a document.
+/// The reason why an update is applied to a document.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -31,7 +31,7 @@ pub enum Phase {
     Insert,
 }
 
-/// What an update needs to know besides the document.
+/// The context of an update besides the document.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) phase: Phase,

@@ -1,5 +1,5 @@
-//! What an update has changed in a document, as MongoDB's change events tell it: fields with new values, fields that are gone, and
-//! arrays that were cut.
+//! The description of an update's changes in a document, in the form of MongoDB's change events: fields with new
+//! values, removed fields, and arrays that were cut.
 //!
 //! A description makes of the old document exactly the new one, to the byte: a field that exists keeps its place, a new one comes
 //! after all others of its document. A document within the document that cannot be told so (its fields have another order) is told as a
@@ -14,7 +14,8 @@ use index::path::array_index;
 
 use crate::raw::Writer;
 
-/// How many changes are told of one value. One with more is told as a whole: its description would use more memory than it does.
+/// The limit of changes in one value that are described. One with more is told as a whole: its description would use
+/// more memory than it does.
 const CHANGES_MAX: usize = 1 << 14;
 
 /// Compares the states of a document before and after an update. Returns `{ updatedFields, removedFields, truncatedArrays }`, and
@@ -71,7 +72,7 @@ struct Changes<'a> {
     bytes: usize,
 }
 
-/// How much was found at a moment.
+/// The amount that was found at a moment.
 #[derive(Clone, Copy)]
 struct Found {
     updated: usize,
@@ -192,7 +193,7 @@ impl<'a> Changes<'a> {
         self.truncated.push((path, len));
     }
 
-    /// How many changes were found.
+    /// The number of changes that were found.
     fn count(&self) -> usize {
         self.updated.len() + self.removed.len() + self.truncated.len()
     }

@@ -1,4 +1,4 @@
-//! Why an update was rejected, while it was parsed or while it was applied to a document.
+//! Errors of updates, while they are parsed or applied to a document.
 //!
 //! Numbers are MongoDB's, and so is the wording that programs are known to search for. The error of a filter inside an
 //! update is passed on unchanged.
@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::raw::Malformed;
 use crate::update::context::Phase;
 
-/// What is wrong with an update, or with applying it to a document.
+/// A flaw of an update, or of applying it to a document.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,7 +34,7 @@ pub enum Error {
     OperandNotObject {
         /// The operator.
         operator: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument of an operator is malformed.
@@ -44,7 +44,7 @@ pub enum Error {
         operator: &'static str,
         /// The path of the field.
         path: String,
-        /// What is wrong with the argument.
+        /// The flaw of the argument.
         fault: Fault,
     },
     /// A path cannot be updated.
@@ -52,7 +52,7 @@ pub enum Error {
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The flaw.
         fault: PathFault,
     },
     /// Two operators name the same field, or a field and a part of it.
@@ -60,7 +60,7 @@ pub enum Error {
     Conflict {
         /// The later path.
         path: String,
-        /// Where it meets an earlier one.
+        /// The path of an earlier one that it meets.
         at: String,
     },
     /// Two placeholders represent one element, and their updates conflict.
@@ -82,7 +82,7 @@ pub enum Error {
     ArrayFilter {
         /// Its position in the list, counted from 0.
         position: usize,
-        /// What is wrong with it.
+        /// The flaw.
         fault: ArrayFilterFault,
     },
     /// The condition of a `$pull` is malformed.
@@ -92,13 +92,13 @@ pub enum Error {
         operator: &'static str,
         /// The path of the field.
         path: String,
-        /// What is wrong with the condition.
+        /// The flaw of the condition.
         source: Box<crate::error::Error>,
     },
     /// A condition could not be evaluated for an element of an array.
     #[error(transparent)]
     Unanswered {
-        /// Why it could not.
+        /// The reason.
         source: Box<crate::error::Error>,
     },
     /// A stage of a pipeline is malformed, or cannot be applied.
@@ -106,7 +106,7 @@ pub enum Error {
     Stage {
         /// The position of the stage, counted from 0.
         position: usize,
-        /// What is wrong with the stage.
+        /// The flaw of the stage.
         fault: StageFault,
     },
     /// Array filters were given for a pipeline.
@@ -175,9 +175,9 @@ pub enum Error {
     Padding {
         /// The array's path.
         path: String,
-        /// How many elements would be needed.
+        /// The number of elements that would be needed.
         count: usize,
-        /// How many are allowed.
+        /// The limit.
         limit: usize,
     },
     /// The old or the new path of a rename leads into an array.
@@ -197,7 +197,7 @@ pub enum Error {
     /// The result would be nested too deeply.
     #[error("the updated document would have more than {limit} levels")]
     TooDeep {
-        /// How many levels are accepted.
+        /// The limit of levels.
         limit: usize,
     },
     /// The result would be too large.
@@ -228,33 +228,33 @@ pub enum Error {
     /// The update or the document is not well-formed BSON.
     #[error("malformed document: {reason}")]
     InvalidBson {
-        /// What is wrong with the bytes.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What is wrong with an operator's argument.
+/// A flaw of an operator's argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The argument of `$inc` or `$mul` is not a number.
     #[error("a number is needed, not {found}")]
     NotNumber {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument has the wrong type.
     #[error("{expected} is needed, not {found}")]
     WrongType {
-        /// What the operator takes.
+        /// The argument that the operator accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The `$each` of an `$addToSet` is not an array.
     #[error("$each needs an array, not {found}")]
     EachNotArray {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The operator has no such modifier.
@@ -274,21 +274,21 @@ pub enum Fault {
     Clause {
         /// The clause.
         clause: &'static str,
-        /// What the modifier takes.
+        /// The value that the modifier accepts.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument of `$pop` is neither 1 nor -1.
     #[error("1 or -1 is needed, not {found}")]
     PopEnd {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument of `$currentDate` has no `$type`, or an unknown one.
     #[error("$type must be 'date' or 'timestamp', not {found}")]
     DateType {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The argument of `$bit` has no operation.
@@ -313,7 +313,7 @@ pub enum Fault {
     },
 }
 
-/// What is wrong with a path.
+/// A flaw of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathFault {
@@ -329,7 +329,7 @@ pub enum PathFault {
     /// The path has more components than a document may have levels.
     #[error("has more than {limit} components")]
     TooLong {
-        /// How many are accepted.
+        /// The limit.
         limit: usize,
     },
     /// The path has the placeholder `$` more than once.
@@ -340,7 +340,7 @@ pub enum PathFault {
     PositionFirst,
 }
 
-/// What is wrong with an array filter.
+/// A flaw of an array filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrayFilterFault {
@@ -366,7 +366,7 @@ pub enum ArrayFilterFault {
         "the top-level field name must be alphanumeric and begin with a lowercase letter, found '{found}'"
     )]
     Identifier {
-        /// What was found.
+        /// The found value.
         found: String,
     },
     /// Two filters have the same identifier.
@@ -386,7 +386,7 @@ pub enum ArrayFilterFault {
     Filter(Box<crate::error::Error>),
 }
 
-/// What is wrong with a stage of a pipeline.
+/// A flaw of a stage of a pipeline.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageFault {
@@ -551,7 +551,7 @@ fn mismatch(operator: &str, path: &str, found: &str) -> String {
     }
 }
 
-/// What the filter of an upsert fixes twice.
+/// The error for a field that the filter of an upsert fixes twice.
 fn twice(path: &str, other: &str) -> String {
     if path == other {
         format!("path '{path}' is matched twice")

@@ -1,4 +1,4 @@
-//! What an action writes at the end of its path, for a field that exists and for one that is missing.
+//! The value that an action writes at the end of its path, for a field that exists and for one that is missing.
 //!
 //! Nothing here goes deeper into the document: the walk finds the field and calls `change` or `create_value`.
 

@@ -39,7 +39,7 @@ impl Members {
         ascending.dedup_by(|later, first| {
             collation.compare(value_at(&values, *later), value_at(&values, *first)).is_eq()
         });
-        // What remains goes back into the given order, in which `$addToSet` appends.
+        // The remaining elements go back into the given order, in which `$addToSet` appends.
         let mut kept = ascending.clone();
         kept.sort_unstable();
         let ascending = ascending.iter().filter_map(|index| kept.binary_search(index).ok()).collect();

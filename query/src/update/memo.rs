@@ -12,7 +12,7 @@ use bson::RawDocument;
 use crate::update::error::Error;
 use crate::update::parse::Operators;
 
-/// How many updates a thread remembers.
+/// The number of updates that a thread remembers.
 const PLACES: usize = 8;
 /// Longer ones are not remembered: they bring values that seldom come again.
 const BYTES_MAX: usize = 256;

@@ -64,7 +64,7 @@ pub(super) struct OperatorCall<'c> {
     pub(super) operand: RawBsonRef<'c>,
     /// The memory that compiled patterns may take, shared by the whole update.
     pub(super) room: &'c Room,
-    /// How texts compare.
+    /// The comparison of strings.
     pub(super) collation: &'c Collation,
 }
 

@@ -14,7 +14,7 @@ use crate::update::context::Context;
 use crate::update::path::Component;
 use crate::update::tree::{UpdateBranch, UpdateNode};
 
-/// How many fields are looked for one by one: each is searched from the start of its document.
+/// The limit of fields that are searched one by one: each is searched from the start of its document.
 const FIELDS_MAX: usize = 4;
 
 /// Whether an update may be one that moves no byte, whatever the document is.
@@ -22,7 +22,7 @@ pub(super) fn may_patch(tree: &UpdateBranch) -> bool {
     fields_of(tree).is_some_and(|fields| fields <= FIELDS_MAX)
 }
 
-/// How many fields a branch changes. `None` if it is more than new values of fields.
+/// The number of fields that a branch changes. `None` if it is more than new values of fields.
 fn fields_of(branch: &UpdateBranch) -> Option<usize> {
     branch.children().try_fold(0, |sum, (component, node)| {
         let fields = match (component, node) {

@@ -22,9 +22,9 @@ pub(super) struct Push {
     /// The position of the first value, counted from the end if negative. Absent for the end.
     position: Option<i64>,
     sort: Option<ElementOrder>,
-    /// How many of the first elements are kept, or of the last if negative. Absent for all.
+    /// The number of first elements that are kept, or of last ones if negative. Absent for all.
     slice: Option<i64>,
-    /// How `$sort` compares texts.
+    /// `$sort`'s comparison of strings.
     collation: Collation,
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::update::action::Action;
 use crate::update::path::Component;
 
-/// What an update does with a value.
+/// The action of an update on a value.
 #[derive(Clone, Debug)]
 pub(super) enum UpdateNode {
     /// It changes fields or elements inside the value.
@@ -21,8 +21,8 @@ pub(super) enum UpdateNode {
     Leaf(Arc<Action>),
 }
 
-/// What an update does with the fields or elements of a value. Either every component represents one of them, or every
-/// component can represent several.
+/// The action of an update on the fields or elements of a value. Either every component represents one of them, or
+/// every component can represent several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UpdateBranch {
     children: BTreeMap<Component, UpdateNode>,

@@ -17,7 +17,7 @@ use crate::update::path::Component;
 use crate::update::tree::UpdateBranch;
 use crate::update::walk::UpdateWalk;
 
-/// What an upsert does with the document that it starts from.
+/// The action of an upsert on the document that it starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpsertStart {
     /// Operators or a pipeline change it, so it has all fields that the filter fixes.

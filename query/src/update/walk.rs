@@ -22,9 +22,9 @@ use crate::update::rename::RenameSource;
 use crate::update::tree::{Conflict, UpdateBranch, UpdateNode};
 use crate::value::describe;
 
-/// How many nulls may be inserted before a new element of an array. This is MongoDB's limit.
+/// The limit of nulls that may be inserted before a new element of an array. This is MongoDB's limit.
 const PADDING_MAX: usize = 1_500_000;
-/// How many names at most each field of a document is compared with one by one.
+/// The limit of names that each field of a document is compared with one by one.
 const COMPARED_MAX: usize = 4;
 
 /// The state of applying an update to one document.
@@ -36,7 +36,7 @@ pub(super) struct UpdateWalk<'w> {
     pub(super) writer: Writer,
 }
 
-/// What contains a field.
+/// The container of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParentKind {
     Document,
@@ -441,7 +441,7 @@ impl<'w> UpdateWalk<'w> {
         }
     }
 
-    /// What an action does in this document if its field is missing.
+    /// The effect of an action in this document on a missing field.
     fn on_missing(&self, action: &Action) -> IfMissing {
         let is_renamed = |number: usize| self.sources.get(number).is_some_and(Option::is_some);
         action.on_missing(self.context.phase, is_renamed)

@@ -1,5 +1,5 @@
-//! What a sequence's lock protects (state, ledger, the acquirers' blocks), and the steps that only its holder
-//! takes.
+//! The state that a sequence's lock protects (state, ledger, the acquirers' blocks), and the steps that only its
+//! holder takes.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +19,7 @@ pub struct Taken {
     pub receipt: u64,
 }
 
-/// What a sequence's lock protects.
+/// The state that a sequence's lock protects.
 pub(super) struct Held {
     pub(super) state: State,
     pub(super) reservations: u64,
@@ -28,7 +28,7 @@ pub(super) struct Held {
     pub(super) receipt: u64,
     /// The next reserve, if it is written already. Any other write replaces it.
     pub(super) ahead: Option<Ahead>,
-    /// How many values were handed to acquirers since the sequence was loaded.
+    /// The number of values that were handed to acquirers since the sequence was loaded.
     pub(super) next_ordinal: u64,
     /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks
     /// of their own. Weak, because a slot lives as long as its acquirer.
@@ -45,7 +45,7 @@ pub(super) struct Ahead {
     receipt: u64,
 }
 
-/// Why no block was acquired.
+/// The reason why no block was acquired.
 enum Refused<E> {
     Exceeded,
     Store(E),

@@ -87,7 +87,7 @@ impl Ledger {
     }
 }
 
-/// How many values the gaps hold together.
+/// The number of values that the gaps hold together.
 fn count_of(gaps: &[Gap]) -> u64 {
     gaps.iter().fold(0, |sum, gap| sum.saturating_add(gap.run.count()))
 }

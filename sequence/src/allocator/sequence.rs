@@ -24,7 +24,7 @@ use crate::store::{Cause, Gap, Record, Store};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::turn_lock::{TurnGuard, TurnLock};
 
-/// How long a turn is waited for without a look at whether it is kept.
+/// The interval in which a waiter for a turn checks whether it is kept.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A sequence in memory, shared by all threads.
@@ -63,24 +63,24 @@ pub struct Sequence {
 pub struct Snapshot {
     /// The attributes that the sequence was declared with.
     pub attributes: Attributes,
-    /// How often attributes, name or content were reset.
+    /// The number of times that attributes, name or content were reset.
     pub version: i64,
     /// The end of the durable reserve; while `initial`, the value to start with.
     pub current_value: i64,
     /// Whether no value was taken yet.
     pub initial: bool,
-    /// How often the sequence has started over.
+    /// The number of times that the sequence has started over.
     pub cycled_count: i32,
     /// The last value that the shared acquirer handed out or skipped. `None` if there is no such value.
     pub last_used: Option<i64>,
     /// The value up to which all values count as used if the sequence is closed now: a copy of it has to start after
     /// that value. `None` if there is no such value.
     pub used_up_to: Option<i64>,
-    /// How many values are left, in blocks too, before the sequence ends or starts over.
+    /// The number of values that are left, in blocks too, before the sequence ends or starts over.
     pub remaining: u64,
-    /// How many reserves were written.
+    /// The number of reserves that were written.
     pub reservations: u64,
-    /// How many values are listed as lost.
+    /// The number of values that are listed as lost.
     pub lost: u64,
 }
 
@@ -141,7 +141,7 @@ impl Sequence {
         &self.shared
     }
 
-    /// What the sequence promises. It can change with the attributes.
+    /// The promise of the sequence. It can change with the attributes.
     #[inline]
     pub fn contract(&self) -> Contract {
         // Only a hint of which way to take: every way checks again under the lock, because an alteration may
@@ -343,9 +343,9 @@ impl Sequence {
             .and_then(|position| position.before)
     }
 
-    /// What is held, at a moment at which each writer under way has registered. Ordered and gapless writers do not: they hold
-    /// the turn until their commit is visible, so with the turn in hand there is none of them. Only a turn that is
-    /// kept is not waited for, because its writer has registered.
+    /// The held state, at a moment at which each running writer has registered. Ordered and gapless writers do not:
+    /// they hold the turn until their commit is visible, so with the turn in hand there is none of them. Only a turn
+    /// that is kept is not waited for, because its writer has registered.
     pub(super) fn settled(&self) -> (Option<TurnGuard<'_>>, MutexGuard<'_, Held>) {
         let is_fast = self.contract() == Contract::Fast;
         let mut turn = if is_fast { None } else { self.turns.try_lock() };

@@ -4,7 +4,7 @@ use crate::allocator::sequence::Sequence;
 use crate::trace::{Reach, Trace};
 
 impl Sequence {
-    /// What became of a value.
+    /// The trace of a value.
     pub fn trace(&self, value: i64) -> Trace {
         let (turn, held) = self.settled();
         let is_held = held.blocks().any(|block| block.rest().contains(value));

@@ -103,7 +103,7 @@ pub(super) fn add(millis: i64, amount: i64, unit: TimeUnit, zone: &Zone) -> Opti
     zone.utc(local_millis(number, i128::from(TimeOfDay::of_millis(local).millis())))
 }
 
-/// What units of dates depend on besides the dates: the time zone, and the day on which weeks start, from 1 for
+/// The parameters of units of dates besides the dates: the time zone, and the day on which weeks start, from 1 for
 /// Monday.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calendar<'z> {
@@ -111,7 +111,7 @@ pub(super) struct Calendar<'z> {
     pub(super) week_start: i64,
 }
 
-/// How many boundaries of units lie between two times.
+/// The number of boundaries of units between two times.
 pub(super) fn difference(start: i64, end: i64, unit: TimeUnit, calendar: Calendar<'_>) -> Option<i64> {
     let Calendar { zone, week_start } = calendar;
     // Milliseconds need no calendar, and their number may not fit 64 bits.

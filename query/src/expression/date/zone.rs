@@ -57,7 +57,7 @@ impl Zone {
         matches!(self, Self::Utc | Self::Offset(0))
     }
 
-    /// How many seconds the zone is ahead of UTC at a time.
+    /// The number of seconds that the zone is ahead of UTC at a time.
     pub(super) fn offset_at(&self, millis: i64) -> i64 {
         match self {
             Self::Utc => 0,
@@ -66,7 +66,7 @@ impl Zone {
         }
     }
 
-    /// What a clock in the zone shows at a time, as milliseconds since 1970 of that clock.
+    /// The local time of the zone at a time, as milliseconds since 1970 of that clock.
     pub(super) fn local(&self, millis: i64) -> i64 {
         millis.saturating_add(self.offset_at(millis) * MILLIS_PER_SECOND)
     }

@@ -11,7 +11,7 @@ use crate::filter::failure::report::{Report, named};
 use crate::filter::failure::schema;
 use crate::filter::operand::{fields, members};
 
-/// What a document should do. Within a negation it should not match.
+/// The wanted outcome for a document. Within a negation it should not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Match,
@@ -81,14 +81,14 @@ fn of_all(
     }
 }
 
-/// What the members of a list should do together.
+/// The wanted outcome for the members of a list together.
 #[derive(Clone, Copy)]
 struct Goal {
     wanted: Wanted,
     quantity: Quantity,
 }
 
-/// How many of the members must do what is wanted of a match.
+/// The number of members that must meet the goal for a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     All,
@@ -158,7 +158,7 @@ fn of_clause(
     wanted: Wanted,
 ) -> Result<Option<Document>, Error> {
     let Clause { name, operand } = clause;
-    // What is asked of a branch, and how many branches have to do it.
+    // The goal of a branch, and the number of branches that must meet it.
     let logical = match name {
         "$and" => Some((wanted, Quantity::All)),
         "$or" => Some((wanted, Quantity::One)),
@@ -175,7 +175,7 @@ fn of_clause(
     match (name, operand.as_document()) {
         ("$expr", _) => of_expression(report, operand, document, wanted),
         ("$jsonSchema", Some(schema)) => of_schema(report, schema, document, wanted),
-        // What is left is `$alwaysTrue`, `$alwaysFalse` and `$sampleRate`.
+        // The rest is `$alwaysTrue`, `$alwaysFalse` and `$sampleRate`.
         _ => {
             let given = named(name, operand);
             let filter = Filter::parse_with(&given, report.variables)?;

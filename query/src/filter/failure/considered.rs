@@ -10,7 +10,7 @@ use index::path::{FieldPath, leaves};
 use crate::filter::element::type_name;
 use crate::value::elements;
 
-/// How many values are told.
+/// The limit of values that are shown.
 const VALUES_MAX: usize = 10;
 
 /// Values that an operator was applied to.

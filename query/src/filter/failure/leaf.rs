@@ -33,7 +33,7 @@ pub(super) struct Leaf<'f> {
     pub(super) siblings: Option<&'f RawDocument>,
 }
 
-/// What is said about an operator.
+/// The explanation of an operator.
 struct Telling {
     /// The reason if no value meets the operator's test, and if one does.
     reasons: [&'static str; 2],

@@ -1,4 +1,5 @@
-//! Why a document does not match a filter, told as MongoDB tells it for the validator of a collection.
+//! Reasons why a document does not match a filter, in the form in which MongoDB shows them for the validator of a
+//! collection.
 //!
 //! The filter is read as it was given, because the details repeat its parts. Each part is parsed and evaluated by the
 //! functions that evaluate filters, so the details cannot disagree with the verdict. All of this is done once a document
@@ -75,7 +76,7 @@ pub fn describe_briefly(
     Ok(told)
 }
 
-/// What is told, and how much of it.
+/// The parts that are explained, and their limits.
 struct Limits<'a> {
     variables: &'a Variables,
     /// The forms that are tried one after the other.
@@ -128,7 +129,7 @@ fn describe(validator: &RawDocument, document: &RawDocument, limits: &Limits<'_>
     Ok(too_large(told))
 }
 
-/// How deeply a document is nested: 1 if no value is a document or an array.
+/// The depth of a document: 1 if no value is a document or an array.
 fn depth(document: &Document) -> usize {
     let mut deepest = 0;
     // A list in place of recursion: details of a deep schema are three times as deep as the schema.

@@ -11,7 +11,7 @@ use crate::filter::failure::considered::Considered;
 use crate::pattern::Watch;
 use crate::value::content_bytes;
 
-/// What every part of the details takes besides the values that it repeats.
+/// The cost of every part of the details besides the values that it repeats.
 const PART_BYTES: usize = 160;
 
 /// Whether the details repeat the parts of the validator and the values of the document.
@@ -21,12 +21,12 @@ pub(super) enum Form {
     Truncated,
 }
 
-/// What all parts of the details share.
+/// The common state of all parts of the details.
 pub(super) struct Report<'r> {
     pub(super) variables: &'r Variables,
     pub(super) watch: Watch<'r>,
     form: Form,
-    /// How many bytes the rest may take. `None` once there were more.
+    /// The bytes that the rest may use. `None` once there were more.
     left: Cell<Option<usize>>,
 }
 

@@ -15,7 +15,7 @@ use crate::filter::schema::parse::parse;
 use crate::pattern::Pattern;
 use crate::value::elements;
 
-/// What is said about a keyword that is about values of one type.
+/// The explanation of a keyword that is about values of one type.
 struct Telling {
     keyword: &'static str,
     /// A keyword that belongs to it.
@@ -117,7 +117,7 @@ impl<'a> Application<'a> {
         Ok(broken)
     }
 
-    /// What another schema says of another value.
+    /// The explanation of another schema for another value.
     fn below(&self, schema: &RawDocument, value: RawBsonRef<'_>) -> Result<Vec<Bson>, Error> {
         // Whatever is returned then is not used: the report says that it is over, or has no room.
         if !self.report.goes_on() {
@@ -227,7 +227,7 @@ impl<'a> Application<'a> {
         self.additional_items(array, schemas.len(), broken)
     }
 
-    /// What `additionalItems` says of the elements from a position on.
+    /// The explanation of `additionalItems` for the elements from a position on.
     fn additional_items(
         &self,
         array: &'a RawArray,
@@ -423,7 +423,7 @@ impl<'a> Application<'a> {
         let given = self.schema_of("dependencies");
         for dependency in given.into_iter().flat_map(RawDocument::iter_elements).map_while(Result::ok) {
             let name = dependency.key().as_str();
-            // What depends on an absent field is not asked for.
+            // A demand that depends on an absent field is not checked.
             let Some(demand) = dependency.value().ok().filter(|_| fields.contains_key(name)) else {
                 continue;
             };

@@ -1,5 +1,4 @@
-//! When two values are equal for a schema: as in the order of all values, but with the fields of objects in
-//! any order.
+//! Equality of two values in a schema: as in the order of all values, but with the fields of objects in any order.
 
 use std::collections::HashSet;
 
@@ -27,7 +26,7 @@ impl Identity {
         Self(bytes)
     }
 
-    /// How many bytes there are to compare.
+    /// The number of bytes to compare.
     pub(super) fn bytes(&self) -> usize {
         self.0.len()
     }

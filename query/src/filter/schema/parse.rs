@@ -118,11 +118,11 @@ pub(crate) fn parse(schema: RawBsonRef<'_>, depth: usize, room: &Room) -> Result
     context.schema(document)
 }
 
-/// What the parser knows about the schema that it reads, inside of the outermost one.
+/// The context of a schema inside of the outermost one.
 struct SchemaContext {
     /// The properties down to this schema, joined by dots. Errors name it.
     path: String,
-    /// How many operators and schemas enclose this one.
+    /// The number of operators and schemas that enclose this one.
     depth: usize,
     /// The memory that compiled patterns may take.
     room: Room,
@@ -442,7 +442,7 @@ impl<'s> Keywords<'s> {
         Ok(())
     }
 
-    /// What `dependencies` requires of an object that has `field`: a schema, or the names of other fields.
+    /// The demand of `dependencies` on an object that has `field`: a schema, or the names of other fields.
     fn demand(&self, field: &str, demand: RawBsonRef<'s>) -> Result<Demand, Error> {
         if let Some(schema) = demand.as_document() {
             return Ok(Demand::Schema(self.context.deeper().schema(schema)?));

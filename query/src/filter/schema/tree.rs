@@ -16,7 +16,7 @@ use crate::filter::schema::equality::{Identity, fields};
 use crate::pattern::{Pattern, Watch};
 use crate::value::elements;
 
-/// What a value must be like.
+/// The conditions on a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     pub(super) rules: Vec<Rule>,
@@ -56,7 +56,7 @@ pub(super) enum Limit {
     Max(usize),
 }
 
-/// What is required of the elements or fields that no other schema is about.
+/// The demand on the elements or fields that no other schema is about.
 #[derive(Clone, Debug)]
 pub(super) enum Rest {
     Allowed,
@@ -80,7 +80,7 @@ pub(super) struct Properties {
     pub(super) rest: Rest,
 }
 
-/// What is required of an object that has a field.
+/// The demand on an object that has a field.
 #[derive(Clone, Debug)]
 pub(super) struct Dependency {
     pub(super) field: String,

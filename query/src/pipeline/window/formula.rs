@@ -63,7 +63,7 @@ impl Formula {
 }
 
 impl Point {
-    /// How far `end` lies from this point: the distances of `x` and of `y`.
+    /// The distance of `end` from this point: in `x` and in `y`.
     pub(super) fn distance_to(&self, end: &Self) -> Result<(RawBson, RawBson), Fault> {
         // In this order: MongoDB reports a fault of `x` first.
         let run = Formula::Run.between(self, end)?;

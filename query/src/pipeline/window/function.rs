@@ -1,4 +1,4 @@
-//! What is computed for a field, as it is parsed: accumulators over windows, and operators of windows only.
+//! The functions of a field, as they are parsed: accumulators over windows, and operators of windows only.
 
 use bson::{Decimal128, RawBson, RawBsonRef};
 use index::order::compare;
@@ -15,7 +15,7 @@ use crate::registry::Registry;
 use crate::sort::Sort;
 use crate::value::{describe, integer, shorten};
 
-/// What is computed for a field.
+/// The function of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Function {
     Accumulate(Accumulator),
@@ -75,7 +75,7 @@ impl Function {
     }
 }
 
-/// How documents are numbered.
+/// The numbering of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ranking {
     /// Equal documents share a number, and the next one is as large as if they had not.
@@ -127,7 +127,7 @@ pub(super) struct Call<'c> {
 impl Call<'_> {
     /// Parses the operator.
     pub(super) fn parse(self) -> Result<(Function, Bounds), Fault> {
-        // What is not an operator of windows alone may be an accumulator.
+        // A name that is not an operator of windows alone may be an accumulator.
         let Some((operator, name)) = FUNCTIONS.entry(self.name) else { return self.parse_accumulator() };
         match name {
             Name::Covariance(population) => {
@@ -174,7 +174,7 @@ impl Call<'_> {
         };
         // Looked at after the operator: an unknown name is the more useful error.
         let bounds = self.bounds()?;
-        // What was merged cannot be taken apart again.
+        // Merged objects cannot be taken apart again.
         if accumulator.merges_objects() && !bounds.only_grows() {
             let expected = "a window that starts where the partition does";
             let found = self.window.unwrap_or(RawBsonRef::Null);

@@ -19,7 +19,7 @@ use crate::pipeline::memory::StageMemory;
 use crate::pipeline::ranked::End;
 use crate::value::{content_bytes, elements};
 
-/// What can be computed for two parts and joined.
+/// A value that can be computed for two parts and joined.
 pub(super) trait Part: Clone + Default {
     /// The part of one value.
     fn of(value: RawBsonRef<'_>) -> Self;
@@ -289,7 +289,7 @@ impl Distinct {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DistinctElements {
     distinct: Distinct,
-    /// How many elements each document has, the oldest first.
+    /// The number of elements of each document, the oldest first.
     counts: VecDeque<usize>,
 }
 
@@ -304,7 +304,7 @@ impl DistinctElements {
         elements: impl Iterator<Item = RawBsonRef<'v>>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
-        // How many they are is remembered, because documents leave, and not elements.
+        // Their number is remembered, because documents leave, and not elements.
         let mut count = 0;
         for element in elements {
             self.distinct.push(Some(element), memory)?;

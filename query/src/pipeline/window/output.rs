@@ -22,7 +22,7 @@ const NAMES_MAX: usize = 8;
 /// The stage after its documents are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowFields {
-    /// What divides the documents. Absent if all are one partition.
+    /// The expression that divides the documents. Absent if all are one partition.
     pub(super) partition: Option<Expression>,
     pub(super) sort: Option<Sort>,
     /// The value of the only field of the sort.

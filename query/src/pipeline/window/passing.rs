@@ -15,7 +15,7 @@ use crate::pipeline::window::frame::Row;
 use crate::pipeline::window::function::{Function, Ranking};
 use crate::pipeline::window::state::{Workspace, value_fault};
 
-/// What such a function remembers of the documents before the current one.
+/// The memory of such a function for the documents before the current one.
 #[derive(Debug)]
 pub(super) enum Passing {
     Rank(Numbering),
@@ -38,7 +38,7 @@ pub(super) struct Numbering {
 /// The points on both sides of the documents that are filled.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// What the document before was sorted by.
+    /// The sort key of the document before.
     before: Option<RawBson>,
     left: Option<Point>,
     right: Option<Point>,

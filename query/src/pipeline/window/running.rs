@@ -24,13 +24,13 @@ pub(super) struct Running {
     start: u64,
     /// The number of the document that enters next.
     next: u64,
-    /// What the documents of a range are sorted by, if they leave it by that.
+    /// The sort keys of the documents of a range, if they leave it by that.
     distances: VecDeque<RawBson>,
     /// The value, until the window changes.
     value: Option<RawBson>,
 }
 
-/// How the value is computed.
+/// The computation of the value.
 #[derive(Debug)]
 enum Computed {
     Window(State),

@@ -1,4 +1,4 @@
-//! What is known of the documents in a window, and the value that follows from it.
+//! The state of the documents in a window, and the value that follows from it.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use crate::pipeline::window::function::Function;
 use crate::pipeline::window::moving::{Distinct, DistinctElements, Extreme, Ordered, Part, Parts, Values};
 use crate::value::{describe, elements};
 
-/// What a window works with besides its documents.
+/// The context of a window besides its documents.
 pub(super) struct Workspace<'w> {
     pub(super) variables: &'w Variables,
     /// The documents that were read.
@@ -78,7 +78,7 @@ pub(super) struct Area {
     unit: Option<i64>,
     points: VecDeque<Point>,
     areas: Parts<Sum>,
-    /// How many points are not numbers.
+    /// The number of points that are not numbers.
     nans: usize,
 }
 
@@ -293,7 +293,7 @@ fn push<P: Part>(
     moves: bool,
     memory: &mut StageMemory,
 ) -> Result<(), Fault> {
-    // What never leaves needs no place of its own.
+    // A value that never leaves needs no place of its own.
     let part = P::of(value);
     if moves {
         memory.grow(size_of::<P>())?;
