@@ -1,12 +1,12 @@
-//! Why a call failed. What a sequence rejects has SequoiaDB's numbers, as in the engine; everything else is the error of the
-//! store or of MongoDB's driver.
+//! The error of a call. What a sequence rejects has SequoiaDB's numbers, as in the engine; everything else is the
+//! error of the store or of MongoDB's driver.
 
 use sequence::error::SequenceError;
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed. It is one word.
+/// The error of a call. It is one word.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error {

@@ -1,4 +1,4 @@
-//! What inserts return.
+//! The results of inserts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use bson::Bson;
 /// The numbers that were given to a document, by the dotted paths of their fields.
 pub type Generated = BTreeMap<String, i64>;
 
-/// What [`insert_one_numbered`](crate::Numbered::insert_one_numbered) did.
+/// The result of [`insert_one_numbered`](crate::Numbered::insert_one_numbered).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InsertedOne {
@@ -17,7 +17,7 @@ pub struct InsertedOne {
     pub generated: Generated,
 }
 
-/// What [`insert_many_numbered`](crate::Numbered::insert_many_numbered) did.
+/// The result of [`insert_many_numbered`](crate::Numbered::insert_many_numbered).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InsertedMany {

@@ -1,4 +1,4 @@
-//! Where a record ends, format by format. A boundary is told the bytes of a stream piece by piece and remembers what
+//! The end of records, format by format. A boundary is told the bytes of a stream piece by piece and remembers what
 //! it is within: a text, a bracket, a quoted cell, the rest of a length.
 //!
 //! What a record says is not looked at, so a record that is wrong ends where a right one would. Only what tells
@@ -12,13 +12,13 @@ use crate::refusal::Refusal;
 
 /// The smallest document.
 pub(crate) const EMPTY_BYTES: usize = 5;
-/// What servers add to a document that has the largest size, and still send.
+/// The bytes that servers add to a document of the largest size, and still send.
 const SLACK_BYTES: usize = 16 << 10;
 /// Cells are looked at in pieces of this size while only their ends are of interest.
 const CELL_BYTES: usize = 4 << 10;
 const CELLS: usize = 64;
 
-/// What is wrong between records, or with the end of one.
+/// A flaw between records, or at the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The record is longer than can be read.
@@ -52,7 +52,7 @@ impl Problem {
     }
 }
 
-/// What was found in the next bytes.
+/// The result for the next bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// All of them belong to the record, which goes on.
@@ -86,7 +86,7 @@ impl Boundary {
         }
     }
 
-    /// What is wrong if the stream ends here; `is_within` says that there are bytes of a record without an end.
+    /// The flaw if the stream ends here; `is_within` says that there are bytes of a record without an end.
     pub(crate) fn finish(&mut self, is_within: bool) -> Option<Problem> {
         match self {
             Self::Lines => None,
@@ -160,7 +160,7 @@ impl JsonScan {
         Step::More
     }
 
-    /// How many bytes come before the next record.
+    /// The number of bytes before the next record.
     fn between(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             match (byte, self.array) {
@@ -228,7 +228,7 @@ fn is_token_end(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b'{' | b'[' | b']' | b'}' | b'"')
 }
 
-/// Where the JSON value ends that begins with the first byte, if it ends within `bytes`.
+/// The end of the JSON value that begins with the first byte, if it ends within `bytes`.
 pub(crate) fn json_end(bytes: &[u8]) -> Option<usize> {
     match (JsonScan { array: Array::None, ..JsonScan::default() }).step(bytes) {
         Step::Ended(end, _) => Some(end),

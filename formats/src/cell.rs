@@ -28,7 +28,7 @@ pub(crate) enum CellType {
     Uuid,
 }
 
-/// How bytes are written as text.
+/// The notation of bytes in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextCode {
     Base64,
@@ -176,8 +176,8 @@ fn boolean(text: &str) -> Option<bool> {
 /// The longest text of a double.
 const DOUBLE_BYTES_MAX: usize = 32;
 
-/// What a text looks like. A number is one only if it is written for this number again, so that nothing is lost: `007`,
-/// `+1`, `1.50` and `1e400` stay texts. Of a date the moment is kept, and not its zone.
+/// The type that a string looks like. A number is one only if it is written for this number again, so that nothing is
+/// lost: `007`, `+1`, `1.50` and `1e400` stay texts. Of a date the moment is kept, and not its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Whole,

@@ -14,7 +14,7 @@ use crate::refusal::{Refusal, shown};
 /// More columns than this are rejected.
 pub const COLUMNS_MAX: usize = 10_000;
 
-/// How cells become values.
+/// The way in which cells become values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Typing {
     /// Numbers, dates and truth values where nothing is lost by it, otherwise texts: each column as a whole once its
@@ -27,14 +27,14 @@ pub enum Typing {
     Typed,
 }
 
-/// What the user wants of columns.
+/// The user's wishes for columns.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnOptions {
     /// Dots are part of names.
     pub is_flat: bool,
     /// Names that are numbers make arrays.
     pub has_arrays: bool,
-    /// How cells become values.
+    /// The way in which cells become values.
     pub typing: Typing,
     /// The text that means null.
     pub null: Option<String>,
@@ -60,13 +60,13 @@ pub struct Columns {
     ignores_blanks: bool,
 }
 
-/// What the cells of columns look like, as far as they were read.
+/// The types that the cells of columns look like, as far as they were read.
 #[derive(Debug, Default)]
 pub struct Survey {
     columns: Vec<Seen>,
 }
 
-/// What the cells of one column look like.
+/// The types that the cells of one column look like.
 #[derive(Clone, Debug, Default)]
 enum Seen {
     #[default]
@@ -112,7 +112,7 @@ impl Survey {
 
 impl Seen {
     fn look(&mut self, text: &str) {
-        /// What is kept of an example.
+        /// The number of characters of an example that are kept.
         const CHARACTERS_MAX: usize = 80;
         let kept = || text.chars().take(CHARACTERS_MAX).collect::<String>();
         match self {
@@ -234,7 +234,7 @@ impl Columns {
         self.root.iter().find_map(|field| field.name_of(column))
     }
 
-    /// How many there are.
+    /// The number of columns.
     pub(crate) fn len(&self) -> usize {
         self.types.len()
     }

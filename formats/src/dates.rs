@@ -160,7 +160,7 @@ pub(crate) fn check_format(format: &str) -> Result<(), String> {
 /// The formats that mongoimport has besides, by the name of their type.
 pub(crate) const FOREIGN: [&str; 3] = ["date_go", "date_ms", "date_oracle"];
 
-/// What a format of another tool is called here: the longest words first.
+/// The names of formats of another tool, and their names here: the longest words first.
 const GO: [(&str, &str); 22] = [
     ("January", "%B"),
     ("Monday", "%A"),

@@ -15,7 +15,7 @@ use crate::notation::meant;
 use crate::refusal::{Refusal, shown};
 use crate::typed::{NamedPart, PartSeed, Typed, regular_expression};
 
-/// How deep brackets may be: what a store takes, and some for the values that have brackets in this format alone.
+/// The limit of brackets: that of a store, and some for the values that have brackets in this format alone.
 const LEVELS_MAX: usize = NESTING_MAX + 4;
 
 /// The names of an old regular expression.
@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &[u8], out: &mut Vec<u8>, meaning: Meaning) -> Result<
     parsed.map_err(|error| refusal(text, &error))
 }
 
-/// What is wrong, with what was probably meant.
+/// The error, with what was probably meant.
 fn refusal(text: &[u8], error: &serde_json::Error) -> Refusal {
     let (line, column) = (error.line(), error.column());
     let meant = if error.is_syntax() { meant(text, line, column) } else { None };
@@ -67,7 +67,7 @@ pub(crate) fn parse_value(text: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal>
     parsed.map_err(|error| refusal(text, &error))
 }
 
-/// What becomes of values that JSON does not say.
+/// The treatment of values that JSON cannot express.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meaning {
     pub(crate) large_integers: LargeIntegers,
@@ -76,7 +76,7 @@ pub(crate) struct Meaning {
     pub(crate) has_old_patterns: bool,
 }
 
-/// Where values are written, and what is left of the limits.
+/// The target of values, and the rest of the limits.
 struct State<'a> {
     out: &'a mut Vec<u8>,
     limit: usize,

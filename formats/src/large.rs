@@ -12,7 +12,7 @@ const DIGITS_MIN: usize = 19;
 /// The double next to it. Numbers from it on are those that are found here, whatever their form.
 const LEAST: f64 = 9_223_372_036_854_775_808.0;
 
-/// What becomes of an integer that 64 bits do not hold.
+/// The treatment of an integer that 64 bits do not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LargeIntegers {
     /// The record is rejected, unless a double has all its digits.
@@ -71,7 +71,7 @@ fn is_part(byte: u8) -> bool {
 fn large(number: &[u8]) -> Option<LargeNumber> {
     let text = std::str::from_utf8(number).ok()?;
     let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
-    // What 64 bits hold is read as an integer, and nothing is asked about it.
+    // An integer that 64 bits hold is read as one, and the option does not matter.
     let is_large = text.parse::<i64>().is_err() && text.parse::<f64>().is_ok_and(is_large);
     is_large.then(|| if is_integer { LargeNumber::Integer(text.to_owned()) } else { LargeNumber::Double })
 }
@@ -87,7 +87,7 @@ fn has_long_digits(record: &[u8]) -> bool {
     })
 }
 
-/// What comes after a text, of which the first quote was read.
+/// Reads after a string of which the first quote was read.
 fn after_text(mut text: &[u8]) -> &[u8] {
     while let Some(at) = memchr2(b'"', b'\\', text) {
         let is_end = text.get(at) == Some(&b'"');

@@ -1,4 +1,4 @@
-//! What a text that is not JSON was probably meant as: NaN, words of Python, and the notation of the shell.
+//! The probable meaning of a text that is not JSON: NaN, words of Python, and the notation of the shell.
 
 /// Values that other notations have a word for, and what they are in Extended JSON.
 const WORDS: [(&str, &str); 11] = [
@@ -30,7 +30,7 @@ const CALLS: [(&str, &str); 12] = [
     ("DBRef", r#"{"$ref": "…", "$id": "…"}"#),
 ];
 
-/// What is probably meant at a place where the parser has ended. Lines and columns count from 1.
+/// The probable meaning of a place where the parser has ended. Lines and columns count from 1.
 pub(crate) fn meant(text: &[u8], line: usize, column: usize) -> Option<String> {
     let line = text.split(|byte| *byte == b'\n').nth(line.checked_sub(1)?)?;
     let at = column.checked_sub(1)?;

@@ -95,7 +95,7 @@ impl Parser {
             }
             Form::Table(table) => table.parse(record, out),
         };
-        // What was written above is checked as well: limits and the rules of `_id` are those of every document.
+        // The written bytes are checked as well: limits and the rules of `_id` are those of every document.
         let checked = parsed.and_then(|()| match validate(out.get(start..).unwrap_or_default()) {
             Ok(_) => Ok(()),
             Err(error) => Err(of_limits(&error)),
@@ -156,7 +156,7 @@ impl Surveyor {
         });
     }
 
-    /// What was seen.
+    /// The findings.
     pub fn finish(self) -> Survey {
         self.survey
     }

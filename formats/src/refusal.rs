@@ -1,4 +1,4 @@
-//! Why a record is not a document, or columns make no sense.
+//! Errors of records that are not documents, and of columns that make no sense.
 
 /// Which kind of mistake a record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

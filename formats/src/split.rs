@@ -15,9 +15,9 @@ use crate::format::FileFormat;
 
 /// Longer records are rejected. Extended JSON of a large document is longer than the document.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
-/// What is kept of a record that is too long.
+/// The number of bytes that are kept of a record that is too long.
 pub const KEPT_BYTES: usize = 64 << 10;
-/// What is read at once, and about the size of a chunk.
+/// The number of bytes of one read, and about the size of a chunk.
 const READ_BYTES: usize = 256 << 10;
 
 /// A record, or what is in its place.
@@ -28,11 +28,11 @@ pub struct Record {
     pub line: u64,
     /// Which record it is, from 1.
     pub number: u64,
-    /// Where it begins in the stream.
+    /// Its offset in the stream.
     pub offset: u64,
-    /// Where the stream goes on after it.
+    /// The offset at which the stream continues after it.
     pub end: u64,
-    /// What is wrong with it, if that is known without looking at what it says.
+    /// Its flaw, if that is known without reading its content.
     pub problem: Option<Problem>,
 }
 
@@ -60,7 +60,7 @@ impl Chunk {
         }
     }
 
-    /// What the chunk takes of memory, about.
+    /// The size of the chunk in memory, about.
     pub fn bytes(&self) -> usize {
         self.bytes.capacity() + self.records.capacity() * size_of::<Record>()
     }
@@ -84,10 +84,10 @@ pub struct Splitter<R> {
     format: FileFormat,
     boundary: Boundary,
     buffer: Vec<u8>,
-    /// Where the current record begins in the buffer, and up to where the buffer was looked at.
+    /// The begin of the current record in the buffer, and the end of the part that was searched.
     start: usize,
     scanned: usize,
-    /// Where the buffer and the current record begin in the stream.
+    /// The offsets of the buffer and of the current record in the stream.
     base: u64,
     offset: u64,
     line: u64,
@@ -96,7 +96,7 @@ pub struct Splitter<R> {
     is_too_long: bool,
     is_begun: bool,
     is_ended: bool,
-    /// What reading came to after the last bytes of the buffer.
+    /// The error after the last bytes of the buffer.
     failed: Option<Error>,
 }
 
@@ -281,7 +281,7 @@ impl<R: Read> Splitter<R> {
                     self.buffer.truncate(before);
                     return Err(error);
                 }
-                // What came before the error is whole records first.
+                // The whole records before the error come first.
                 Err(error) => {
                     self.failed = Some(error);
                     break;
@@ -447,7 +447,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// How a stream is cut into reads must not be seen.
+        /// The cuts between reads of a stream must make no difference.
         #[test]
         fn records_do_not_depend_on_reads(
             pieces in proptest::collection::vec(

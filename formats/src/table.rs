@@ -70,7 +70,7 @@ impl Rows {
         with: impl FnOnce(&Cells<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let Some(count) = self.read(row) else {
-            // What the reader is within now is unknown.
+            // The reader's state is unknown now.
             self.reader.reset();
             self.read(b"-");
             return Err(Refusal::not_parsed("a quoted cell has no end"));
@@ -165,7 +165,7 @@ fn joined_cell(row: &[u8], delimiter: u8) -> Option<usize> {
     None
 }
 
-/// What comes after the quote that closes a cell. Two quotes represent one.
+/// Reads after the quote that closes a cell. Two quotes represent one.
 fn after_quote(mut quoted: &[u8]) -> Option<&[u8]> {
     loop {
         let rest = quoted.get(memchr(b'"', quoted)? + 1..)?;

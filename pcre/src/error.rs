@@ -1,4 +1,4 @@
-//! Why a pattern cannot be compiled, and why a match has no answer.
+//! Errors of compiling a pattern, and of matches without an answer.
 
 /// A pattern that PCRE2 does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,7 +8,7 @@ pub struct CompileError {
     pub number: i32,
     /// PCRE2's error message.
     pub reason: String,
-    /// Where the error is in the pattern, in bytes.
+    /// The offset of the error in the pattern, in bytes.
     pub offset: usize,
 }
 

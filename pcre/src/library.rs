@@ -18,7 +18,7 @@ const KEPT_GROUPS: u32 = 32;
 /// Match data that grew beyond this many bytes in one match is freed after it.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// How a pattern is compiled.
+/// The way in which a pattern is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     /// With a call back before every item of the pattern.
@@ -47,13 +47,13 @@ pub(crate) struct Request<'r> {
     pub(crate) start: usize,
     /// The last byte at which a match may start, where the pattern was compiled to be watched between starts.
     pub(crate) last_start: usize,
-    /// How often the matcher may go on or back within one start.
+    /// The limit of the matcher's steps, forwards and back, within one start.
     pub(crate) steps_max: u32,
-    /// How much memory the matcher may take.
+    /// The limit of the matcher's memory.
     pub(crate) kib_max: u32,
 }
 
-/// Why one call of the matcher found nothing.
+/// The reason why one call of the matcher found nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     NoMatch,
@@ -75,7 +75,7 @@ impl Code {
         let safe = c::PCRE2_UTF | c::PCRE2_NEVER_BACKSLASH_C;
         let watching = match watched {
             Watched::Always => c::PCRE2_AUTO_CALLOUT,
-            // What a repetition takes it gives back step by step, so that the limit of steps counts it.
+            // A repetition gives back step by step, so that the limit of steps counts it.
             Watched::BetweenStarts => c::PCRE2_USE_OFFSET_LIMIT | c::PCRE2_NO_AUTO_POSSESS,
         };
         let (mut error, mut offset) = (0, 0);
@@ -98,7 +98,7 @@ impl Code {
         CompileError { number, reason: words(number), offset }
     }
 
-    /// How many bytes the compiled pattern takes.
+    /// The size of the compiled pattern in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes: usize = 0;
         // SAFETY: this question is answered by one `size_t`.
@@ -106,7 +106,7 @@ impl Code {
         bytes
     }
 
-    /// How many groups the pattern has.
+    /// The number of the pattern's groups.
     pub(crate) fn groups(&self) -> u32 {
         let mut groups: u32 = 0;
         // SAFETY: this question is answered by one `uint32_t`.
@@ -250,8 +250,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What the library passes to its call back. The bindings leave it out. Its beginning is the same in all
-/// versions.
+/// The argument of the library's callback. The bindings leave it out. Its beginning is the same in all versions.
 #[repr(C)]
 struct Block {
     version: u32,

@@ -44,12 +44,12 @@ pub struct Program {
     watched: Watched,
 }
 
-/// What a pattern found in a text, in bytes.
+/// The place in a text that a pattern matched, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The whole match.
     pub span: Range<usize>,
-    /// What each capturing group matched, if it took part.
+    /// The matches of the capturing groups that took part.
     pub groups: Vec<Option<Range<usize>>>,
 }
 
@@ -61,13 +61,13 @@ const STEPS_PER_BYTE: u64 = 64;
 const STEPS_BETWEEN_QUESTIONS: u64 = 4096;
 /// In texts longer than this a step counts more, because one step can read the whole text. In bytes.
 const BYTES_OF_A_STEP: usize = 64 << 10;
-/// How much memory a match may take, in KiB.
+/// The limit of a match's memory, in KiB.
 const KIB_MAX: u32 = 64 << 10;
-/// How many starts one call of the matcher tries, for patterns without call backs.
+/// The number of starts that one call of the matcher tries, for patterns without callbacks.
 const STARTS_AT_ONCE: usize = 256;
 /// PCRE2's error for a hyphen next to a set.
 const BAD_RANGE: i32 = c::PCRE2_ERROR_CLASS_INVALID_RANGE.cast_signed();
-/// How many such hyphens a pattern may have.
+/// The limit of such hyphens in a pattern.
 const HYPHENS_MAX: usize = 32;
 /// PCRE2's error for a pattern that grows too large when it is compiled.
 const TOO_LARGE: i32 = c::PCRE2_ERROR_PATTERN_TOO_LARGE.cast_signed();

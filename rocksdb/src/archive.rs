@@ -18,7 +18,7 @@ use crate::settings;
 use crate::units::{self, Workshop};
 
 const ARCHIVE: &str = "librocksdb.a";
-/// What the archive was built from, for people.
+/// The origin of the archive, for people.
 const ORIGIN: &str = "origin.txt";
 /// The ending of the name of a build's own place.
 const STAGING: &str = "building";
@@ -97,7 +97,7 @@ fn remove_leftovers(folder: &Path) {
             && path.extension().is_some_and(|ending| ending == STAGING)
     };
     for path in paths.filter(is_leftover) {
-        // What is written meanwhile needs another round.
+        // Files that are written meanwhile need another round.
         let _ = (0..3).find(|_| fs::remove_dir_all(&path).is_ok());
     }
 }
@@ -144,7 +144,7 @@ fn use_the_processor(sources: &mut [Source], target: &str) {
     }
 }
 
-/// What a processor must have for any of the sources, one word a line.
+/// The features that a processor must have for any of the sources, one word a line.
 fn required(sources: &[Source], compiler: &Tool, target: &str) -> Result<String, String> {
     if !target.starts_with("x86_64") {
         return Ok(String::new());
@@ -161,7 +161,7 @@ fn required(sources: &[Source], compiler: &Tool, target: &str) -> Result<String,
     Ok(words.into_iter().fold(String::new(), |text, word| text + word + "\n"))
 }
 
-/// Where all of CairnDB's builds keep what they share.
+/// The folder that all of CairnDB's builds share.
 fn cache() -> Result<PathBuf, String> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = variable("CAIRNDB_CACHE")

@@ -28,7 +28,7 @@ Environment:
   CXX, CXXFLAGS, AR, RUSTFLAGS, LIBCLANG_PATH   as for the crate's own build
 ";
 
-/// What is asked for.
+/// The request of the command line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
     Build(Arguments),
@@ -37,7 +37,7 @@ pub(crate) enum Request {
     Version,
 }
 
-/// How the archive is to be built, and for which project.
+/// The options of the build, and its project.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Arguments {
     pub(crate) write: bool,

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::compiler::Tool;
 use crate::recorder::Source;
 
-/// What is asked of the compiler, if it knows the flag.
+/// The flags for the compiler, if it knows them.
 ///
 /// - No other library replaces a function of RocksDB, so that one may be put into another, and called directly.
 /// - RocksDB counts what each thread does, hundreds of times in a search. The variables of these counts get their first values,

@@ -16,7 +16,7 @@ pub(crate) const FILE: &str = "processor.txt";
 /// Files of RocksDB that compute checksums, by the ends of their paths.
 const CHECKSUMS: [&str; 2] = ["/util/crc32c.cc", "/util/crc32c_arm64.cc"];
 
-/// What compilers define for what x86 processors may have, and how Rust calls it.
+/// The macros of compilers for features of x86 processors, and Rust's names for them.
 const X86: [[&str; 2]; 17] = [
     ["__SSE3__", "sse3"],
     ["__SSSE3__", "ssse3"],
@@ -52,7 +52,7 @@ pub(crate) fn is_checksum(source: &Source) -> bool {
     CHECKSUMS.iter().any(|end| source.path.ends_with(end))
 }
 
-/// What a processor must have to run what `compiler` makes with `arguments`, in Rust's words.
+/// The features that a processor must have to run the output of `compiler` with `arguments`, in Rust's words.
 pub(crate) fn required(compiler: &Tool, arguments: &[String]) -> Result<Vec<&'static str>, String> {
     let mut command = compiler.command();
     let flags = arguments.iter().filter(|word| word.starts_with("-m"));

@@ -60,7 +60,7 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// What `command` prints. What it complains of goes to the user as it is.
+/// The output of `command`. What it complains of goes to the user as it is.
 pub(crate) fn output_of(command: &mut Command, name: &str) -> Result<String, String> {
     let output = command
         .stderr(std::process::Stdio::inherit())

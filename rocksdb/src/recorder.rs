@@ -1,6 +1,6 @@
-//! How the crate's own build script compiles RocksDB, learnt by letting it run with this program in place of the
-//! compilers and of the archiver: it writes down the command of each source file instead of carrying it out. So
-//! definitions, flags and the list of files are the crate's own, whatever its version, features and target.
+//! The compilation of RocksDB by the crate's own build script, recorded by letting it run with this program in place
+//! of the compilers and of the archiver: it writes down the command of each source file instead of carrying it out.
+//! So definitions, flags and the list of files are the crate's own, whatever its version, features and target.
 //!
 //! What a build script asks of its compiler otherwise (which it is, which flags it knows) goes to the real one.
 
@@ -28,7 +28,7 @@ const CRATE: &str = "librocksdb-sys";
 pub(crate) struct Source {
     /// As the command names it: relative to `folder`.
     pub(crate) path: String,
-    /// Where the command runs: the crate's folder.
+    /// The folder in which the command runs: the crate's.
     pub(crate) folder: PathBuf,
     /// All but the names of the source and of the object.
     pub(crate) arguments: Vec<String>,

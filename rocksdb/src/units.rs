@@ -25,10 +25,10 @@ pub(crate) struct Unit {
     bytes: u64,
 }
 
-/// What is needed to compile.
+/// The tools of a compilation.
 pub(crate) struct Workshop<'a> {
     pub(crate) compiler: &'a Tool,
-    /// Where units, objects and messages go.
+    /// The folder of units, objects and messages.
     pub(crate) folder: PathBuf,
 }
 

@@ -81,7 +81,7 @@ pub struct Change<'a> {
     pub sequence: u64,
     /// The number of the column family.
     pub family: u32,
-    /// What the change does.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// The key, or the first of the deleted keys.
     pub key: &'a [u8],
@@ -134,12 +134,12 @@ impl BatchBuilder {
         self.slice(note);
     }
 
-    /// How many changes the batch has. Notes are not counted.
+    /// The number of changes in the batch. Notes are not counted.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// How many bytes the batch has.
+    /// The size of the batch in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }

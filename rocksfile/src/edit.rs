@@ -47,7 +47,7 @@ pub struct Table {
     pub newest: u64,
 }
 
-/// Bytes that are not version edit, or one of a kind that databases of this library do not have.
+/// Bytes that are not a version edit, or one of a kind that databases of this library do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// A field is cut short, or is not what its tag says.
@@ -101,7 +101,7 @@ impl Edit {
     /// Parses an edit.
     ///
     /// # Errors
-    /// [`EditError`] if the bytes are not edit, or have an unknown tag that must not be ignored.
+    /// [`EditError`] if the bytes are not an edit, or have an unknown tag that must not be ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, EditError> {
         let mut input = Input::new(bytes);
         let mut edit = Self::default();

@@ -43,7 +43,7 @@ pub enum Kind {
     Compression,
     /// The length of timestamps in keys.
     TimestampSizes,
-    /// Where the log before this one ended.
+    /// The end of the log before this one.
     Predecessor,
 }
 
@@ -78,12 +78,12 @@ pub struct Fragment {
     pub end: u64,
     /// The kind of the fragment.
     pub kind: Kind,
-    /// Where the payload starts and stops in the reader's buffer.
+    /// The begin and end of the payload in the reader's buffer.
     start: usize,
     stop: usize,
 }
 
-/// Why bytes are not fragment.
+/// The reason why bytes are not a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The file ends inside of a header.
@@ -121,12 +121,12 @@ pub enum Fault {
     Headless,
 }
 
-/// What the reader found next.
+/// The next result of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A fragment with a right checksum.
     Fragment(Fragment),
-    /// At this offset begin bytes that are not fragment. The next step is the next fragment anywhere after
+    /// At this offset begin bytes that are not a fragment. The next step is the next fragment anywhere after
     /// them.
     Fault(u64, Fault),
     /// The end of the file.

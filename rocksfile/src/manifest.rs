@@ -45,13 +45,13 @@ pub struct Reading {
     pub traps_rocksdb: bool,
 }
 
-/// What is wrong with a MANIFEST.
+/// The flaw of a MANIFEST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestFault {
     /// The last edit was cut short while it was written: no whole record follows it.
     #[error("{0}, and nothing follows")]
     Torn(Fault),
-    /// Bytes are not record.
+    /// Bytes are not a record.
     #[error("{0}")]
     Record(Fault),
     /// A record is not an edit.

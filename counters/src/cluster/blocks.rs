@@ -1,5 +1,5 @@
-//! What a client holds: for each counter the rest of the block that it took last, and for each collection the fields that
-//! number themselves.
+//! The state of a client: for each counter the rest of the block that it drew last, and for each collection its
+//! auto-increment fields.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, Result};
 /// The fields of a collection that number themselves, as counters.
 pub(super) type Fields = Arc<Vec<Counter>>;
 
-/// What all handles of a client share.
+/// State shared by all handles of a client.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// By the namespace of the counters and the `_id`.
@@ -56,7 +56,7 @@ impl Blocks {
         };
         match known.contract {
             Contract::Ordered => return Err(ordered(id).into()),
-            // What a transaction takes goes back if it does not commit, so none of it is kept here.
+            // Values that a transaction draws are returned if it does not commit, so none of them is kept here.
             Contract::Gapless => {
                 let (counter, mut run) = take(counters, known, count, session)?;
                 slot.counter = Some(counter);

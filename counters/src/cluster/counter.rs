@@ -16,12 +16,12 @@ pub(super) struct Counter {
     max: i64,
     is_cycled: bool,
     pub(super) contract: Contract,
-    /// How many values a process takes at once.
+    /// The number of values that a process draws at once.
     pub(super) block: u64,
     pub(super) field: Option<Field>,
 }
 
-/// What becomes of the order and of the gaps of values.
+/// The promise about the order and the gaps of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contract {
     Fast,
@@ -39,7 +39,7 @@ pub(super) struct Field {
     pub(super) is_for_null: bool,
 }
 
-/// What becomes of a value that a document brings.
+/// The treatment of a value that a document brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Default,
@@ -99,7 +99,7 @@ impl Counter {
         Ok(counter)
     }
 
-    /// How many values are left, at most `count`, before it ends or starts over.
+    /// The number of values that are left, at most `count`, before it ends or starts over.
     pub(super) fn left(&self, count: u64) -> u64 {
         let (seq, increment) = (i128::from(self.seq), i128::from(self.increment));
         let left = (i128::from(self.limit()) - seq) / increment;
@@ -187,7 +187,7 @@ impl Counter {
         vec![doc! { "$set": { "seq": { "$switch": { "branches": branches, "default": first } } } }]
     }
 
-    /// Where the first `count` values of a round end, or the first one alone if there are fewer; and how many those are.
+    /// The end of the first `count` values of a round, or of the round if it has fewer; and their number.
     fn first_of_round(&self, count: u64) -> (i64, u64) {
         let last = self.step(count.saturating_sub(1)).and_then(|step| self.first().checked_add(step));
         match last.filter(|last| self.is_within(*last)) {
@@ -196,7 +196,7 @@ impl Counter {
         }
     }
 
-    /// How far `count` values go.
+    /// The distance of `count` values.
     fn step(&self, count: u64) -> Option<i64> {
         i64::try_from(i128::from(self.increment) * i128::from(count)).ok()
     }
@@ -220,7 +220,7 @@ impl Counter {
     }
 }
 
-/// How values are taken.
+/// The update that draws values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Update {
     /// The document after it says what was taken.

@@ -5,7 +5,7 @@ use sequence::error::SequenceError;
 
 use crate::cluster::counter::{Field, Mode};
 
-/// What becomes of a field of a document.
+/// The decision about a field of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It gets a number.
@@ -16,7 +16,7 @@ pub(super) enum Fate {
     Kept,
 }
 
-/// What becomes of a field, by its mode.
+/// The decision about a field, by its mode.
 pub(super) fn fate(document: &Document, field: &Field) -> Result<Fate, SequenceError> {
     let Some(value) = value_at(document, &field.path)? else { return Ok(Fate::Numbered) };
     if field.is_for_null && *value == Bson::Null {

@@ -1,4 +1,5 @@
-//! What a client and everything that comes from it have in common: the driver's client, the blocks, and where counters are.
+//! State shared by a client and everything that comes from it: the driver's client, the blocks, and the place of
+//! counters.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use mongodb::sync;
 
 use crate::cluster::blocks::Blocks;
 
-/// Where `cairn migrate` makes counters unless it is told otherwise.
+/// The collection in which `cairn migrate` creates counters by default.
 const COUNTERS: &str = "counters";
 
 /// Clones share the blocks.

@@ -8,7 +8,7 @@ use sequence::error::SequenceError;
 use crate::cluster::counter::{Counter, Run, Update};
 use crate::error::Result;
 
-/// How much of a name an error repeats.
+/// The number of characters of a name that an error repeats.
 const NAME_MAX: usize = 48;
 
 /// Reads a counter.

@@ -10,7 +10,7 @@ use mongodb::sync::{Client, ClientSession};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long it is tried, as MongoDB's drivers do.
+/// The time for which it is tried, as in MongoDB's drivers.
 const LIMIT: Duration = Duration::from_secs(120);
 /// MongoDB's name for the error of a transaction where there are none.
 const NO_TRANSACTIONS: &str = "IllegalOperation";

@@ -14,28 +14,28 @@ use crc::{CRC_64_XZ, Crc, Digest, Table};
 
 use crate::refusal::Refusal;
 
-/// How an archive begins.
+/// The beginning of an archive.
 pub const MAGIC: [u8; 4] = [0x6d, 0xe2, 0x99, 0x81];
-/// What comes after a segment, in place of the length of another document.
+/// The end of a segment, in place of the length of another document.
 pub const TERMINATOR: [u8; 4] = [0xff; 4];
 /// The version of the format.
 pub(crate) const VERSION: &str = "0.1";
-/// What the descriptions of all collections may take, because all of them come before the first document.
+/// The limit of the descriptions of all collections, because all of them come before the first document.
 pub(crate) const DECLARED_BYTES_MAX: usize = 32 << 20;
-/// What a collection takes besides its description.
+/// The cost of a collection besides its description.
 pub(crate) const COLLECTION_BYTES: usize = 256;
 
 /// Go's `crc64.ECMA`.
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
-/// What an archive says of itself.
+/// The description of an archive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
-    /// How many collections were written at once.
+    /// The number of collections that were written at once.
     pub concurrent_collections: i32,
     /// The version of the server. mongorestore takes no archive without one.
     pub server_version: String,
-    /// What wrote the archive.
+    /// The tool that wrote the archive.
     pub tool_version: String,
     /// The field `cairndb`.
     pub carried: Option<Document>,

@@ -11,12 +11,12 @@ use crate::refusal::{Refusal, shown};
 /// The field in which CairnDB's own things stand.
 pub const CARRIED: &str = "cairndb";
 
-/// What mongodump writes of a collection.
+/// The fields that mongodump writes of a collection.
 const METADATA: &[&str] = &["options", "indexes", "uuid", "collectionName", "type", CARRIED];
 const PRELUDE: &[&str] = &["ServerVersion", "ToolVersion", CARRIED];
-/// What the field [`CARRIED`] has in a description, and at the end of an archive's collection.
+/// The fields of [`CARRIED`] in a description, and at the end of an archive's collection.
 const CARRIED_BY_COLLECTION: &[&str] = &["autoIncrement", "sequences"];
-/// What it has in a prelude and in the header of an archive.
+/// The fields that it has in a prelude and in the header of an archive.
 const CARRIED_BY_DUMP: &[&str] = &["format", "tool", "moment", "sequences"];
 
 /// The options that `listCollections` of any version of MongoDB tells, and `autoIncrement`, which is CairnDB's.
@@ -60,7 +60,7 @@ pub const OPTIONS_OF_OTHERS: &[&str] = &[
 /// The option that only servers up to 2.4 have, besides any others that a command had.
 const CREATED: &str = "create";
 
-/// What `listIndexes` tells of an index.
+/// The fields of an index in `listIndexes`.
 pub const INDEX: &[&str] = &[
     "2dsphereIndexVersion",
     "bits",
@@ -88,7 +88,7 @@ pub const INDEX: &[&str] = &[
     "weights",
     "wildcardProjection",
 ];
-/// What other versions tell of an index, and what means nothing to one that is made again.
+/// The fields of an index of other versions, and those without a meaning for one that is made again.
 pub const INDEX_OF_OTHERS: &[&str] = &[
     // Up to 4.2, where builds in the background were a kind of their own.
     "background",
@@ -123,7 +123,7 @@ const IMAGES: &[&str] = &["enabled"];
 
 /// The options of an auto-increment field, and of its sequence.
 const FIELD: &[&str] = &["Field", "Generated", "GenerateOnNull", "OnTruncate", "StartFromExisting"];
-/// What `listAutoIncrements` tells besides.
+/// The other fields in `listAutoIncrements`.
 const LISTED: &[&str] = &["SequenceName", "SequenceID", "snapshot"];
 const ATTRIBUTES: &[&str] = &[
     "Increment",
@@ -137,7 +137,7 @@ const ATTRIBUTES: &[&str] = &[
     "Contract",
     "UsedUpTo",
 ];
-/// What a snapshot of a sequence has besides.
+/// The other fields in a snapshot of a sequence.
 const SNAPSHOT: &[&str] = &[
     "_id",
     "Internal",
@@ -154,7 +154,7 @@ const SNAPSHOT: &[&str] = &[
     "Lost",
 ];
 
-/// What `type` may be. Dumps of servers before 3.4 have an empty one.
+/// The values of `type`. Dumps of servers before 3.4 have an empty one.
 const KINDS: &[&str] = &["collection", "view", "timeseries", ""];
 
 /// The types of Extended JSON.

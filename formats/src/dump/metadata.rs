@@ -9,7 +9,7 @@ use crate::dump::known::{CARRIED, check_metadata};
 use crate::parse::Parser;
 use crate::refusal::Refusal;
 
-/// What a dump says of a collection or view.
+/// The description of a collection or view in a dump.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
     /// The options of `create`.

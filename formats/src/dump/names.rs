@@ -1,4 +1,4 @@
-//! What the files of a dump are called: collection names, escaped so that each is one part of a path, on any file
+//! The names of the files of a dump: collection names, escaped so that each is one part of a path, on any file
 //! system.
 //!
 //! The rules are those of Go's `url.QueryEscape`, by which mongodump names files. An escaped name has no slash and no
@@ -11,14 +11,14 @@ use sha1::{Digest, Sha1};
 
 /// A longer name is shortened: with its endings it would be too long for a file system.
 pub const FILE_NAME_BYTES_MAX: usize = 238;
-/// What stays of a name that is shortened.
+/// The number of bytes of a shortened name that stay.
 const KEPT_BYTES: usize = 208;
-/// What is between the rest of a shortened name and its hash. No collection has a dollar in its name.
+/// The mark between the rest of a shortened name and its hash. No collection has a dollar in its name.
 const MARK: &str = "%24";
 /// The hash: 20 bytes in base64.
 const HASH_BYTES: usize = FILE_NAME_BYTES_MAX - KEPT_BYTES - MARK.len();
 
-/// What a file says of its collection.
+/// The collection that a file's name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The collection's name.

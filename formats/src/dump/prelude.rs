@@ -1,5 +1,5 @@
-//! What a dump says of itself: `prelude.json` of a directory, and the field `cairndb` that it shares with the header of
-//! an archive.
+//! The description of a dump: `prelude.json` of a directory, and the field `cairndb` that it shares with the header
+//! of an archive.
 
 use bson::{Bson, Document, doc};
 
@@ -15,16 +15,16 @@ const FORMAT: i64 = 1;
 pub struct Prelude {
     /// The version of the server. mongorestore takes no dump without one.
     pub server_version: String,
-    /// What wrote the dump.
+    /// The tool that wrote the dump.
     pub tool_version: String,
-    /// What mongorestore does not look at.
+    /// The part that mongorestore does not read.
     pub carried: Option<Carried>,
 }
 
-/// What a dump of CairnDB has besides.
+/// The additional part of a dump of CairnDB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
-    /// What wrote the dump.
+    /// The tool that wrote the dump.
     pub tool: String,
     /// Which state of the store it has.
     pub moment: Moment,

@@ -34,7 +34,7 @@ pub struct ArchiveReader<R> {
     own: Vec<u8>,
 }
 
-/// What comes next in an archive.
+/// The next piece of an archive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// A document of the collection with this position among those that are declared.
@@ -94,7 +94,7 @@ impl<R: Read> ArchiveReader<R> {
         Ok(reader)
     }
 
-    /// What the archive says of itself.
+    /// The description of the archive.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -104,7 +104,7 @@ impl<R: Read> ArchiveReader<R> {
         &self.declared
     }
 
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }

@@ -6,10 +6,10 @@ use index::validate::validate;
 
 use crate::boundary::bson_len;
 
-/// What is allocated before the bytes are there: a length that is wrong must not cost more.
+/// The number of bytes that are allocated before they are there: a wrong length must not cost more.
 const READ_BYTES: usize = 64 << 10;
 
-/// Why a dump cannot be read on.
+/// The reason why a dump cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The bytes cannot be read at all.
@@ -18,7 +18,7 @@ pub enum DumpError {
     /// The bytes are not what a dump has here.
     #[error("byte {offset}: {reason}")]
     Damaged {
-        /// Where, from the beginning of the file as it was before compression.
+        /// The offset, from the beginning of the file as it was before compression.
         offset: u64,
         /// One sentence that names what is wrong.
         reason: String,
@@ -45,7 +45,7 @@ impl<R: Read> DocumentStream<R> {
         }
     }
 
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }

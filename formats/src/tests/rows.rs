@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
 
-/// What is in place of a row.
+/// The content in place of a row.
 #[derive(Clone, Debug)]
 enum Row {
     /// Cells, and which of them have quotes though they need none.
@@ -52,7 +52,7 @@ fn written(rows: &[Row], delimiter: u8) -> Vec<u8> {
     out
 }
 
-/// What each record is read as; `None` for one that is rejected.
+/// The document of each record; `None` for one that is rejected.
 fn read(format: FileFormat, bytes: &[u8]) -> Vec<Option<RawDocumentBuf>> {
     let options = ColumnOptions { typing: Typing::Text, ..ColumnOptions::default() };
     let columns = Arc::new(Columns::new(COLUMNS, &options).expect("three names"));

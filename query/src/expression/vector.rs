@@ -173,7 +173,7 @@ pub(super) fn to_array<'d>(
     Ok(array.finish())
 }
 
-/// The error for bytes that are not vector. It is none of the conversion, so `onError` does not catch it.
+/// The error for bytes that are not a vector. It is none of the conversion, so `onError` does not catch it.
 fn malformed(arguments: &Arguments<'_, '_>, code: Code, expected: &'static str, found: usize) -> Failure {
     let fault = Fault::WrongValue { argument: "a binary vector", expected, found: found.to_string() };
     Failure::Error(Error::Argument { operator: arguments.operator, fault, code })

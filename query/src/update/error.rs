@@ -429,7 +429,7 @@ impl From<Malformed> for Error {
 }
 
 impl Error {
-    /// The error for bytes that are not valid document.
+    /// The error for bytes that are not a valid document.
     pub(super) fn malformed(error: &index::error::Error) -> Self {
         // MongoDB has a number of its own for documents that are nested too deeply.
         if let index::error::Error::DocumentTooDeep { limit, .. } = error {

@@ -17,7 +17,7 @@ pub struct Record {
     pub after_fault: bool,
 }
 
-/// What the reader found next.
+/// The next result of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A whole record.
@@ -89,7 +89,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Where the last whole record before the first fault ends.
+    /// The end of the last whole record before the first fault.
     pub fn whole_until(&self) -> u64 {
         self.whole_until
     }

@@ -15,7 +15,7 @@ const UNIFORM_KEYS: u32 = 1 << 29;
 /// The bytes of keys that an index may have. Keys share their beginnings, so crafted bytes could represent far more.
 const INDEX_KEY_BYTES_MAX: usize = 64 << 20;
 
-/// What a change in a table does.
+/// The kind of a change in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// Stores a value.
@@ -35,7 +35,7 @@ pub struct TableKey<'a> {
     pub user: &'a [u8],
     /// The number of the change. A compaction makes it 0 once no older change of the key can be left.
     pub sequence: u64,
-    /// What the change does.
+    /// The kind of the change.
     pub kind: ChangeKind,
 }
 
@@ -82,7 +82,7 @@ pub type KeyValue<'a> = (&'a [u8], &'a [u8]);
 #[derive(Clone, Debug)]
 pub struct Entries<B> {
     block: B,
-    /// Where the entries end and the restart points begin.
+    /// The end of the entries and begin of the restart points.
     end: usize,
     at: usize,
     key: Vec<u8>,
@@ -101,7 +101,7 @@ impl<B: AsRef<[u8]>> Entries<B> {
     /// Reads the next key and its value. Returns `None` at the end.
     ///
     /// # Errors
-    /// If the bytes are not entry.
+    /// If the bytes are not an entry.
     pub fn step(&mut self) -> Result<Option<KeyValue<'_>>, TableFault> {
         if self.at >= self.end {
             return Ok(None);
@@ -160,7 +160,7 @@ impl Handle {
     }
 }
 
-/// Where the entries of a block end.
+/// The end of a block's entries.
 fn entries_end(block: &[u8]) -> Option<usize> {
     let packed = block.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
     if packed & !(RESTARTS_MASK | UNIFORM_KEYS) != 0 {

@@ -10,7 +10,7 @@ use crate::table::TRAILER_BYTES;
 /// RocksDB mixes a block's last byte, the type of its compression, into an XXH3 checksum by this factor.
 const LAST_BYTE_FACTOR: u32 = 0x6b90_83d9;
 
-/// How the blocks of a table are checksummed.
+/// The kind of the checksums of a table's blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChecksumKind {
     /// CRC-32C, masked as in logs.
@@ -37,7 +37,7 @@ impl ChecksumKind {
         })
     }
 
-    /// What follows a block: the type of its compression, and the checksum.
+    /// The trailer of a block: the type of its compression, and the checksum.
     pub fn trailer(self, block: &[u8], compression: u8) -> [u8; TRAILER_BYTES] {
         let [a, b, c, d] = self.of_block(block, compression).to_le_bytes();
         [compression, a, b, c, d]

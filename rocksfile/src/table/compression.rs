@@ -50,7 +50,7 @@ fn zstandard(frame: &[u8], length: usize) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// How far back a frame of Zstandard refers, by RFC 8878, section 3.1.1.1.
+/// The distance to which a frame of Zstandard refers back, by RFC 8878, section 3.1.1.1.
 fn window_bytes(frame: &[u8]) -> Option<u64> {
     const MAGIC: u32 = 0xfd2f_b528;
     const SINGLE_SEGMENT: u8 = 1 << 5;

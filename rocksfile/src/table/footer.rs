@@ -26,13 +26,13 @@ pub struct Footer {
     pub offset: u64,
     /// RocksDB's version of the table's format.
     pub version: u32,
-    /// How the blocks are checksummed.
+    /// The kind of the blocks' checksums.
     pub checksum: ChecksumKind,
-    /// Where the list of meta blocks is.
+    /// The place of the list of meta blocks.
     pub metaindex: Handle,
-    /// Where the index is. `None` if the list of meta blocks says it.
+    /// The place of the index. `None` if the list of meta blocks says it.
     pub index: Option<Handle>,
-    /// What the checksums of blocks are modified by, with their offsets.
+    /// The value that modifies the checksums of blocks, with their offsets.
     context: u32,
 }
 
@@ -96,13 +96,13 @@ impl Footer {
         Ok(Self { offset, version, checksum, metaindex, index: None, context })
     }
 
-    /// What is added to the checksum of the block at `offset`.
+    /// The value that is added to the checksum of the block at `offset`.
     pub(crate) fn modifier(&self, offset: u64) -> u32 {
         modifier(self.context, offset)
     }
 }
 
-/// How many bytes a number takes, seven bits in each.
+/// The length of a number, seven bits in each byte.
 fn varint_bytes(number: u64) -> usize {
     number.checked_ilog2().map_or(1, |highest| highest as usize / 7 + 1)
 }

@@ -34,7 +34,7 @@ pub const TRAILER_BYTES: usize = 5;
 /// The number of bytes that are read at once to check a block.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Where a block is.
+/// The place of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle {
     /// The offset of the block in the file.
@@ -50,18 +50,18 @@ impl Handle {
     }
 }
 
-/// What a block is for.
+/// The purpose of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// Keys and values.
     Data,
-    /// Where the blocks of data are.
+    /// The places of the blocks of data.
     Index,
-    /// Where the other meta blocks are.
+    /// The places of the other meta blocks.
     MetaIndex,
     /// Which keys may be in the table.
     Filter,
-    /// What the table is: its family, and how many entries it has.
+    /// The description of the table: its family, and its number of entries.
     Properties,
     /// Ranges of deleted keys.
     RangeDeletions,
@@ -86,9 +86,9 @@ impl std::fmt::Display for BlockKind {
 /// A block of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What the block is for.
+    /// The purpose of the block.
     pub kind: BlockKind,
-    /// Where the block is.
+    /// The place of the block.
     pub handle: Handle,
     /// Of a block of data: a key that is not below its last one, and below the first one of the next block.
     pub key_bound: Option<Vec<u8>>,
@@ -97,15 +97,15 @@ pub struct Block {
 /// Bytes of a table that are damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where the damaged block is.
+    /// The place of the damaged block.
     pub handle: Handle,
-    /// What the block is for. `None`: a part of the file that is not a block.
+    /// The purpose of the block. `None`: a part of the file that is not a block.
     pub kind: Option<BlockKind>,
-    /// What is wrong.
+    /// The flaw.
     pub fault: TableFault,
 }
 
-/// What is wrong with a part of a table.
+/// A flaw of a part of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableFault {
     /// The end of the file is not that of a table.
@@ -189,12 +189,12 @@ impl<R: Read + Seek> Table<R> {
         &self.blocks
     }
 
-    /// What was found damaged when the table was opened.
+    /// The damage that was found when the table was opened.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
 
-    /// What the table says of itself. `None` if that cannot be read.
+    /// The description of the table. `None` if that cannot be read.
     pub fn properties(&self) -> Option<&Properties> {
         self.properties.as_ref()
     }

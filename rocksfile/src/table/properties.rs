@@ -1,4 +1,4 @@
-//! What a table says of itself.
+//! The description of a table by itself.
 
 use crate::table::TableFault;
 use crate::table::block::Entries;
@@ -15,9 +15,9 @@ pub struct Properties {
     pub family: Option<u32>,
     /// The name of the column family. Tables that were made outside of a database may have none.
     pub family_name: Option<Vec<u8>>,
-    /// How many entries the blocks of data have, and how many ranges are deleted.
+    /// The number of entries in the blocks of data, and of deleted ranges.
     pub entries: Option<u64>,
-    /// How many ranges are deleted.
+    /// The number of deleted ranges.
     pub range_deletions: u64,
     /// Whether the index has most handles as differences.
     pub(crate) index_is_delta: bool,
@@ -27,7 +27,7 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// What RocksDB writes by default into tables of a version.
+    /// The defaults that RocksDB writes into tables of a version.
     pub(crate) fn of_version(version: u32) -> Self {
         Self { index_is_delta: version >= 4, index_has_user_keys: version >= 3, ..Self::default() }
     }

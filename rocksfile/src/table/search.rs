@@ -54,5 +54,5 @@ impl BlockSearch {
     }
 }
 
-/// What copying the state of a checksum counts as, in bytes that are checksummed.
+/// The cost of copying the state of a checksum, in bytes that are checksummed.
 const COPY_COST: u64 = 256;
