@@ -31,12 +31,12 @@ use crate::shared::{Peer, Shared, count};
 /// The buffer space that a message gets for its announced length alone; the system provides memory only for
 /// bytes that arrive. Also the most that is taken of the budget before bytes arrive.
 const ROOM_BYTES: usize = 1 << 20;
-/// How much of an answer a client has to receive without a pause that is too long.
+/// The part of an answer that a client has to receive without a pause that is too long.
 const WRITE_BYTES: usize = 64 << 10;
-/// How long closing a stream may take.
+/// The limit for closing a stream.
 const END: Duration = Duration::from_secs(1);
 
-/// Why a connection ended, if the client did not close it between two messages.
+/// The reason why a connection ended, if the client did not close it between two messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
     #[error("{0}")]
@@ -130,7 +130,7 @@ struct Received {
     reserved: Reserved,
 }
 
-/// What the server sends in answer to a message.
+/// The answer of the server to a message.
 enum Response {
     Nothing,
     Message(Reply),
@@ -223,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn receive(&mut self, header: Header) -> Result<Received, Ended> {
-        // Before a byte of the body is read: an HTTP request, for example, is refused by its first 16 bytes.
+        // Before a byte of the body is read: an HTTP request, for example, is rejected by its first 16 bytes.
         if !matches!(header.opcode, OP_MSG | OP_QUERY | OP_COMPRESSED) {
             return Err(FrameError::Opcode(header.opcode).into());
         }
@@ -305,7 +305,7 @@ impl Responder {
         self.peer.is_stranger(&self.shared.settings)
     }
 
-    /// Refuses a message that is too large for a stranger.
+    /// Rejects a message that is too large for a stranger.
     fn check_length(&self, bytes: usize) -> Result<(), Ended> {
         if bytes > STRANGER_MESSAGE_BYTES_MAX && self.is_stranger() {
             return Err(Ended::LargeBeforeLogin(bytes));
@@ -319,7 +319,7 @@ impl Responder {
         if bytes <= UNCHARGED_BYTES {
             return Ok(());
         }
-        // The connection may have logged in since its last message, so the budget is chosen anew each time.
+        // The connection may have logged in since its last message, so the budget is chosen again each time.
         let Shared { requests, greetings, settings, .. } = &*self.shared;
         let budget: &Budget = if self.is_stranger() { greetings } else { requests };
         let given = budget.grow(reserved, bytes, settings.message_timeout).await;
@@ -352,7 +352,7 @@ impl Responder {
         self.reserve(&mut reserved, bytes).await?;
         let compressor = Some(compressed.compressor);
         let unpack = move || {
-            // Moved into the closure: the memory is given back with the bytes that it stands for, not before.
+            // Moved into the closure: the memory is given back with the bytes that it represents, not before.
             let _packed = packed;
             compressed.unpack(header.request_id, header.response_to)
         };

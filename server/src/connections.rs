@@ -21,7 +21,7 @@ const PART_OF_UNIX: usize = 8;
 pub(crate) struct Connections {
     table: Mutex<Table>,
     all_max: usize,
-    /// How many of them may come in by TCP.
+    /// The limit of those by TCP.
     tcp_max: usize,
     /// Whether clients have to log in.
     requires_user: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Seat {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoginMark(Arc<AtomicBool>);
 
-/// What became of a new connection.
+/// The result for a new connection.
 pub(crate) enum Admitted {
     /// It has a seat, for which this number of others were closed.
     Seat(Seat, usize),
@@ -130,7 +130,7 @@ impl Table {
 }
 
 impl Seat {
-    /// Where it is noted whether the client has logged in.
+    /// The mark that says whether the client has logged in.
     pub(crate) fn login(&self) -> LoginMark {
         self.login.clone()
     }
@@ -184,7 +184,7 @@ mod tests {
             .iter()
             .map(|host| admit(&connections, host, &tcp()).expect("a seat"))
             .collect();
-        // It is no stranger any more.
+        // It is not a stranger any more.
         seats[1].login.set(true);
         let mut newest = admit(&connections, "z", &tcp()).expect("a seat");
         assert_eq!(seats.iter_mut().map(is_open).collect::<Vec<_>>(), [true, true, false, true]);

@@ -263,7 +263,7 @@ impl Cursors {
         let mut outcome = Killed::default();
         let mut ended = Vec::new();
         let mut table = self.table.lock();
-        // All or none: after a refusal in the middle the client would not know which cursors were closed.
+        // All or none: after a rejection in the middle the client would not know which cursors were closed.
         ids.iter().filter_map(|id| table.open.get(id)).try_for_each(|cursor| may_end(&cursor.owner))?;
         for &id in ids {
             match table.open.remove(&id) {

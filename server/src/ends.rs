@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Where a connection comes from, and where it has come in.
+/// The two addresses of a connection: of the client and of the server.
 pub(crate) struct ConnectionEnds {
     /// The address of the client.
     pub(crate) client: String,

@@ -40,7 +40,7 @@ pub(crate) struct FailPoints {
     get_more: Mutex<(Trigger, i32)>,
 }
 
-/// What `onPrimaryTransactionalWrite` does to a write.
+/// The effect of `onPrimaryTransactionalWrite` on a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteFault {
     /// Whether the connection is closed without an answer.
@@ -59,13 +59,13 @@ impl WriteFault {
     }
 }
 
-/// What `failCommand` does to a command.
+/// The effect of `failCommand` on a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct InjectedFault {
     commands: Vec<String>,
     /// Only commands of clients with this application name fail.
     app_name: Option<String>,
-    /// How long the command waits before anything else.
+    /// The time that the command waits before anything else.
     pub(crate) block: Option<Duration>,
     /// Whether the connection is closed without an answer.
     pub(crate) closes: bool,
@@ -87,7 +87,7 @@ struct FailCommand {
 #[derive(Default)]
 struct Trigger {
     mode: FailPointMode,
-    /// How many commands have entered it.
+    /// The number of commands that have entered it.
     entered: i64,
 }
 
@@ -136,7 +136,7 @@ impl FailPoints {
         if name != "failCommand" {
             return Err(Failure::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found")));
         }
-        // Parsed before the lock is taken: a command that is refused changes nothing.
+        // Parsed before the lock is acquired: a command that is rejected changes nothing.
         let fault = match fields.document("data")? {
             Some(data) => InjectedFault::parse(data)?,
             None if mode == FailPointMode::Off => InjectedFault::default(),
@@ -284,7 +284,7 @@ impl InjectedFault {
 
 /// The number of an error.
 fn number(fields: Fields<'_>, field: &str) -> Result<Option<i32>, Failure> {
-    // Parsed as 64 bits first, so that a number that is too large is named in the refusal and not truncated.
+    // Parsed as 64 bits first, so that a number that is too large is named in the rejection and not truncated.
     let number = fields.integer(field)?.map(|number| {
         let wrong =
             |_| Failure::bad_value(format!("the field '{field}' must be a 32-bit number, got {number}"));

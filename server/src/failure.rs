@@ -1,10 +1,10 @@
-//! Refusals of commands, as replies contain them.
+//! Rejections of commands, as replies contain them.
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Error, ErrorKind, Interruption, NON_RESUMABLE_CHANGE_STREAM_ERROR};
 use query::code::Code;
 
-/// A refusal. It is one word wide, because every function returns it and few calls need it.
+/// A rejection. It is one word wide, because every function returns it and few calls need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     refusal: Box<Refusal>,
@@ -19,7 +19,7 @@ struct Refusal {
     details: Document,
 }
 
-/// How many characters of a text that a client has sent an error repeats.
+/// The number of characters of a client's string that an error repeats.
 const REPEATED_CHARACTERS_MAX: usize = 200;
 /// The most bytes of a message. A longer one is cut: it repeats what its client knows already, and an answer must stay
 /// smaller than a client accepts.
@@ -88,7 +88,7 @@ impl Failure {
         &self.refusal.message
     }
 
-    /// The reply to the refused command.
+    /// The reply to the rejected command.
     pub(crate) fn into_document(self) -> Document {
         let Refusal { code, name, message, details } = *self.refusal;
         let mut reply = doc! { "ok": 0.0, "errmsg": message, "code": code, "codeName": name };
@@ -121,7 +121,7 @@ impl From<Error> for Failure {
 
 impl Failure {
     fn unlabelled(error: &Error) -> Self {
-        // Refusals of commands have MongoDB's number already; only the other kinds need one below.
+        // Rejections of commands have MongoDB's number already; only the other kinds need one below.
         if let ErrorKind::Command(refused) = error.kind() {
             let details = told(refused.code, refused.details.as_ref());
             return Self::with(refused.code, &refused.code_name, &refused.message, details);
@@ -135,7 +135,7 @@ impl Failure {
             };
             return Self::with(refused.code(), refused.code_name(), refused.to_string(), Some(details));
         }
-        // A write that was refused as a command, a `findAndModify` for example, fails as a whole.
+        // A write that was rejected as a command, a `findAndModify` for example, fails as a whole.
         if let ErrorKind::Write(cairndb::WriteFailure::WriteError(refused)) = error.kind() {
             let name = refused.code_name.as_deref().unwrap_or_default();
             let details = told(refused.code, refused.details.as_ref());

@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
         Self { name, body }
     }
 
-    /// Refuses fields that the command does not have.
+    /// Rejects fields that the command does not have.
     pub(crate) fn allow(self, known: &[&str]) -> Result<(), Failure> {
         // The first field is the command itself.
         for field in self.body.iter().skip(1) {
@@ -33,7 +33,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Refuses fields that a document inside of a command does not have. Unlike a command, all its fields are
+    /// Rejects fields that a document inside of a command does not have. Unlike a command, all its fields are
     /// equal.
     pub(crate) fn allow_all(self, known: &[&str]) -> Result<(), Failure> {
         for field in self.body {
@@ -79,14 +79,14 @@ impl<'a> Fields<'a> {
     }
 
     /// An array of up to `entries_max` entries. Every reader says how many: a message has room for millions of them, and what is
-    /// made of each takes more memory than its bytes.
+    /// made of each uses more memory than its bytes.
     pub(crate) fn array(self, field: &str, entries_max: usize) -> Result<Option<&'a RawArray>, Failure> {
         let Some(value) = self.value(field)? else { return Ok(None) };
         let array = value.as_array().ok_or_else(|| self.wrong_type(field, value, "array"))?;
         self.bounded(field, array, entries_max).map(Some)
     }
 
-    /// Refuses an array of more than `entries_max` entries, which a field has among values of other types.
+    /// Rejects an array of more than `entries_max` entries, which a field has among values of other types.
     pub(crate) fn bounded(
         self,
         field: &str,

@@ -23,7 +23,7 @@ pub(crate) const STRANGER_MESSAGE_BYTES_MAX: usize = 64 << 10;
 pub(crate) const UNCHARGED_BYTES: usize = 16 << 10;
 /// Messages of up to this many bytes are compressed and decompressed in the thread that received them.
 pub(crate) const SMALL_MESSAGE_BYTES: usize = 64 << 10;
-/// How long a session lasts without a command in it.
+/// The lifetime of a session without a command in it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The highest number of sessions that one command may name, as MongoDB's specification of sessions bids drivers.
 pub(crate) const NAMED_SESSIONS_MAX: usize = 10_000;
@@ -45,7 +45,7 @@ const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 /// The file descriptors of a connection: its socket, and a second one that reports when the client is gone.
 const FILES_PER_CONNECTION: u64 = 2;
 
-/// How many of `asked` connections a process may have that can open `files` files. Half of the files are left
+/// The number of `asked` connections that a process may have that can open `files` files. Half of the files are left
 /// to the store, which stops writing when it cannot open a file.
 pub(crate) fn connections_within(files: Option<u64>, asked: u32) -> u32 {
     // At least one connection, even where the system allows very few files: a server without any would be of
@@ -54,7 +54,7 @@ pub(crate) fn connections_within(files: Option<u64>, asked: u32) -> u32 {
     u32::try_from(within).unwrap_or(u32::MAX).min(asked)
 }
 
-/// How long the transfer of a message of `bytes` bytes may take, where a small one may take `of_small`.
+/// The limit for the transfer of a message of `bytes` bytes, if that of a small one is `of_small`.
 pub(crate) fn transfer_timeout(bytes: usize, of_small: Duration) -> Duration {
     of_small + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
 }

@@ -21,8 +21,7 @@ use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::shared::{Shared, count, host};
 use crate::tls::Tls;
 
-/// How long accepting pauses after an error of the system, which mostly means that no file descriptor is
-/// left.
+/// The pause of accepting after an error of the system, which mostly means that no file descriptor is left.
 const REST: Duration = Duration::from_millis(100);
 
 /// A socket that accepts connections.
@@ -40,7 +39,7 @@ impl Listen for TcpListener {
         let (stream, address) = TcpListener::accept(self).await?;
         // An answer is written whole; waiting to send more with it would only delay it.
         stream.set_nodelay(true)?;
-        // Of the connection, because the listener's may stand for all addresses of the machine.
+        // Of the connection, because the listener's may represent all addresses of the machine.
         let local = LocalEnd::Tcp(stream.local_addr()?);
         Ok((stream, ConnectionEnds { client: address.to_string(), local }))
     }
@@ -165,13 +164,13 @@ pub(crate) async fn accept(
             let served = serve_accepted(shared, stream, ends, seat.login(), tls);
             tokio::select! {
                 () = served => {}
-                // What it does is given up: before a login that is nothing which lasts.
+                // Its work is given up: before a login nothing of it lasts.
                 () = seat.closed() => {}
             }
             // The seat goes after the whole connection, TLS included: a slow handshake counts as a connection.
         });
     }
-    // From here on clients are refused by the system, and do not wait in the backlog of a server that stops.
+    // From here on clients are rejected by the system, and do not wait in the backlog of a server that stops.
     drop(listener);
     let ended = async { while running.join_next().await.is_some() {} };
     if tokio::time::timeout(shared.settings.grace, ended).await.is_err() {
@@ -240,7 +239,7 @@ mod tests {
         assert!(path.exists(), "it is the other server's");
         drop(second);
         assert!(!path.exists());
-        // What a dead process left is replaced.
+        // The leftover of a dead process is replaced.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
         drop(UnixSocket::bind(&path).expect("bound"));
         assert!(!path.exists());

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use crate::server::ServerBuilder;
 
 impl ServerBuilder {
-    /// Where the program counts lines of its log that it could not write. The number is shown by `serverStatus` and on the page
-    /// of metrics, because a log that takes no lines cannot say so itself.
+    /// Sets the counter in which the program counts lines of its log that it could not write. The number is shown by
+    /// `serverStatus` and on the page of metrics, because a log that takes no lines cannot say so itself.
     ///
     /// ```
     /// # use std::sync::Arc;

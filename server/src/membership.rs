@@ -1,4 +1,4 @@
-//! Making a server a replica set: the settings of the builder, and what is refused before anything is bound.
+//! Making a server a replica set: the settings of the builder, and what is rejected before anything is bound.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ impl ServerBuilder {
     /// Makes the server a replica set of one member with this name. MongoDB's drivers send transactions and retryable writes to
     /// a replica set alone.
     ///
-    /// Drivers then use the [advertised](Self::advertise) address in the place of the one that they were given.
+    /// Drivers then use the [advertised](Self::advertise) address in place of the one that they were given.
     ///
     /// ```
     /// use cairndb::Client;
@@ -36,7 +36,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Refuses what cannot be a replica set.
+    /// Rejects what cannot be a replica set.
     pub(crate) fn check_replica_set(&self) -> Result<(), Error> {
         let Some(name) = &self.set_name else {
             return match &self.advertised {

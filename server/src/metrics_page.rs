@@ -27,15 +27,15 @@ use crate::shared::Shared;
 
 /// The path of the page.
 const PATH: &str = "/metrics";
-/// What the page is, by the format's specification.
+/// The type of the page, by the format's specification.
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How many readers are served at once. Prometheus is one; more are closed.
+/// The number of readers that are served at once. Prometheus is one; more are closed.
 const READERS_MAX: usize = 16;
-/// How long a reader may take for its request, and then for the answer.
+/// The limit for a reader's request, and then for the answer.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// The bytes of a request: its line and its headers.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// How long accepting pauses after an error of the system.
+/// The pause of accepting after an error of the system.
 const REST: Duration = Duration::from_millis(100);
 /// The powers of two of microseconds at which buckets end, as in [`cairndb::Bucket`].
 const BUCKET_POWERS: u32 = 27;
@@ -68,7 +68,7 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
             builder.timer(TokioTimer::new()).header_read_timeout(TIME_MAX).keep_alive(false);
             builder.max_buf_size(REQUEST_BYTES_MAX);
             let connection = builder.serve_connection(TokioIo::new(stream), service);
-            // A reader that breaks off is no error of the server.
+            // A reader that breaks off is not an error of the server.
             let _ = tokio::time::timeout(2 * TIME_MAX, connection).await;
             drop(permit);
         });
@@ -111,7 +111,7 @@ fn refused(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
 
 fn page(shared: &Arc<Shared>) -> cairndb::Result<String> {
     let numbers = Numbers { metrics: shared.client.metrics()?, shared: Arc::clone(shared) };
-    // Made anew for each reader: the numbers are of one moment.
+    // Made again for each reader: the numbers are of one moment.
     let mut registry = Registry::with_prefix("cairndb");
     registry.register_collector(Box::new(numbers));
     let mut page = String::new();

@@ -1,4 +1,4 @@
-//! What stands in for spans of `OpenTelemetry` without the feature of that name.
+//! A replacement for spans of `OpenTelemetry` without the feature of that name.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,7 @@ use crate::ends::LocalEnd;
 use crate::failure::Failure;
 use crate::reply::Reply;
 
-/// What a span would show of a command and the connection that sent it.
+/// The parts of a command and its connection that a span would show.
 #[derive(Clone, Copy)]
 #[expect(dead_code, reason = "read where there are spans")]
 pub(crate) struct Traced<'a> {

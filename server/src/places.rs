@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::failure::Failure;
 
-/// How many times the places that are left a user may hold.
+/// A user may hold this many times the places that are left.
 const SHARE: u32 = 3;
 
 /// For whom a call runs.
@@ -47,14 +47,14 @@ struct Table {
     free_of_root: u32,
     /// The places that are held, of both kinds.
     held: u32,
-    /// How many wait, of all users together.
+    /// The number of waiting commands, of all users together.
     waiting: usize,
     arrivals: u64,
     users: HashMap<Holder, Turns>,
     is_closed: bool,
 }
 
-/// What one user holds and waits for. It is in the table only as long as there is either.
+/// The places that one user holds and waits for. It is in the table only as long as there is either.
 #[derive(Default)]
 struct Turns {
     /// Of the places for all.
@@ -310,7 +310,7 @@ mod tests {
             ["a", "b", "c", "d", "e"].iter().map(|name| take_all(&places, name)).collect();
         assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [48, 12, 3, 1, 0]);
         assert_eq!(take_all(&places, "root").len(), 8);
-        // What one gives back another gets.
+        // A place that one gives back another gets.
         held[0].truncate(20);
         assert_eq!(take_all(&places, "e").len(), 21);
         drop(held);

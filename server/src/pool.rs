@@ -1,4 +1,4 @@
-//! Where the blocking calls of the engine run: in bounded numbers, and never in the way of other connections.
+//! The threads of the engine's blocking calls: in bounded numbers, and never in the way of other connections.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// How long a call waits for a message before the test fails.
+    /// The time that a call waits for a message before the test fails.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// With one worker each: a call that blocks it blocks all tasks.

@@ -1,4 +1,4 @@
-//! Who gives something up when a table that all users share is full: the user who has most in it, the oldest first.
+//! Eviction from a full table that all users share: of the user who has most in it, the oldest entries first.
 //!
 //! So a user who fills a table takes from itself, and a user who comes late finds room. `root` may have twice as much as a
 //! reader before it gives.
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// of a large one.
 const ENTRIES_FOR_EACH_GIVEN_UP: usize = 256;
 
-/// How much of a table is a user's.
+/// A user's share of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Portion {
     OfReader,
@@ -23,7 +23,7 @@ pub(crate) struct TableEntry<K, U> {
     pub(crate) key: K,
     pub(crate) user: U,
     pub(crate) portion: Portion,
-    /// When it was used last. `None` while it is in use: then it stays.
+    /// The time of its last use. `None` while it is in use: then it stays.
     pub(crate) used: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn given_up<K, U: Eq + Hash>(entries: impl Iterator<Item = TableEntry
     idle.into_iter().map(|(_, key)| key).collect()
 }
 
-/// What one user has in a table.
+/// The entries of one user in a table.
 struct Entries<K> {
     weight: usize,
     idle: Vec<(Instant, K)>,
@@ -60,7 +60,8 @@ mod tests {
 
     use super::*;
 
-    /// What goes of entries that are written as the user's name and the second of their last use, `-` for those in use.
+    /// Checks which entries are evicted, written as the user's name and the second of their last use, `-` for those
+    /// in use.
     #[track_caller]
     fn check(entries: &str, expected: &str) {
         let begin = Instant::now();
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn the_oldest_of_the_user_who_has_most_goes() {
         check("a3 a1 a2 b0", "a1");
-        // What is in use counts, and stays.
+        // Entries in use count, and stay.
         check("a- a- a7 b1 b2", "a7");
         check("a- a- a- b3 b2", "b2");
         check("a- b-", "");

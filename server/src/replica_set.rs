@@ -40,7 +40,7 @@ impl ReplicaSet {
         self.client.time()
     }
 
-    /// What a hello tells of the set.
+    /// The fields of a hello about the set.
     pub(crate) fn hello(&self) -> Document {
         let (at, date) = (self.next_time(), DateTime::now());
         let optime = doc! { "ts": at, "t": TERM };
@@ -150,7 +150,7 @@ impl ReplicaSet {
     }
 }
 
-/// Why a text cannot be the name of a replica set. Returns `None` if it can.
+/// The reason why a string cannot be the name of a replica set. Returns `None` if it can.
 pub(crate) fn refuse_name(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("the name of a replica set is empty".to_owned());

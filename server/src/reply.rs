@@ -14,7 +14,7 @@ use crate::limits::{Budget, DOCUMENT_BYTES_MAX, Reserved, UNCHARGED_BYTES};
 
 /// The bytes that a growing batch reserves at a time.
 const BATCH_STEP_BYTES: usize = 256 << 10;
-/// How long a batch waits for memory for its first document. It blocks a thread meanwhile.
+/// The time that a batch waits for memory for its first document. It blocks a thread meanwhile.
 const FIRST_DOCUMENT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// A document after room for the beginning of an `OP_MSG`, and the memory of the budget that it holds until
@@ -86,7 +86,7 @@ impl Reply {
         document.is_ok_and(|document| document.get_f64("ok").is_ok_and(|ok| ok > 0.0))
     }
 
-    /// Whether the reply lists refused writes, or counts them.
+    /// Whether the reply lists rejected writes, or counts them.
     pub(crate) fn lists_errors(&self) -> bool {
         let Ok(document) = RawDocument::from_bytes(self.document()) else { return false };
         let lists = document.get("writeErrors").is_ok_and(|errors| errors.is_some());
@@ -338,7 +338,7 @@ mod tests {
         };
         let ((first, is_first_short, answer), (second, is_second_short, _answer)) = (fill(), fill());
         assert_eq!((first, is_first_short, second, is_second_short), (15, false, 4, true));
-        // What is there without asking still suffices for small documents.
+        // The memory that is there without asking still suffices for small documents.
         let mut third = CursorBatch::new(BatchName::Next, &budget);
         assert!(third.has_room(1000) && !third.has_room(1 << 20));
         drop(answer);

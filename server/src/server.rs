@@ -24,7 +24,7 @@ use crate::spans::Spans;
 use crate::tls::Tls;
 use crate::{connection, disconnects, metrics_page, sweep};
 
-/// Why a server does not start.
+/// The reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -58,7 +58,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The system refused the threads of [`ServerBuilder::spawn`].
+    /// The system rejected the threads of [`ServerBuilder::spawn`].
     #[error("the threads of the server cannot be started: {0}")]
     Threads(std::io::Error),
     /// A setting has a value that is not allowed.
@@ -453,7 +453,7 @@ impl ServerBuilder {
         self
     }
 
-    /// The folder in which the command `backup` makes copies, for `root` alone. Without it the command is refused.
+    /// The folder in which the command `backup` makes copies, for `root` alone. Without it the command is rejected.
     ///
     /// ```
     /// use cairndb::Client;
@@ -502,59 +502,57 @@ impl ServerBuilder {
         self
     }
 
-    /// How long running commands may go on after the server was told to stop; 10 seconds by default. After
-    /// that they are interrupted, and their connections closed.
+    /// Sets the time that running commands get after the server was stopped; 10 seconds by default. After that they
+    /// are interrupted, and their connections closed.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// How long a cursor may be idle before it is closed; 10 minutes by default.
+    /// Sets the time that a cursor may be idle before it is closed; 10 minutes by default.
     pub fn cursor_timeout(mut self, timeout: Duration) -> Self {
         self.settings.cursor_timeout = timeout;
         self
     }
 
-    /// How long a client may pause within a message that it sends or receives, before its connection is
+    /// Sets the time that a client may pause within a message that it sends or receives, before its connection is
     /// closed; 30 seconds by default. Between two messages it may be idle for any time.
     pub fn message_timeout(mut self, timeout: Duration) -> Self {
         self.settings.message_timeout = timeout;
         self
     }
 
-    /// How long a client that has to log in may be silent before its connection is closed; 30 seconds by
-    /// default. Drivers watch a server by connections that never log in, and send a message every ten
-    /// seconds.
+    /// Sets the time that a client that has to log in may be silent before its connection is closed; 30 seconds by
+    /// default. Drivers watch a server by connections that never log in, and send a message every ten seconds.
     pub fn login_timeout(mut self, timeout: Duration) -> Self {
         self.settings.login_timeout = timeout;
         self
     }
 
-    /// How long the answer to a failed login is delayed; 0.2 seconds by default. After the third failure of a
-    /// user at an address the time between two guesses is twice as long, and doubles with each failure, up to
-    /// fifty times.
+    /// Sets the delay of the answer to a failed login; 0.2 seconds by default. After the third failure of a user at
+    /// an address the time between two guesses is twice as long, and doubles with each failure, up to fifty times.
     pub fn failed_login_pause(mut self, pause: Duration) -> Self {
         self.settings.failed_login_pause = pause;
         self
     }
 
-    /// How many bytes all incoming messages may take together; 512 MiB by default. 16 KiB of each message are
-    /// not counted, and one message at a time may exceed the limit, so that a message larger than what is
-    /// left can still be read.
+    /// Sets the limit of all incoming messages together, in bytes; 512 MiB by default. 16 KiB of each message are not
+    /// counted, and one message at a time may exceed the limit, so that a message larger than what is left can still
+    /// be read.
     pub fn request_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.request_bytes_max = bytes;
         self
     }
 
-    /// How many bytes all answers may take together until clients have received them; 512 MiB by default. 16
-    /// KiB of each answer are not counted. When the limit is reached, the batches of cursors become short.
+    /// Sets the limit of all answers together until clients have received them, in bytes; 512 MiB by default. 16 KiB
+    /// of each answer are not counted. When the limit is reached, the batches of cursors become short.
     pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.answer_bytes_max = bytes;
         self
     }
 
-    /// How many commands work on the store at the same time; 64 by default. The others wait. Where clients have to log in, a user
-    /// leaves some of these to others, and `root` has an eighth in addition.
+    /// Sets the number of commands that work on the store at the same time; 64 by default. The others wait. Where
+    /// clients have to log in, a user leaves some of these to others, and `root` has an eighth in addition.
     ///
     /// ```
     /// use cairndb::Client;

@@ -33,7 +33,7 @@ pub(crate) struct Sessions {
     pub(crate) transactions: Arc<TransactionCounters>,
 }
 
-/// When a session was used last, and whose it is.
+/// The last use of a session, and its user.
 struct Heard {
     at: Instant,
     portion: Portion,
@@ -123,7 +123,7 @@ impl Sessions {
 
     /// Forgets the sessions that `of` selects.
     pub(crate) fn end(&self, of: impl Fn(&Session) -> bool) -> EndedSessions {
-        // A client may use an ended session again, as in MongoDB: its next command begins it anew.
+        // A client may use an ended session again, as in MongoDB: its next command begins it again.
         self.extract(|session, _| of(session))
     }
 

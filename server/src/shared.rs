@@ -37,11 +37,11 @@ pub(crate) struct Settings {
     pub(crate) connections_max: u32,
     pub(crate) cursors_max: usize,
     pub(crate) cursor_timeout: Duration,
-    /// How long a client may pause within a message, or take to receive a small answer.
+    /// The time that a client may pause within a message, or need to receive a small answer.
     pub(crate) message_timeout: Duration,
-    /// How long a stranger may be silent.
+    /// The time that an unauthenticated client may be silent.
     pub(crate) login_timeout: Duration,
-    /// How long the answer to a failed login is delayed. The time between two guesses starts from it.
+    /// The delay of the answer to a failed login. The time between two guesses starts from it.
     pub(crate) failed_login_pause: Duration,
     /// The highest number of calls of the engine at the same time.
     pub(crate) calls_max: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Settings {
     pub(crate) request_bytes_max: usize,
     /// The bytes of large outgoing answers of all connections.
     pub(crate) answer_bytes_max: usize,
-    /// How long running commands may go on when the server stops.
+    /// The time that running commands get when the server stops.
     pub(crate) grace: Duration,
     /// Whether clients have to log in.
     pub(crate) requires_user: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) replica_set: Option<Arc<ReplicaSet>>,
     /// The folder in which clients may have backups made.
     pub(crate) backup_folder: Option<PathBuf>,
-    /// How many lines of the log were lost, as the embedding program counts them.
+    /// The number of lost lines of the log, as the embedding program counts them.
     pub(crate) log_lines_lost: Arc<AtomicU64>,
     /// Makes a span of each command.
     pub(crate) spans: Option<Arc<Spans>>,
@@ -98,7 +98,7 @@ pub(crate) struct Shared {
     last_request: AtomicI32,
 }
 
-/// What a server has done since it started.
+/// Counts of a server since it started.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
@@ -113,7 +113,7 @@ pub(crate) struct Counters {
     pub(crate) deletes: AtomicU64,
     pub(crate) get_mores: AtomicU64,
     pub(crate) commands: AtomicU64,
-    /// Commands that were refused.
+    /// Commands that were rejected.
     pub(crate) refusals: AtomicU64,
     /// Bytes that were not a valid message.
     pub(crate) malformed: AtomicU64,
@@ -123,15 +123,15 @@ pub(crate) struct Counters {
 pub(crate) struct Peer {
     /// Its number, from 1.
     pub(crate) id: i32,
-    /// Where it comes from.
+    /// The address of the client.
     pub(crate) address: String,
-    /// Where it has come in.
+    /// The address of the server.
     pub(crate) local: LocalEnd,
     /// The address without what a client chooses itself; see [`host`].
     pub(crate) host: String,
     /// The connection's socket, while the connection is served. Streams other than sockets have none.
     pub(crate) socket: Weak<OwnedFd>,
-    /// Where the listener looks whether the client has logged in.
+    /// The mark by which the listener knows whether the client has logged in.
     login: LoginMark,
     state: Mutex<PeerState>,
 }

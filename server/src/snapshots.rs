@@ -11,7 +11,7 @@ use crate::portions::{Portion, TableEntry, given_up};
 
 /// The highest number of states. One more ends the oldest of the user who has most.
 const KEPT_MAX: usize = 64;
-/// How long a state is kept.
+/// The time for which a state is kept.
 const TIME: Duration = Duration::from_secs(300);
 
 /// The states that are kept.

@@ -11,7 +11,7 @@ use crate::ends::LocalEnd;
 use crate::failure::Failure;
 use crate::reply::Reply;
 
-/// What a span shows of a command and the connection that sent it.
+/// The parts of a command and its connection that a span shows.
 #[derive(Clone, Copy)]
 pub(crate) struct Traced<'a> {
     pub(crate) name: &'a str,
@@ -117,7 +117,7 @@ impl OpenSpan {
         span.end();
     }
 
-    /// Ends the span of a command that was refused.
+    /// Ends the span of a command that was rejected.
     pub(crate) fn fail(self, failure: &Failure) {
         let span = self.context.span();
         let exception = [
@@ -133,7 +133,7 @@ impl OpenSpan {
     }
 }
 
-/// Where the command has come in, as the conventions of OpenTelemetry name it.
+/// The server's address, in the names of OpenTelemetry's conventions.
 fn of_server(local: &LocalEnd) -> Vec<KeyValue> {
     match local {
         LocalEnd::Tcp(address) => vec![
@@ -192,7 +192,7 @@ fn write_fields(text: &mut String, document: &RawDocument, bytes_max: usize, lev
 fn write_items(text: &mut String, array: &RawArray, bytes_max: usize, levels: usize) -> Option<()> {
     text.push('[');
     let mut separator = "";
-    // As a document, whose elements tell how long their values are.
+    // As a document, whose elements say how long their values are.
     for element in RawDocument::from_bytes(array.as_bytes()).ok()?.iter_elements() {
         if text.len() > bytes_max {
             break;

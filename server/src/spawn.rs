@@ -72,7 +72,7 @@ impl ServerBuilder {
     /// An application lets shells, drivers and the tool `cairn` look into its store by one call.
     ///
     /// # Errors
-    /// Those of [`bind`](Self::bind), and [`Error::Threads`] if the system refuses threads.
+    /// Those of [`bind`](Self::bind), and [`Error::Threads`] if the system rejects threads.
     ///
     /// A recipe: [looking into a running application][recipe].
     ///

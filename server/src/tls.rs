@@ -9,7 +9,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// Why a certificate and its key cannot be used.
+/// The reason why a certificate and its key cannot be used.
 ///
 /// ```
 /// use cairndb_server::{Tls, TlsError};
@@ -33,9 +33,9 @@ pub enum TlsError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What should be in it.
+        /// The content that should be in it.
         wanted: &'static str,
-        /// Why nothing in the file can be used.
+        /// The reason why nothing in the file can be used.
         reason: String,
     },
     /// The certificate and the key cannot be used together.

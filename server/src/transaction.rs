@@ -1,7 +1,7 @@
 //! The numbered commands of one session: its transaction, and what its last number was used for.
 //!
 //! A driver numbers the transactions and the retryable writes of a session, ascending. The session runs one numbered command at
-//! a time, which has its turn until it is answered; who waits for it has no place of the pool. Whatever refuses a statement aborts
+//! a time, which has its turn until it is answered; who waits for it has no place of the pool. Whatever rejects a statement aborts
 //! its transaction.
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ pub(crate) struct Numbered {
     pub(crate) purpose: Purpose,
 }
 
-/// What the number of a command is for.
+/// The purpose of a command's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The first statement of a transaction.
@@ -42,7 +42,7 @@ impl Numbered {
     }
 }
 
-/// What all transactions of the server have come to.
+/// Counts of all transactions of the server.
 #[derive(Default)]
 pub(crate) struct TransactionCounters {
     pub(crate) started: AtomicU64,
@@ -86,7 +86,7 @@ pub(crate) struct LastNumber {
     counters: Arc<TransactionCounters>,
 }
 
-/// What the last number of a session is used for.
+/// The use of a session's last number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// A write that may be sent again.
@@ -111,7 +111,7 @@ pub(crate) struct ShownTransaction {
     pub(crate) connection: i32,
     pub(crate) client: String,
     since: (Instant, SystemTime),
-    /// How long its statements took.
+    /// The time of its statements.
     active: Duration,
     /// Since when a command of it runs.
     running: Option<Instant>,
@@ -229,7 +229,7 @@ impl LastNumber {
         let cursors = self.abort();
         self.number = Some(number);
         self.phase = Phase::Aborted;
-        // What cannot be started has used up its number, as a transaction whose first statement fails.
+        // A transaction that cannot be started has used up its number, as one whose first statement fails.
         self.session = Some(start()?);
         self.phase = Phase::InProgress;
         self.counters.started.fetch_add(1, Ordering::Relaxed);
@@ -341,7 +341,7 @@ impl LastNumber {
         self.cursors.insert(id);
     }
 
-    /// How many cursors the transaction has opened, and not read to the end.
+    /// The number of cursors that the transaction has opened, and not read to the end.
     pub(crate) fn keep_cursors(&mut self, len_max: usize, is_open: impl Fn(i64) -> bool) {
         // Cursors are closed for others, too; most transactions never come here.
         if self.cursors.len() >= len_max {
@@ -384,7 +384,7 @@ impl Drop for LastNumber {
     }
 }
 
-/// How a commit has ended.
+/// The end of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitEnd {
     Committed,

@@ -1,4 +1,4 @@
-//! How often collections were used, and for how long, by kinds of commands: the figures of `top`.
+//! The use of collections, in calls and time, by kinds of commands: the figures of `top`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// The highest number of collections that are counted. Commands may name collections that do not exist.
 const NAMESPACES_MAX: usize = 10_000;
 
-/// What a command does with a collection, in MongoDB's words.
+/// The use of a collection by a command, in MongoDB's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UseKind {
     Queries,
@@ -41,7 +41,7 @@ impl UseKind {
     }
 }
 
-/// How often a collection was used, and the total time.
+/// The number of uses of a collection, and the total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     pub(crate) count: u64,

@@ -1,5 +1,5 @@
-//! What a connection remembers of a login between two messages. A conversation can prove one thing once: any
-//! error ends it.
+//! The state of a login between two messages of a connection. A conversation can prove one thing once: any error ends
+//! it.
 
 use crate::auth::scram::{Exchange, Rejected};
 use crate::auth::users::User;
@@ -23,7 +23,7 @@ pub(crate) enum LoginStep {
     Done(User, String),
 }
 
-/// What the client's next message must be.
+/// The client's next message.
 enum ExpectedMessage {
     Proof(Exchange),
     Empty,

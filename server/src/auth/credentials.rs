@@ -19,7 +19,7 @@ pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 /// A key of the mechanism.
 pub(crate) type Key = [u8; 32];
 
-/// Why a password is not allowed.
+/// The reason why a password is not allowed.
 ///
 /// ```
 /// # use cairndb::Client;
@@ -43,7 +43,7 @@ pub enum PasswordError {
     Prohibited,
 }
 
-/// What is kept of a password. It has no `Debug`, so that it cannot reach a log.
+/// The stored form of a password. It has no `Debug`, so that it cannot reach a log.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) iterations: u32,

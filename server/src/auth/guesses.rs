@@ -2,7 +2,7 @@
 //! an address, and for each address with all its users together.
 //!
 //! After a few failures further guesses wait for their turn, and each failure doubles the time between two
-//! turns. A guess that would have to wait for too long is refused. A user is slowed only at the addresses
+//! turns. A guess that would have to wait for too long is rejected. A user is slowed only at the addresses
 //! where the guesses come from.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const FREE_OF_ADDRESS: u32 = 20;
 /// The longest time between two guesses of a user's password at an address, in pauses: 10 seconds if a pause
 /// is 0.2.
 const PAUSES_MAX: u32 = 50;
-/// How long failures are remembered.
+/// The time for which failures are remembered.
 const MEMORY: Duration = Duration::from_secs(15 * 60);
 /// The highest number of users and addresses that are remembered.
 const SOURCES_MAX: usize = 10_000;
@@ -38,7 +38,7 @@ enum GuessSource {
 #[derive(Clone, Copy)]
 struct Failures {
     count: u32,
-    /// When the next guess may be checked.
+    /// The time from which the next guess may be checked.
     next: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Guesses {
         let of = GuessSource::both(user, address);
         let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
         let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
-        // Refused before a turn is taken: a refused guess must not delay the guesses after it.
+        // Rejected before a turn is taken: a rejected guess must not delay the guesses after it.
         let again = wait.saturating_sub(self.pause * PAUSES_MAX);
         if !again.is_zero() {
             return Err(TooMany { again });

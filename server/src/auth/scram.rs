@@ -15,7 +15,7 @@ use crate::auth::credentials::{Credentials, Key, authenticate};
 const MESSAGE_BYTES_MAX: usize = 4096;
 const PROOF: &str = ",p=";
 
-/// Why a message is rejected. The client is not told which reason it was.
+/// The reason why a message is rejected. The client is not told which reason it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejected {
     #[error("the message is malformed: {0}")]
@@ -72,7 +72,7 @@ impl<'a> ClientFirst<'a> {
         let front = message.get(..message.len() - bare.len()).unwrap_or_default();
         let mut attributes = bare.split(',');
         let user = attributes.next().unwrap_or_default();
-        // By the RFC a server that does not know a mandatory extension must refuse it.
+        // By the RFC a server that does not know a mandatory extension must reject it.
         if user.starts_with("m=") {
             return Err(Rejected::Unsupported("an extension"));
         }
@@ -135,7 +135,7 @@ impl Exchange {
         let found: Key = Sha256::digest(client_key).into();
         // Both in constant time and joined without a branch: a wrong proof takes as long as an unknown user.
         let is_right = found.ct_eq(&self.credentials.stored_key) & self.is_known;
-        // Computed for rejected proofs as well, so that the time does not tell them apart.
+        // Computed for rejected proofs as well, so that the time does not distinguish them.
         let signature = authenticate(&self.credentials.server_key, transcript.as_bytes());
         if bool::from(is_right) {
             Ok(format!("v={}", BASE64.encode(signature)))
@@ -154,7 +154,7 @@ fn text(message: &[u8]) -> Result<&str, Rejected> {
     if text.contains('\0') { Err(Rejected::Malformed("it has a NUL")) } else { Ok(text) }
 }
 
-/// Decodes a name, in which `=2C` stands for a comma and `=3D` for an equals sign.
+/// Decodes a name, in which `=2C` represents a comma and `=3D` for an equals sign.
 fn unescape(name: &str) -> Result<String, Rejected> {
     let mut parts = name.split('=');
     let mut whole = parts.next().unwrap_or_default().to_owned();

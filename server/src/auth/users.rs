@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 128;
 /// The document of `system.keys` with the secret from which unknown users get their salts.
 const SECRET: &str = "unknownUsers";
 
-/// What a user may do. There are no other roles, and no roles for single databases.
+/// The rights of a user. There are no other roles, and no roles for single databases.
 ///
 /// ```
 /// use cairndb_server::Role;
@@ -52,11 +52,11 @@ pub enum Role {
 pub struct User {
     /// The name. Two names are the same if all their bytes are.
     pub name: String,
-    /// What the user may do.
+    /// The rights of the user.
     pub role: Role,
 }
 
-/// Why a user cannot be added, read or removed.
+/// The reason why a user cannot be added, read or removed.
 ///
 /// ```
 /// # use cairndb::Client;
@@ -92,7 +92,7 @@ pub enum UserError {
     Damaged {
         /// The document's `_id`.
         name: String,
-        /// What is wrong with it.
+        /// The flaw.
         fault: String,
     },
     /// The system provides no random numbers, and a secret cannot be made of anything else.
@@ -203,7 +203,7 @@ impl Users {
     /// here are left out.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and [`UserError::Damaged`] for a document that is no user of CairnDB.
+    /// As [`add`](Self::add), and [`UserError::Damaged`] for a document that is not a user of CairnDB.
     ///
     /// ```
     /// # use cairndb::{Client, SystemCollection, bson::{Document, doc}};
@@ -328,7 +328,7 @@ fn random_key() -> Result<Key, UserError> {
     Ok(key)
 }
 
-/// What is kept of a new password.
+/// The stored form of a new password.
 fn fresh_credentials(password: &str) -> Result<Credentials, UserError> {
     // A salt of its own for each: equal passwords must not look equal in the store.
     let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();

@@ -1,5 +1,5 @@
-//! Who may run which command. Strangers may run a few; readers may run what changes nothing; no client may
-//! touch the collections in which the server keeps users and secrets.
+//! The rights that commands need. Strangers may run a few; readers may run what changes nothing; no client may touch
+//! the collections in which the server keeps users and secrets.
 
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 use query::code::Code;
@@ -8,11 +8,11 @@ use crate::auth::users::{DATABASE, Role};
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 
-/// The collections of `admin` that belong to the server. The engine refuses their names as well, wherever a
+/// The collections of `admin` that belong to the server. The engine rejects their names as well, wherever a
 /// command contains one; this table provides MongoDB's error.
 const RESERVED: [&str; 2] = ["system.keys", "system.users"];
 
-/// Who may run a command. The order matters: a later value includes the earlier ones.
+/// The users that may run a command. The order matters: a later value includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
     /// Every client, also before a login.
@@ -77,7 +77,7 @@ fn has_writing_stage(command: &RawDocument) -> Result<bool, Failure> {
 
 fn is_writing(pipeline: &RawArray) -> Result<bool, Failure> {
     for stage in pipeline {
-        // What is not a document is no stage; the engine refuses it.
+        // A value that is not a document is no stage; the engine rejects it.
         let Some(stage) = stage?.as_document() else { continue };
         for field in stage {
             if matches!(field?.0.as_str(), "$out" | "$merge") {
@@ -99,7 +99,7 @@ pub(super) fn named_by_bulk_write(call: &Call) -> Result<Vec<&str>, Failure> {
         let (name, value) = field?;
         let Some(entries) = value.as_array().filter(|_| name.as_str() == FIELD) else { continue };
         for entry in entries {
-            // What is not a document is refused by the engine.
+            // A value that is not a document is rejected by the engine.
             entry?.as_document().map_or(Ok(()), |entry| add_names(entry, &mut named))?;
         }
     }

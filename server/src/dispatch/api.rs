@@ -84,7 +84,7 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
             let message = format!("API version must be \"1\", not {}", quoted(other));
             return Err(Failure::new(Code::API_VERSION_ERROR, message));
         }
-        // The options mean nothing without a version; MongoDB refuses them instead of ignoring them.
+        // The options mean nothing without a version; MongoDB rejects them instead of ignoring them.
         None if is_strict || shows_errors => {
             let message = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
             return Err(Failure::new(Code::API_VERSION_MISSING, message));
@@ -99,7 +99,7 @@ fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
         return Err(not_in_version(&format!("the command {name}")));
     }
     let fields = Fields::of(name, body);
-    // Fields that are in the version need no list: the engine refuses unknown ones.
+    // Fields that are in the version need no list: the engine rejects unknown ones.
     let unstable = UNSTABLE_FIELDS.iter().find(|(command, _)| *command == name);
     for field in unstable.map_or(&[][..], |(_, fields)| fields) {
         refuse_field(fields, field, name)?;
@@ -124,7 +124,7 @@ fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a field that is in no version. False and null count as absent.
+/// Rejects a field that is in no version. False and null count as absent.
 fn refuse_field(fields: Fields<'_>, field: &str, place: &str) -> Result<(), Failure> {
     match fields.value(field)? {
         None | Some(RawBsonRef::Boolean(false)) => Ok(()),

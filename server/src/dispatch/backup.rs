@@ -48,11 +48,11 @@ pub(super) fn backup(call: &Call) -> Result<Reply, Failure> {
     Ok(reply(name, &report).into())
 }
 
-/// Refuses names that are not those of a new folder in the folder for backups.
+/// Rejects names that are not those of a new folder in the folder for backups.
 fn check_name(name: &str) -> Result<(), Failure> {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
-    // Beginnings and ends that hide a folder, or that stand for one that is being made.
+    // Beginnings and ends that hide a folder, or that represent one that is being made.
     let is_own = name.starts_with('.') || name.ends_with(".partial") || name.contains(['\0', '\\']);
     if !is_one || is_own || name.len() > NAME_BYTES_MAX {
         return Err(Failure::bad_value(format!(

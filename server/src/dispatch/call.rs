@@ -21,7 +21,7 @@ use crate::shared::{Peer, Shared};
 use crate::spans::{OpenSpan, Traced};
 use crate::transaction::{Numbered, Turn};
 
-/// Where a command runs.
+/// The thread of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
     /// In the task of its connection: it calls nothing that could block.
@@ -170,7 +170,7 @@ impl Call {
         Operation::new(self.peer.id, self.peer.address.clone(), name, namespace)
     }
 
-    /// What its span shows.
+    /// The parts that its span shows.
     pub(super) fn traced(&self) -> Traced<'_> {
         Traced {
             name: self.command.name(),
@@ -199,7 +199,7 @@ impl Call {
         self.peer.holder(&self.shared.settings)
     }
 
-    /// How much of the tables that all users share is for the command's user.
+    /// The share of the command's user in the tables that all users share.
     pub(crate) fn portion(&self) -> Portion {
         if self.holder().is_root { Portion::OfRoot } else { Portion::OfReader }
     }
@@ -245,7 +245,7 @@ fn view(bytes: &Bytes) -> Result<&RawDocument, Failure> {
     Ok(RawDocument::from_bytes(bytes)?)
 }
 
-/// Refuses a command that has a field twice, as MongoDB does: one reader could take the first of them and another the last,
+/// Rejects a command that has a field twice, as MongoDB does: one reader could take the first of them and another the last,
 /// so that what was checked is not what is used.
 fn check_fields(command: &str, body: &RawDocument) -> Result<(), Failure> {
     let mut names = Vec::with_capacity(16);

@@ -15,7 +15,7 @@ const RESUMABLE: &str = "ResumableChangeStreamError";
 /// Failures of clusters after which a driver goes on, as after those that may pass: they come by fail points alone.
 const RESUMABLE_CODES: [i32; 5] = [63, 133, 150, 234, 13_388];
 
-/// Refuses a change stream that cannot be: from a server without a replica set, and by a user who may only read where the stream would
+/// Rejects a change stream that cannot be: from a server without a replica set, and by a user who may only read where the stream would
 /// switch the log of changes on.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
     if call.command.name() != "aggregate" {

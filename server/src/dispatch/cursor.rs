@@ -23,9 +23,9 @@ use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
 use crate::reply::{BatchName, CursorBatch, Reply};
 use crate::spans::OpenSpan;
 
-/// How long a batch waits for its first document, if the client names no time. As in MongoDB.
+/// The time that a batch waits for its first document, if the client names no time. As in MongoDB.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
-/// How long it waits if the client names a time that no clock can tell.
+/// The time that it waits if the client names one that no clock can tell.
 const AWAIT_TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and the reply has its
@@ -152,7 +152,7 @@ pub(super) async fn get_more(call: Call) -> Result<Reply, Failure> {
     }
 }
 
-/// What came of an attempt to read a batch.
+/// The result of an attempt to read a batch.
 enum Batched {
     Done(Reply),
     /// There is no document yet.
@@ -206,7 +206,7 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     }
     let requester = Requester { session: call.session()?, transaction, user: call.user_name() };
     let mut pinned = call.shared.cursors.pin(id, &namespace, &requester)?;
-    // The time of any other cursor is that of the command that opened it; MongoDB refuses another one with these words.
+    // The time of any other cursor is that of the command that opened it; MongoDB rejects another one with these words.
     if time.is_some() && !pinned.paged().awaits() {
         pinned.unpin()?;
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";

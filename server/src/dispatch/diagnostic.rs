@@ -1,4 +1,4 @@
-//! What shells and tools ask a server about itself.
+//! Questions of shells and tools to a server about itself.
 
 use cairndb::bson::{Bson, Document, doc};
 use query::code::Code;

@@ -87,7 +87,7 @@ pub(super) fn forward_collstats(call: &Call) -> Result<Reply, Failure> {
     run(call, with_rest(body, call)?)
 }
 
-/// Whether the write concern is `w: 0` without `j: true`. The engine refuses the two together.
+/// Whether the write concern is `w: 0` without `j: true`. The engine rejects the two together.
 fn is_unacknowledged(call: &Call) -> Result<bool, Failure> {
     let Some(concern) = call.fields().document("writeConcern")? else { return Ok(false) };
     let concern = Fields::of("writeConcern", concern);
@@ -106,7 +106,7 @@ fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
     answer(call, body).map(Reply::from)
 }
 
-/// Runs a command in the engine, whose answer is no reply yet.
+/// Runs a command in the engine, whose answer is not a reply yet.
 fn answer(call: &Call, body: RawDocumentBuf) -> Result<Document, Failure> {
     let database = call.client().database(call.command.database());
     let mut command = database.run_raw_command(body);

@@ -21,7 +21,7 @@ use crate::reply::Reply;
 /// assert_eq!(cairndb_server::WIRE_VERSION_MAX, 25);
 /// ```
 pub const WIRE_VERSION_MAX: i32 = 25;
-/// How often the topology has changed. It has one server, which never changes.
+/// The number of changes of the topology. It has one server, which never changes.
 const COUNTER: i64 = 0;
 /// The longest time that a hello waits. A client that disconnects is noticed only when it is answered.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
             let message = format!("the client's metadata has more than {CLIENT_BYTES_MAX} bytes");
             return Err(Failure::new(Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE, message));
         }
-        // MongoDB refuses a second document too: logs and fail points rely on the first one.
+        // MongoDB rejects a second document too: logs and fail points rely on the first one.
         if !call.peer.note_client_metadata(application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
             return Err(Failure::new(Code::CLIENT_METADATA_CANNOT_BE_MUTATED, message));
@@ -90,7 +90,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
     if let Some(mechanisms) = sasl::mechanisms(fields)? {
         reply.insert("saslSupportedMechs", mechanisms);
     }
-    // Last, because it changes the connection: a hello that is refused above must not have begun a login.
+    // Last, because it changes the connection: a hello that is rejected above must not have begun a login.
     if let Some(start) = fields.document("speculativeAuthenticate")?
         && let Some(started) = sasl::speculate(call, start)?
     {
@@ -115,7 +115,7 @@ pub(super) async fn wait(call: &Call) -> Result<(), Failure> {
     Err(failure.with_field("topologyVersion", topology))
 }
 
-/// How long to wait. Returns `None` if the client does not ask to wait, or does not know this process yet.
+/// The time to wait. Returns `None` if the client does not ask to wait, or does not know this process yet.
 fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
     let fields = call.fields();
     let (known, time) = (fields.document("topologyVersion")?, fields.integer("maxAwaitTimeMS")?);

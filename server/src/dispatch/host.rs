@@ -50,14 +50,14 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
         "uptimeMillis": i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX),
         "uptimeEstimate": long(uptime.as_secs()),
         "localTime": DateTime::now(),
-        // MongoDB's word for errors: `user` are refused commands, `msg` malformed messages.
+        // MongoDB's word for errors: `user` are rejected commands, `msg` malformed messages.
         "asserts": {
             "regular": 0, "warning": 0, "msg": number(&counters.malformed), "user": number(&counters.refusals),
             "rollovers": 0,
         },
         "connections": {
             "current": long(current),
-            // How many more connections the limit allows.
+            // The number of further connections that the limit allows.
             "available": long(u64::from(shared.settings.connections_max).saturating_sub(current)),
             "totalCreated": number(&counters.connections_total),
             "rejected": number(&counters.connections_refused),
@@ -95,7 +95,7 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
             },
         },
         "logLinesLost": number(&shared.settings.log_lines_lost),
-        // What `Client::metrics` returns.
+        // The metrics of `Client::metrics`.
         "cairndb": bson::serialize_to_document(&metrics).map_err(cairndb::Error::from)?,
     };
     if let Some(set) = &shared.settings.replica_set {

@@ -1,7 +1,7 @@
 //! From a command to its answer: one table of names, and one file for each family of commands.
 //!
 //! Nothing here knows what documents mean: commands about documents go to the engine unchanged. The engine
-//! refuses every name that is not in the table, because it knows which commands MongoDB has and CairnDB does
+//! rejects every name that is not in the table, because it knows which commands MongoDB has and CairnDB does
 //! not support.
 
 mod access;
@@ -152,7 +152,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("top", look(top::top, Access::Root)),
     ("truncate", write(engine::forward)),
     ("update", write(engine::forward)),
-    // Who is not `root` may change the own password: the command itself looks whose it is.
+    // Users who are not `root` may change their own password: the command itself checks whose it is.
     ("updateUser", read(users::update)),
     ("usersInfo", read(users::list)),
     ("validate", read(engine::forward)),
@@ -162,7 +162,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
 /// The entry of a command that the engine has and the table does not name. It is for `root` alone, so that a
 /// new command of the engine is not open to everyone by mistake.
 const UNNAMED: Entry = write(engine::forward);
-/// The entry of a name that is no command. The engine refuses it, and every user may see that.
+/// The entry of a name that is not a command. The engine rejects it, and every user may see that.
 const UNKNOWN: Entry = read(engine::forward);
 
 /// Runs a command and answers it.
@@ -250,7 +250,7 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
         return Err(labels.label_undone(Failure::new(Code::of(code), message)));
     }
     let mut reply = admit(call).await.map_err(|failure| labels.label(failure))?;
-    // What was done before does not meet the fail point again.
+    // A repeated write does not meet the fail point again.
     if asks && !reply.is_of_repetition() && shared.fail_points.loses_answer() {
         return Ok(Outcome::Close);
     }
@@ -287,7 +287,7 @@ async fn admit(mut call: Call) -> Result<Reply, Failure> {
 async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
     let pool = call.shared.pool.clone();
     match run {
-        // None of them can be a statement: it is refused, and its transaction aborted, which may take a while.
+        // None of them can be a statement: it is rejected, and its transaction aborted, which may take a while.
         Run::Here(command) | Run::Greeting(command) | Run::Login(command) if call.numbered.is_some() => {
             let (holder, ended) = (call.holder(), call.cancellation.clone());
             pool.run(holder, Some(&ended), move || transaction::within(&call, command, Reply::lists_errors))
@@ -328,7 +328,7 @@ fn entry(name: &str) -> Entry {
     COMMANDS.get(name).copied().unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
 }
 
-/// Who may run the command. An `explain` also needs what the explained command needs.
+/// The users that may run the command. An `explain` also needs what the explained command needs.
 fn access_of(call: &Call, found: Entry) -> Result<Access, Failure> {
     if call.command.name() != "explain" {
         return Ok(found.access);
@@ -337,7 +337,7 @@ fn access_of(call: &Call, found: Entry) -> Result<Access, Failure> {
     Ok(explained.map_or(found.access, |name| entry(name).access.max(found.access)))
 }
 
-/// What a fail point does to the command. Without test commands this is nothing.
+/// The effect of a fail point on the command. Without test commands this is nothing.
 fn fault(call: &Call) -> InjectedFault {
     let name = call.command.name();
     if !call.shared.settings.has_test_commands || name == "configureFailPoint" {
@@ -371,7 +371,7 @@ fn operation<'a>(counters: &'a Counters, name: &str) -> &'a AtomicU64 {
 fn list(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let has_tests = call.shared.settings.has_test_commands;
-    // What a server without test commands would refuse is not listed.
+    // A command that a server without test commands rejects is not listed.
     let shown = COMMANDS.entries().iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
     let commands = shown.map(|&(name, entry)| {
         let about = cairndb::bson::doc! { "requiresAuth": entry.access != Access::Anyone };

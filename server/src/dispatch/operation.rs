@@ -17,8 +17,8 @@ use crate::sessions::Session;
 use crate::transaction::ShownTransaction;
 
 const STAGE: &str = "$currentOp";
-/// How long a look at the running commands may take, in milliseconds: a condition on them may be one that has no end, and there
-/// are few places for those who look.
+/// The limit for a look at the running commands, in milliseconds: a condition on them may be one that has no end, and
+/// there are few places for those who look.
 const TIME_MAX: i64 = 10_000;
 
 /// `{currentOp: 1, ...}`. Fields that are not options are conditions on the running commands.
@@ -109,7 +109,7 @@ pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     on_admin(call)?;
     let op = fields.value("op")?.ok_or_else(|| fields.missing("op"))?;
     let id = whole(op).ok_or_else(|| fields.wrong_type("op", op, "long"))?;
-    // As in MongoDB it is no error if the command has ended meanwhile.
+    // As in MongoDB it is not an error if the command has ended meanwhile.
     call.shared.operations.kill(id);
     Ok(doc! { "info": "attempting to kill op" }.into())
 }

@@ -1,5 +1,5 @@
 //! Commands about the replica set that the server is. A server that is none answers as a MongoDB without replication, or leaves the
-//! refusal to the engine.
+//! rejection to the engine.
 
 use cairndb::bson::Document;
 use query::code::Code;

@@ -12,10 +12,10 @@ use crate::transaction::Purpose;
 
 /// Commands that may be sent again.
 const WRITES: [&str; 6] = ["bulkWrite", "delete", "findAndModify", "findandmodify", "insert", "update"];
-/// How much of the digest of a user's name tells sessions of two users apart that have the same id.
+/// The number of bytes of the digest of a user's name that distinguish sessions of two users with the same id.
 const USER_BYTES: usize = 16;
 
-/// Refuses a number for any other command.
+/// Rejects a number for any other command.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let name = call.command.name();
     if WRITES.contains(&name) {

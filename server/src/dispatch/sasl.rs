@@ -77,7 +77,7 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     }
 }
 
-/// How long a proof has to wait before it is checked, because of earlier failures.
+/// The time that a proof has to wait before it is checked, because of earlier failures.
 pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
     let Some(user) = call.peer.proving_user().filter(|_| call.command.name() == "saslContinue") else {
         return Ok(Duration::ZERO);
@@ -147,7 +147,7 @@ fn begin(call: &Call, fields: Fields<'_>, database: &str) -> Result<Option<Docum
 }
 
 /// The user and its credentials, or a decoy for an unknown user. Both are computed for every name, so that
-/// the time does not tell them apart.
+/// the time does not distinguish them.
 fn find_user(call: &Call, database: &str, name: &str) -> Result<(User, Credentials, bool), Failure> {
     let decoy = Credentials::decoy(&call.shared.secret, &format!("{database}.{name}"));
     let found = call.shared.users.find(name).map_err(|error| broken(&error))?;

@@ -117,7 +117,7 @@ pub(super) fn numbered(call: &Call) -> Result<Option<Numbered>, Failure> {
             "'autocommit' and 'startTransaction' require a transaction number to also be specified",
         );
     };
-    // As in MongoDB: a number of any other type is refused.
+    // As in MongoDB: a number of any other type is rejected.
     let number = number.as_i64().ok_or_else(|| fields.wrong_type("txnNumber", number, "long"))?;
     if call.session()?.is_none() {
         return refused("Transaction number requires a session ID to also be specified");
@@ -147,7 +147,7 @@ pub(super) fn numbered(call: &Call) -> Result<Option<Numbered>, Failure> {
     Ok(Some(numbered))
 }
 
-/// Refuses commands that cannot have such a number.
+/// Rejects commands that cannot have such a number.
 fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
     let name = call.command.name();
     // A stranger has no sessions.
@@ -164,7 +164,7 @@ fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses what no transaction can have. This aborts it.
+/// Rejects what no transaction can have. This aborts it.
 fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
     let name = call.command.name();
     if !cairndb::can_be_statement(name) && !OWN_STATEMENTS.contains(&name) {
@@ -198,7 +198,7 @@ fn databases(call: &Call) -> Result<Vec<&str>, Failure> {
     }
 }
 
-/// What stands before the first dot.
+/// The part before the first dot.
 fn database_of(namespace: &str) -> &str {
     namespace.split_once('.').map_or(namespace, |(database, _)| database)
 }
@@ -440,7 +440,7 @@ fn token(call: &Call) -> Result<Option<Token>, Failure> {
     token.map(Some).ok_or_else(wrong)
 }
 
-/// Whether a commit was refused because another one with its token was faster.
+/// Whether a commit was rejected because another one with its token was faster.
 fn is_done(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ExactlyOnce(ExactlyOnceError::Done))
 }

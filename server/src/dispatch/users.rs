@@ -22,7 +22,7 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
         "showCustomData",
         "showPrivileges",
     ])?;
-    // Refused and not ignored, or a tool would back up users without their credentials.
+    // Rejected and not ignored, or a tool would back up users without their credentials.
     if fields.boolean("showCredentials")? == Some(true) {
         let message = "the field 'showCredentials' of 'usersInfo' is not supported";
         return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
@@ -38,7 +38,7 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
         None if asks_for_all(asked)? => vec![(None, DATABASE.to_owned())],
         None => vec![asked_for(call, fields, asked)?],
     };
-    // Where no login is required, a login does not restrict what a connection may see.
+    // Without a required login, a login does not restrict what a connection may see.
     let viewer = call.peer.user().filter(|_| call.shared.settings.requires_user);
     let is_visible = |user: &User| {
         viewer.as_ref().is_none_or(|viewer| viewer.role == Role::Root || viewer.name == user.name)
@@ -112,7 +112,7 @@ pub(super) fn update(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! {}.into())
 }
 
-/// Refuses mechanisms of a login that are not supported.
+/// Rejects mechanisms of a login that are not supported.
 fn check_mechanisms(fields: Fields<'_>) -> Result<(), Failure> {
     let Some(mechanisms) = fields.array("mechanisms", NAMED_TEXTS_MAX)? else { return Ok(()) };
     let mut count = 0;

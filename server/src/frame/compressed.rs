@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes};
 use crate::frame::header::{HEADER_BYTES, Header, OP_COMPRESSED};
 use crate::frame::{FrameError, MESSAGE_BYTES_MAX, take_i32};
 
-/// How a message is compressed.
+/// The compression of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// Not at all.
@@ -43,7 +43,7 @@ pub struct Compressed {
     pub opcode: i32,
     /// The length of the message inside, without a header.
     pub announced: i32,
-    /// How it is compressed.
+    /// Its compression.
     pub compressor: Compressor,
     packed: Bytes,
 }
@@ -119,7 +119,7 @@ impl Compressed {
         };
         let announced = self.announced;
         unpacked.map_err(|reason| FrameError::Decompression { announced, reason })?;
-        // Too many bytes were refused above; too few would leave a wrong length in the header.
+        // Too many bytes were rejected above; too few would leave a wrong length in the header.
         if message.len() != length {
             let reason = format!("it contains {}", message.len() - HEADER_BYTES);
             return Err(FrameError::Decompression { announced, reason });
@@ -168,7 +168,7 @@ fn append(bytes: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), S
 fn append_snappy(packed: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
     // Snappy announces the length at its beginning, so it is checked before anything is allocated.
     let length = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
-    // At best three bytes of Snappy stand for 64, so few bytes cannot announce much.
+    // At best three bytes of Snappy represent 64, so few bytes cannot announce much.
     if length != announced || length / 32 > packed.len() {
         return Err(format!("{} packed bytes announce {length}", packed.len()));
     }

@@ -12,7 +12,7 @@ pub const CHECKSUM_PRESENT: u32 = 1;
 pub const MORE_TO_COME: u32 = 1 << 1;
 /// The flag of a command whose sender accepts several answers.
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
-/// A message with an unknown flag among these bits must be refused.
+/// A message with an unknown flag among these bits must be rejected.
 const REQUIRED_FLAGS: u32 = 0xffff;
 /// The highest number of document sequences in a message. No command has more than two.
 const SEQUENCES_MAX: usize = 16;

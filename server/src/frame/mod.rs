@@ -13,7 +13,7 @@ pub mod reply;
 /// The largest message in bytes, its header included.
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 
-/// Why bytes are not a message.
+/// The reason why bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {

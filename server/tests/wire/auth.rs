@@ -267,7 +267,7 @@ fn readers_read_and_write_nothing() {
         assert_eq!(code(&reply), 13, "{command}: {reply}");
     }
     assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
-    // Unknown and unsupported commands are refused as such, and commands that a reader may not run as
+    // Unknown and unsupported commands are rejected as such, and commands that a reader may not run as
     // unauthorized.
     for (unknown, expected) in [
         (doc! { "bogus": 1 }, 59),

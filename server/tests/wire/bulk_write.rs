@@ -102,7 +102,7 @@ fn a_command_that_is_sent_again_takes_effect_once() {
     assert_eq!(again.get_document("cursor").ok(), first.get_document("cursor").ok());
     let once = peer.run(doc! { "count": "a", "query": { "n": 1 }, "$db": "shop" });
     assert_eq!(once.get_i32("n").ok(), Some(1));
-    // An error in the place of an answer says that the command can be sent again.
+    // An error in place of an answer says that the command can be sent again.
     let broken = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 },
     "data": { "failCommands": ["bulkWrite"], "errorCode": 91, "errorLabels": ["RetryableWriteError"] }, "$db": "admin" };
     assert_eq!(peer.run(broken).get_f64("ok").ok(), Some(1.0));
@@ -138,7 +138,7 @@ fn it_is_a_statement_of_a_transaction() {
     assert_eq!(batch(&peer.run(more), "nextBatch"), (0, vec![1]));
     assert_eq!(peer.run(ending("commitTransaction", 1)).get_f64("ok").ok(), Some(1.0));
     assert_eq!((count(&mut other, "a"), count(&mut other, "b")), (1, 1));
-    // A refused operation ends it.
+    // A rejected operation ends it.
     let reply = peer.run_message(&asked(&[insert(0, 2), insert(0, 1)], starting(2)));
     assert_eq!(reply.get_i32("nErrors").ok(), Some(1), "{reply}");
     refused(&peer.run(ending("commitTransaction", 2)), 251, &["TransientTransactionError"]);

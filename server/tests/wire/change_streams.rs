@@ -1,4 +1,4 @@
-//! Change streams by wire: batches that wait for events, tokens with which another stream goes on, and what is refused.
+//! Change streams by wire: batches that wait for events, tokens with which another stream goes on, and what is rejected.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -31,7 +31,7 @@ fn hello_has_the_fields_that_drivers_read() {
     } {
         assert_eq!(reply.get(&field), Some(&expected), "{field}");
     }
-    // No field that makes drivers send what a standalone refuses.
+    // No field that makes drivers send what a standalone rejects.
     for field in ["setName", "hosts", "compression", "msg"] {
         assert!(!reply.contains_key(field), "{field}");
     }

@@ -65,7 +65,7 @@ fn a_command_is_ended_by_its_number() {
     assert_eq!(killed.get_f64("ok").ok(), Some(1.0), "{killed}");
     let refused = answer.join().expect("an answer");
     assert_eq!(refused.get_i32("code").ok(), Some(11_601), "{refused}");
-    // As in MongoDB it is no error if the operation has ended, but one if the number is missing.
+    // As in MongoDB it is not an error if the operation has ended, but one if the number is missing.
     assert_eq!(peer.run(doc! { "killOp": 1, "op": op, "$db": "admin" }).get_f64("ok").ok(), Some(1.0));
     assert_eq!(peer.run(doc! { "killOp": 1, "$db": "admin" }).get_i32("code").ok(), Some(40_414));
     assert_eq!(peer.run(doc! { "killOp": 1, "op": "x", "$db": "admin" }).get_i32("code").ok(), Some(14));

@@ -1,4 +1,4 @@
-//! Starting, refusing and stopping.
+//! Starting, rejecting and stopping.
 
 use cairndb::Client;
 use cairndb::bson::doc;

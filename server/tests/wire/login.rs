@@ -42,7 +42,7 @@ pub(crate) fn on_admin(mut command: Document) -> Document {
     command
 }
 
-/// Logs in. Fails with the reply that refuses the login.
+/// Logs in. Fails with the reply that rejects the login.
 pub(crate) fn log_in(peer: &mut Peer, name: &str, password: &str) -> Result<(), Document> {
     let started = peer.run(on_admin(start(name)));
     if started.get_f64("ok").ok() != Some(1.0) {

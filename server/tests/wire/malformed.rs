@@ -390,7 +390,7 @@ fn writes_that_want_no_answer_get_none() {
     let (header, _) = peer.receive().expect("the answer to the second");
     assert_eq!(header.response_to, 2);
     assert_eq!(peer.run(doc! { "count": "a", "$db": "shop" }).get_i32("n").ok(), Some(2));
-    // Refusals are not sent either.
+    // Rejections are not sent either.
     assert!(
         peer.send(
             &Message { flags: MORE_TO_COME, ..message(doc! { "bogus": 1, "$db": "shop" }) }.bytes(3, 0)

@@ -21,7 +21,7 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let mut answer = Vec::new();
-    // A server that refuses a request early may close while it is still being sent.
+    // A server that rejects a request early may close while it is still being sent.
     let sent = stream.write_all(request);
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}

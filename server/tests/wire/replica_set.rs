@@ -68,7 +68,7 @@ fn every_reply_has_a_later_time() {
         doc! { "find": "a", "$db": "shop" },
         doc! { "fly": 1, "$db": "shop" },
         doc! { "find": 1, "$db": "shop" },
-        // Refused before it is a command.
+        // Rejected before it is a command.
         doc! { "find": "a" },
     ];
     for command in commands {

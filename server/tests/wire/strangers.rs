@@ -37,7 +37,7 @@ fn large_messages_are_for_users() {
     let mut stranger = fixture.peer();
     assert_eq!(stranger.answer(&ping(60_000)), Answer::Document(0));
     assert_eq!(stranger.answer(&ping(70_000)), Answer::Closed);
-    // The announced length is enough to be refused.
+    // The announced length is enough to be rejected.
     assert_eq!(fixture.peer().answer(&ping(70_000)[..16]), Answer::Closed);
     let mut user = ada(&fixture);
     assert_eq!(user.answer(&ping(70_000)), Answer::Document(0));
@@ -160,7 +160,7 @@ fn the_unix_socket_has_connections_of_its_own() {
     local.read_exact(&mut [0; 16]).expect("an answer");
 }
 
-/// A right password that came while others guessed was refused with the words for a wrong one.
+/// A right password that came while others guessed was rejected with the words for a wrong one.
 #[test]
 fn who_is_refused_for_the_guesses_of_others_is_told_when_to_come() {
     let fixture = guarded(|builder| builder.failed_login_pause(Duration::from_millis(20)));
@@ -179,7 +179,7 @@ fn who_is_refused_for_the_guesses_of_others_is_told_when_to_come() {
         assert!(told.contains("\"code\": 18"), "{told}");
         assert!(refusals.iter().any(|refusal| !refusal.contains("try again")), "{refusals:?}");
     });
-    // A connection on which nothing was checked stays open, however often it is refused.
+    // A connection on which nothing was checked stays open, however often it is rejected.
     let mut patient = fixture.peer();
     let begin = Instant::now();
     while let Err(refused) = log_in(&mut patient, "ada", "pencil") {

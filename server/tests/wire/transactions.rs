@@ -686,7 +686,7 @@ fn sessions_of_two_users_are_two() {
     let mut of_bea = Transaction::new(&mut bea, 1, 6);
     let found = of_bea.run(doc! { "find": "accounts" });
     assert!(found.to_string().contains("100"), "{found}");
-    // Who may only read may not write in a transaction either. It was refused before it was a statement.
+    // Who may only read may not write in a transaction either. It was rejected before it was a statement.
     refused(&of_bea.run(add(1, 1)), 13, &[]);
     done(&of_bea.commit());
     done(&of_ada.commit());
