@@ -224,7 +224,7 @@ macro_rules! sequence_setters {
                 self
             }
 
-            /// What the sequence promises of the order and completeness of its values. The default is
+            /// The promise of the sequence about the order and completeness of its values. The default is
             /// [`Contract::Fast`].
             ///
             /// A recipe: [invoices without gaps](crate::guide::recipes#invoices-without-gaps).
@@ -290,7 +290,7 @@ impl AutoIncrementBuilder {
         self
     }
 
-    /// What an insert does with a value that the document has in the field. The default is [`Generated::Default`].
+    /// Sets the treatment of a value that the document has in the field. The default is [`Generated::Default`].
     ///
     /// ```
     /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
@@ -351,7 +351,8 @@ impl AutoIncrementBuilder {
         self
     }
 
-    /// What [`truncate`](crate::Collection::truncate) does to the sequence. The default is [`OnTruncate::Restart`].
+    /// Sets the effect of [`truncate`](crate::Collection::truncate) on the sequence. The default is
+    /// [`OnTruncate::Restart`].
     ///
     /// ```
     /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
@@ -389,7 +390,7 @@ impl TryFrom<Document> for AutoIncrement {
     type Error = Error;
 
     /// Reads a document `{Field, Increment, StartValue, …, Generated}`, with the names and types of SequoiaDB. Numbers must
-    /// be int32 or int64. Unknown fields and other types are refused.
+    /// be int32 or int64. Unknown fields and other types are rejected.
     fn try_from(document: Document) -> Result<Self> {
         let mut options = FieldOptions::default();
         for (name, value) in &document {
@@ -403,7 +404,7 @@ impl TryFrom<Document> for SequenceOptions {
     type Error = Error;
 
     /// Reads a document `{Increment, StartValue, …}`, with the names and types of SequoiaDB. Numbers must be int32 or int64.
-    /// Unknown fields and other types are refused.
+    /// Unknown fields and other types are rejected.
     fn try_from(document: Document) -> Result<Self> {
         let mut options = Options::default();
         for (name, value) in &document {
@@ -420,7 +421,7 @@ pub(crate) fn option_value(value: &Bson) -> OptionValue<'_> {
         Bson::Int64(value) => OptionValue::Integer(*value),
         Bson::Boolean(value) => OptionValue::Boolean(*value),
         Bson::String(value) => OptionValue::Text(value),
-        // Refused even if it is a whole number, as in SequoiaDB. The names are for the message.
+        // Rejected even if it is a whole number, as in SequoiaDB. The names are for the message.
         Bson::Double(_) => OptionValue::Other("a double"),
         Bson::Decimal128(_) => OptionValue::Other("a decimal"),
         Bson::Null => OptionValue::Other("null"),

@@ -36,7 +36,8 @@ pub struct Compaction<'a> {
     progress: Option<Box<Callback<'a>>>,
 }
 
-/// What a compaction came to: the bytes of table files. As BSON or JSON the fields have the names of MongoDB's style.
+/// The result of a compaction: the bytes of table files. As BSON or JSON the fields have the names of MongoDB's
+/// style.
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
@@ -56,13 +57,14 @@ pub struct Compaction<'a> {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompactionReport {
-    /// What table files had before, once all that was in memory had been written to them. Of one collection it is an estimate.
+    /// The bytes of table files before, once all that was in memory had been written to them. Of one collection it is
+    /// an estimate.
     pub bytes_before: u64,
-    /// What table files have after. Of one collection it is an estimate.
+    /// The bytes of table files after. Of one collection it is an estimate.
     pub bytes_after: u64,
 }
 
-/// How far a compaction is.
+/// The progress of a compaction.
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
@@ -79,13 +81,13 @@ pub struct CompactionReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactionProgress {
-    /// How many bytes of table files are done.
+    /// The number of bytes of table files that are done.
     pub done: u64,
-    /// How many there were when the compaction began.
+    /// Their number when the compaction began.
     pub total: u64,
 }
 
-/// What is compacted.
+/// The extent of a compaction.
 enum Extent {
     Everything,
     /// A collection and its indexes, or why its name is not allowed.
@@ -136,7 +138,7 @@ impl<'a> Compaction<'a> {
     /// [`close`](crate::Client::close), the time limit and a [cancellation](crate::Client::with_cancellation) end it after the
     /// part that is under way: two table files, and what lies above them.
     ///
-    /// Fails on a store that refuses writes, with code 26 if the collection does not exist, with code 166 if a view has the
+    /// Fails on a store that rejects writes, with code 26 if the collection does not exist, with code 166 if a view has the
     /// name, and with 14031 if the disk, or the quota of the folder, has no room for the new tables.
     pub fn run(self) -> Result<CompactionReport> {
         let Self { shared, caller, extent, max_time, mut progress } = self;
@@ -171,7 +173,7 @@ impl<'a> Compaction<'a> {
 }
 
 impl CompactionReport {
-    /// How many bytes of table files are free now. It is 0 if writes have added more than was freed.
+    /// The number of bytes of table files that are free now. It is 0 if writes have added more than was freed.
     ///
     /// The example of [`CompactionReport`] compares it.
     pub fn bytes_freed(&self) -> u64 {

@@ -19,7 +19,7 @@ use crate::shared::{Caller, Engine, Shared};
 use crate::write::Target;
 use crate::write::expire::{Round, expire_some};
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expired {
     pub(crate) deleted: u64,
@@ -125,7 +125,7 @@ impl TtlPass<'_> {
 
 /// A pass that no caller waits for: its errors are logged.
 fn pass_in_background(engine: &Engine, token: &CancellationToken) {
-    // A full disk needs its space for what users write, and a store that refuses writes refuses these as well.
+    // A full disk needs its space for what users write, and a store that rejects writes rejects these as well.
     // A closed store is left to its client.
     let is_ready =
         engine.store.enter().is_ok() && engine.store.admit_write().is_ok() && engine.store.has_space();

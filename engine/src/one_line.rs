@@ -21,7 +21,7 @@ struct Escaping<'a, 'f> {
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for character in text.chars() {
-            // What ends a line for some readers is no control character.
+            // A line end for some readers is not a control character.
             if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') {
                 write!(self.to, "{}", character.escape_default())?;
             } else {

@@ -1,4 +1,4 @@
-//! Chunks of files that no document names: which collections hold chunks, and what is told of orphans.
+//! Chunks of files that no document names: which collections hold chunks, and what is said about orphans.
 //!
 //! Documents are counted and removed elsewhere: `audit` names orphans, `gridfs` removes them.
 
@@ -6,9 +6,9 @@ use base::namespace::Namespace;
 use bson::{Bson, DateTime, Document};
 use serde::{Deserialize, Serialize};
 
-/// How the collection of a bucket's chunks ends.
+/// The ending of the name of a bucket's collection of chunks.
 pub(crate) const CHUNKS: &str = ".chunks";
-/// How the collection of a bucket's files ends.
+/// The ending of the name of a bucket's collection of files.
 pub(crate) const FILES: &str = ".files";
 /// The field of a chunk that has the `_id` of its file.
 pub(crate) const FILES_ID: &str = "files_id";
@@ -42,7 +42,7 @@ pub struct OrphanedChunks {
     pub chunks: u64,
     /// The size of their documents in bytes.
     pub bytes: u64,
-    /// When the newest of them was made, by its `_id`. `None` if no `_id` of them is an `ObjectId`.
+    /// The time of the newest of them, by its `_id`. `None` if no `_id` of them is an `ObjectId`.
     pub newest: Option<DateTime>,
 }
 

@@ -1,4 +1,4 @@
-//! How far long work is, as its callers are told: index builds, verifications and the scrub.
+//! The progress of long work, as its callers see it: index builds, verifications and the scrub.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl fmt::Display for IndexBuildPhase {
     }
 }
 
-/// How far an index build is.
+/// The progress of an index build.
 ///
 /// ```
 /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
@@ -60,11 +60,11 @@ pub struct IndexBuildProgress {
     pub namespace: String,
     /// The name of the index.
     pub index_name: String,
-    /// What is being done.
+    /// The present phase.
     pub phase: IndexBuildPhase,
-    /// How much of the phase is done: documents, or keys while they are stored.
+    /// The part of the phase that is done: documents, or keys while they are stored.
     pub done: u64,
-    /// How much there was to do when the phase began. 0 if that is not known: the number of documents of a collection is
+    /// The size of the phase when it began. 0 if that is not known: the number of documents of a collection is
     /// counted when it is first asked for.
     pub total: u64,
 }
@@ -98,7 +98,7 @@ impl fmt::Display for VerifyPhase {
     }
 }
 
-/// How far a verification is.
+/// The progress of a verification.
 ///
 /// ```
 /// # use cairndb::{Client, VerifyPhase};
@@ -114,14 +114,14 @@ impl fmt::Display for VerifyPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyProgress {
-    /// What is being read.
+    /// The present phase.
     pub phase: VerifyPhase,
     /// The collection whose documents or entries are being read: the database, a dot, and the collection. Empty while files are
     /// read.
     pub namespace: String,
-    /// How much of the phase is done: documents, entries, or bytes of files.
+    /// The part of the phase that is done: documents, entries, or bytes of files.
     pub done: u64,
-    /// How much there was to do when the phase began. 0 if that is not known: the number of documents of a collection is
+    /// The size of the phase when it began. 0 if that is not known: the number of documents of a collection is
     /// counted when it is first asked for.
     pub total: u64,
 }
@@ -153,7 +153,7 @@ impl fmt::Display for BackupPhase {
     }
 }
 
-/// How far a backup is.
+/// The progress of a backup.
 ///
 /// ```
 /// # use cairndb::{BackupPhase, Client, VerifyPhase};
@@ -169,15 +169,15 @@ impl fmt::Display for BackupPhase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupProgress {
-    /// What is being done.
+    /// The present phase.
     pub phase: BackupPhase,
-    /// How much of the phase is done: bytes of files, documents, or entries.
+    /// The part of the phase that is done: bytes of files, documents, or entries.
     pub done: u64,
-    /// How much there was to do when the phase began. 0 if that is not known.
+    /// The size of the phase when it began. 0 if that is not known.
     pub total: u64,
 }
 
-/// What the scrub has done since the database was opened: see [`ClientBuilder::scrub`](crate::ClientBuilder::scrub).
+/// The state of the scrub since the database was opened: see [`ClientBuilder::scrub`](crate::ClientBuilder::scrub).
 ///
 /// ```
 /// # use cairndb::Client;
@@ -192,15 +192,15 @@ pub struct BackupProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScrubStatus {
-    /// How often all files were read.
+    /// The number of complete passes over all files.
     pub passes: u64,
-    /// How many bytes were read in all passes, the one that is running included.
+    /// The number of bytes that were read in all passes, the running one included.
     pub bytes: u64,
-    /// How many files the last complete pass has read: tables, logs and the MANIFEST.
+    /// The number of files that the last complete pass has read: tables, logs and the MANIFEST.
     pub files: u64,
-    /// When the last complete pass ended.
+    /// The end of the last complete pass.
     pub finished_at: Option<DateTime>,
-    /// What is wrong: the findings of the last complete pass, or of the one that is running, once it has one.
+    /// The findings of the last complete pass, or of the running one, once it has one.
     pub findings: Vec<Finding>,
     /// The number of further findings.
     pub findings_omitted: u64,

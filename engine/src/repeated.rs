@@ -18,7 +18,7 @@ pub(crate) enum Known {
     New(Arc<Once>),
 }
 
-/// Looks up whether a call has happened. Fails if its token is none, or was refused.
+/// Looks up whether a call has happened. Fails if its token is none, or was rejected.
 pub(crate) fn ask(
     shared: &Arc<Shared>,
     caller: &Caller,
@@ -48,7 +48,7 @@ pub(crate) fn ask(
     Ok(Known::Answered(answer))
 }
 
-/// The answer of another call with the token, if it came first while this one ran. `has_failed` tells that this one was refused or
+/// The answer of another call with the token, if it came first while this one ran. `has_failed` says that this one was rejected or
 /// failed.
 pub(crate) fn overtaken(
     shared: &Arc<Shared>,

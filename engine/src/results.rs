@@ -1,5 +1,5 @@
-//! What the verbs return: the result structs of MongoDB's Rust driver, and CairnDB's own reports on a database and on
-//! sequences. Programs can read the reports by serde.
+//! The results of operations: the result structs of MongoDB's Rust driver, and CairnDB's own reports on a database
+//! and on sequences. Programs can read the reports by serde.
 //!
 //! Results that errors contain are in `base`, and what opening a folder reports is in `store`.
 
@@ -120,7 +120,7 @@ pub struct VerifyReport {
     /// The size of the tables and logs among them in bytes.
     #[serde(default)]
     pub file_bytes: u64,
-    /// What is wrong: the first [`VerifyReport::FINDINGS_MAX`] findings.
+    /// The first [`VerifyReport::FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
     /// The number of further findings.
     pub findings_omitted: u64,
@@ -165,8 +165,8 @@ impl VerifyReport {
     }
 }
 
-/// What a store has in its folder, as [`Client::folder_stats`](crate::Client::folder_stats) tells it. As BSON or JSON the
-/// fields have the names of MongoDB's style.
+/// The files in a store's folder, as [`Client::folder_stats`](crate::Client::folder_stats) reports them. As BSON or
+/// JSON the fields have the names of MongoDB's style.
 ///
 /// ```
 /// # use cairndb::Client;
@@ -218,13 +218,13 @@ pub struct Finding {
     pub index: Option<String>,
     /// The stored key in hexadecimal.
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// The damaged file, if the finding is about one. `place`, `index` and `key` then say what depends on the damaged bytes, as
     /// far as that can be told: the key is not below the damaged ones, or empty.
     #[serde(default)]
     pub file: Option<PathBuf>,
-    /// Where the damage begins: the offset of the damaged block or record in the file.
+    /// The begin of the damage: the offset of the damaged block or record in the file.
     #[serde(default)]
     pub offset: Option<u64>,
 }
@@ -286,7 +286,7 @@ pub struct SequenceSnapshot {
     pub collection_id: i64,
     /// The name.
     pub name: String,
-    /// How often its attributes or name were changed, or its collection was truncated.
+    /// The number of times that its attributes or name were changed, or its collection was truncated.
     pub version: i64,
     /// The last value of the durable reserve. The start value while `initial` is `true`.
     pub current_value: i64,
@@ -304,11 +304,11 @@ pub struct SequenceSnapshot {
     pub acquire_size: i32,
     /// Whether it starts again when all values are used.
     pub cycled: bool,
-    /// How often it has started again.
+    /// The number of times that it has started again.
     pub cycled_count: i32,
     /// Whether no value has been taken yet.
     pub initial: bool,
-    /// What it promises of the order of its values: `fast`, `ordered` or `gapless`.
+    /// Its promise about the order of its values: `fast`, `ordered` or `gapless`.
     pub contract: String,
     /// The last value that was handed out or skipped. After a crash it is the end of the reserve.
     pub last_used: Option<i64>,
@@ -356,7 +356,8 @@ pub struct SequenceGap {
     pub count: u64,
     /// The cause: `crash`, `alter`, `explicitValue`, `restart`, `conflict`, `acquirerClosed` or `aborted`.
     pub cause: String,
-    /// When it was written to the ledger. `None` if it is in memory only, until the next write of the sequence.
+    /// The time at which it was written to the ledger. `None` if it is in memory only, until the next write of the
+    /// sequence.
     pub at: Option<bson::DateTime>,
 }
 
@@ -439,11 +440,11 @@ pub struct AutoIncrementSpecification {
     pub sequence_name: String,
     /// The dotted path of the field.
     pub field: String,
-    /// What an insert does with a value that the document has: the name of a [`Generated`](crate::Generated).
+    /// The treatment of a value that the document has: the name of a [`Generated`](crate::Generated).
     pub generated: String,
     /// Whether a null in the document counts as no value.
     pub generate_on_null: bool,
-    /// What [`truncate`](crate::Collection::truncate) does to the sequence: `restart` or `continue`.
+    /// The effect of [`truncate`](crate::Collection::truncate) on the sequence: `restart` or `continue`.
     pub on_truncate: String,
     /// The number of the sequence.
     #[serde(rename = "SequenceID")]

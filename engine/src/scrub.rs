@@ -18,7 +18,7 @@ use crate::progress::ScrubStatus;
 use crate::results::VerifyReport;
 use crate::shared::{Engine, Shared};
 
-/// How often the thread looks whether a pass is due.
+/// The interval in which the thread checks whether a pass is due.
 const TICK: Duration = Duration::from_millis(100);
 /// The pause after a pass. A small database is not read again and again.
 const PAUSE: Duration = Duration::from_secs(60 * 60);

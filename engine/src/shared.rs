@@ -1,5 +1,5 @@
-//! What every handle of one client shares: the store, the catalog, the id generator, and the threads that delete expired
-//! documents and read files for damage.
+//! State shared by all handles of a client: the store, the catalog, the id generator, and the threads that delete
+//! expired documents and read files for damage.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -39,23 +39,24 @@ use crate::transaction::Transaction;
 use crate::transaction::registry::{Limits, Transactions};
 use crate::uploads::Uploads;
 
-/// How many bytes one operation may hold for values, sorts, groups and joins, and a cursor between two calls.
+/// The limit of one operation's memory for values, sorts, groups and joins, and of a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
-/// How long writers take notes for transactions after the last one has ended: the next one begins faster then.
+/// The time that writers take notes for transactions after the last one has ended: the next one begins faster then.
 const NOTING_REST: Duration = Duration::from_secs(1);
-/// How often transactions are looked at that may last too long.
+/// The interval in which transactions that may last too long are checked.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// After how many of these looks it is looked for old rows of retryable writes: ten minutes.
 const ROUNDS_OF_OUTCOMES: u32 = 2400;
-/// How many bytes all of them together may hold.
+/// The limit of the memory of all of them together.
 const OPERATIONS_BYTES_MAX: usize = 1 << 30;
 
-/// What a caller of a client has set for its handles. A handle passes it on to those that are made from it. Cheap to clone.
+/// The caller context: the settings of a client's handles. A handle passes it on to those that are made from it.
+/// Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     /// The acquirer whose blocks values are taken from. `None` means the shared one.
     pub(crate) acquirer: Option<Arc<Acquirer>>,
-    /// What ends the caller's operations.
+    /// The token that ends the caller's operations.
     pub(crate) cancellation: Option<CancellationToken>,
     /// The transaction that the operations are statements of.
     pub(crate) transaction: Option<Arc<Transaction>>,
@@ -68,7 +69,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The caller with a token that ends its operations, in the place of the one it may have.
+    /// The caller with a token that ends its operations, in place of the one it may have.
     pub(crate) fn with_cancellation(&self, token: &CancellationToken) -> Self {
         Self { cancellation: Some(token.clone()), ..self.clone() }
     }
@@ -78,7 +79,7 @@ impl Caller {
         Self { transaction: Some(Arc::clone(transaction)), ..self.clone() }
     }
 
-    /// What ends the caller's operations.
+    /// The tokens that end the caller's operations.
     fn tokens(&self) -> Vec<CancellationToken> {
         let of_transaction = self.transaction.as_deref().map(Transaction::token);
         self.cancellation.iter().chain(of_transaction).cloned().collect()
@@ -90,7 +91,7 @@ impl Caller {
     }
 }
 
-/// What every handle of one client shares: the open database, and the threads that work on it in the background.
+/// State shared by all handles of a client: the open database, and the threads that work on it in the background.
 pub(crate) struct Shared {
     /// Apart from the threads: they keep the database only while they work, and only handles keep the threads.
     engine: Arc<Engine>,
@@ -108,15 +109,15 @@ pub(crate) struct Engine {
     pub(crate) catalog: Catalog,
     pub(crate) generator: Generator,
     pub(crate) options: StoreOptions,
-    /// How often expired documents are deleted. `None`: not by itself.
+    /// The interval in which expired documents are deleted. `None`: not by itself.
     pub(crate) ttl_interval: Option<Duration>,
     /// Whether an independent backup is being made.
     pub(crate) is_backing_up: AtomicBool,
-    /// What the scrub has done.
+    /// The state of the scrub.
     pub(crate) scrub: Mutex<ScrubStatus>,
-    /// What the operations of the client's handles are counted and timed by.
+    /// The meters of the operations of the client's handles.
     pub(crate) recorder: Arc<Recorder>,
-    /// Who writes or removes chunks of files by the API now.
+    /// The uploads and removals of chunks of files that run by the API now.
     pub(crate) uploads: Arc<Uploads>,
     /// The open transactions.
     pub(crate) transactions: Arc<Transactions>,
@@ -126,7 +127,8 @@ pub(crate) struct Engine {
     pub(crate) tokens: Arc<Generations>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
-    /// Where sorts, groups and joins go on beyond their memory. Absent in a store in memory, and where they may have no bytes.
+    /// The files in which sorts, groups and joins continue beyond their memory. Absent in a store in memory, and
+    /// where they may have no bytes.
     files: Option<Arc<dyn TemporaryFiles>>,
 }
 
@@ -167,7 +169,7 @@ impl Shared {
 
     /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
     pub(crate) fn close(&self) -> Result<()> {
-        // The store refuses too, but the sequences below have locks that may be held by threads that a child
+        // The store rejects too, but the sequences below have locks that may be held by threads that a child
         // does not have.
         fork::refuse_child()?;
         // First, because its pass is a running operation, and may take long. Dropping the handle waits for its end.
@@ -288,7 +290,7 @@ impl Engine {
         self.memory.taken() as u64
     }
 
-    /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
+    /// The limits of a caller's operation. It begins now, unless it is part of an operation that has begun.
     pub(crate) fn operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
         // Within a command the limits of the command hold, and all its verbs use them up together.
         if let Some(operation) = &caller.operation {
@@ -312,7 +314,7 @@ impl Engine {
         if bytes == 0 {
             return Ok(None);
         }
-        // Its operation does not exist yet: how long it may take stands in the request.
+        // Its operation does not exist yet: how long it may take is in the request.
         let request = OperationContext::new(Allowance {
             bytes: Some(OPERATION_BYTES_MAX),
             shared: Some(self.memory.clone()),
@@ -321,7 +323,7 @@ impl Engine {
         Ok(Some(request.reserve(bytes)?))
     }
 
-    /// What an insert may use, which computes nothing. Without a limit this allocates nothing.
+    /// The limits of an insert, which computes nothing. Without a limit this allocates nothing.
     pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
         if caller.operation.is_some() || caller.cancellation.is_some() || max_time.is_some() {
             return self.operation(caller, max_time);
@@ -363,7 +365,7 @@ impl Engine {
         database: &Arc<Database>,
         namespace: &Namespace,
     ) -> Result<Arc<CollectionState>> {
-        // Nearly every write finds it, and `create` takes the lock of all changes of the catalog.
+        // Nearly every write finds it, and `create` acquires the lock of all changes of the catalog.
         if let Some(collection) = self.catalog.find(namespace) {
             return Ok(collection);
         }
@@ -446,7 +448,7 @@ mod tests {
         long.commit_transaction().run().expect("its time is longer");
     }
 
-    /// What sorts had collected for idle cursors was charged to nothing: forty of them held 820 MB.
+    /// The memory that sorts had collected for idle cursors was charged to nothing: forty of them held 820 MB.
     #[test]
     fn sorted_cursors_at_rest_share_one_budget() {
         let fixture = Fixture::filled(|client| {

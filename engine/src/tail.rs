@@ -37,11 +37,11 @@ pub(crate) struct Tail {
     next: u64,
     /// Whether a round is not at its end.
     is_reading: bool,
-    /// How long a reader waits that does not wait without end.
+    /// The waiting time of a reader that does not wait without end.
     pub(crate) await_time: Duration,
 }
 
-/// What wakes a reader that waits, until it is dropped.
+/// The waker of a reader that waits, until it is dropped.
 pub(crate) struct Waiting {
     _inserts: WaitingReader,
     _tokens: Vec<WakeOnCancel>,
@@ -173,7 +173,7 @@ pub(crate) fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// What wakes this thread.
+/// The waker of this thread.
 pub(crate) fn thread_waker() -> Waker {
     Waker::from(Arc::new(WokenThread(thread::current())))
 }
@@ -186,7 +186,7 @@ impl std::task::Wake for WokenThread {
     }
 }
 
-/// Refuses what a tailable cursor cannot have.
+/// Rejects what a tailable cursor cannot have.
 pub(crate) fn check(search: &Search, options: &FindOptions) -> Result<()> {
     let refuse = |message: &str| Err(refused(Code::BAD_VALUE, message));
     // Backwards there is nothing to wait for. A sort by fields would have to see all documents first.

@@ -1,7 +1,7 @@
-//! Who works on the chunks of a file: the uploads and removals of this process.
+//! The work on the chunks of a file: the uploads and removals of this process.
 //!
 //! Chunks without the document of a file are what a killed upload leaves, and also what a running upload has. Only this list
-//! can tell the two apart. So each upload and removal of the API holds a claim on the file's `_id` from before the first
+//! can distinguish the two. So each upload and removal of the API holds a claim on the file's `_id` from before the first
 //! chunk until after the document of the file. Clients of a server have no claims: what they upload is told by its age.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ pub(crate) struct FileKey {
     pub(crate) id: Vec<u8>,
 }
 
-/// What a claim is for.
+/// The purpose of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// As long as the caller takes to write the file.
@@ -56,7 +56,7 @@ pub(crate) struct BucketClaim {
     chunks: Namespace,
 }
 
-/// What has a claim at one moment.
+/// The claims of one moment.
 pub(crate) struct Claimed {
     files: HashSet<FileKey>,
     buckets: HashSet<Namespace>,
@@ -119,7 +119,7 @@ impl Uploads {
         claims.files.contains_key(key) || claims.buckets.contains(&key.chunks)
     }
 
-    /// What has a claim now.
+    /// The present claims.
     pub(crate) fn claimed(&self) -> Claimed {
         let claims = self.claims.lock();
         Claimed { files: claims.files.keys().cloned().collect(), buckets: claims.buckets.clone() }

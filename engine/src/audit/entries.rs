@@ -107,7 +107,7 @@ fn name_orphans(
     Ok(())
 }
 
-/// What is wrong with the current entry of a scan. Returns `None` if its document has it.
+/// The problem of the current entry of a scan. Returns `None` if its document has it.
 fn orphan(
     subject: &Subject,
     audited: &Audited,

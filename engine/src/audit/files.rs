@@ -13,7 +13,7 @@ use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
 use crate::shared::Engine;
 
-/// How many collections a finding names.
+/// The number of collections that a finding names.
 const NAMED_MAX: usize = 3;
 
 /// Reads every file of the database and adds what is wrong to the report.
@@ -40,7 +40,7 @@ pub(crate) fn verify_files(engine: &Engine, report: &mut VerifyReport, watch: &m
     Ok(())
 }
 
-/// What the folder of a database must have.
+/// The files that the folder of a database must have.
 pub(crate) fn folder_view(engine: &Engine) -> FolderView {
     // A copy that is being verified gets its witness afterwards.
     let witness = engine.options.witness && !engine.options.mode.is_unmarked();
@@ -75,7 +75,7 @@ pub(crate) fn add_flaw(engine: &Engine, flaw: &FileFlaw, report: &mut VerifyRepo
     findings.report_into(report);
 }
 
-/// Who owns keys.
+/// The owner of keys.
 struct Owner {
     namespace: String,
     index: Option<String>,

@@ -7,7 +7,7 @@ use store::checksums::FileFlaw;
 
 use crate::results::{Finding, VerifyReport};
 
-/// What a finding is about: a collection or a column family, and an index.
+/// The subject of a finding: a collection or a column family, and an index.
 pub(super) struct Place {
     pub(super) name: String,
     pub(super) index: Option<String>,

@@ -47,7 +47,7 @@ fn problems(
     if state.collation != entry.collation || definition.collation != entry.collation {
         problems.push("the stored collation is not the one in memory".to_owned());
     }
-    // With a fault in memory only: the stored form does not tell the two apart.
+    // With a fault in memory only: the stored form does not distinguish the two.
     let stored_keys = entry.record_keys.clone().with_fault(database.fault());
     if state.record_keys.long_keys != stored_keys.long_keys {
         problems.push("the stored form of long keys is not the one in memory".to_owned());

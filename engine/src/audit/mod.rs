@@ -58,7 +58,7 @@ struct Audited {
     counted: Option<u64>,
 }
 
-/// What is audited: the state on disk and in memory at one moment.
+/// The subject of an audit: the state on disk and in memory at one moment.
 struct Subject {
     snapshot: Arc<Snapshot>,
     /// The operation that the audit is a part of.
@@ -203,8 +203,8 @@ pub(crate) fn damage_as_finding(error: Error) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// What a part of the audit found. Returns `None` if damage, or a disk that gives not everything, has ended it: then that is a
-/// finding, and the other parts go on.
+/// The result of a part of the audit. Returns `None` if damage, or a disk that gives not everything, has ended it:
+/// then that is a finding, and the other parts go on.
 fn as_far_as_read<T>(audited: Result<T>, findings: &mut Findings) -> Result<Option<T>> {
     match audited {
         Ok(audited) => Ok(Some(audited)),

@@ -108,7 +108,7 @@ fn audit_positions(
     while scan.advance()? {
         watch.pass(scan.key().len() + scan.value().len())?;
         let (key, value) = (scan.key(), scan.value());
-        // What is no position in this range is a document: the state is before it.
+        // A key that is not a position in this range is a document: the state is before it.
         let problem = if let Some(position) = position_of(key) {
             let named = snapshot.get(Family::Entries, &order.id.document_key(value))?;
             if !(state.first..state.next).contains(&position) {

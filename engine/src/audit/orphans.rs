@@ -1,4 +1,4 @@
-//! Orphans: chunks of files that have no document. They are told apart from findings, because nothing is damaged.
+//! Orphans: chunks of files that have no document. They are distinguished from findings, because nothing is damaged.
 //!
 //! Chunks are looked at while the records are read anyway. Those of one file mostly follow each other, so each file is looked up
 //! about once, and the list is bounded whatever the chunks say.
@@ -22,7 +22,7 @@ use crate::write::prepare::record_key_of;
 
 /// From how many bytes on a file is listed by a hash of its `_id`, which may be nearly as large as a document.
 const KEY_BYTES_MAX: usize = 1024;
-/// How many characters of an `_id` are told.
+/// The number of characters of an `_id` that are shown.
 const SHOWN_MAX: usize = 200;
 
 /// The orphans that were met so far.
@@ -36,7 +36,7 @@ pub(super) struct Orphans {
     omitted: u64,
 }
 
-/// What a collection holds.
+/// The content of a collection of a bucket.
 #[derive(Clone, Copy)]
 enum Bucket {
     /// Chunks of the files in this collection.
@@ -110,7 +110,7 @@ impl Orphans {
         orphans.newest = orphans.newest.max(made_at(document.get_object_id("_id").ok()));
     }
 
-    /// What the audited collection holds: chunks, if it has the name and the index that every bucket has.
+    /// The content of the audited collection: chunks, if it has the name and the index that every bucket has.
     fn bucket(&mut self, subject: &Subject, audited: &Audited) -> Bucket {
         // Nearly all collections end here.
         let Some(files) = files_of(&audited.namespace) else { return Bucket::NoChunks };
@@ -131,7 +131,7 @@ impl Orphans {
     }
 }
 
-/// The key with a hash in the place of a long `_id`. Should two of a report have the same, they are counted as one upload.
+/// The key with a hash in place of a long `_id`. Should two of a report have the same, they are counted as one upload.
 fn shortened(mut key: FileKey) -> FileKey {
     if key.id.len() > KEY_BYTES_MAX {
         let mut hasher = DefaultHasher::new();

@@ -20,7 +20,7 @@ use crate::outcomes::token_row::{self, TokenRow};
 struct RepeatableCommand {
     session: Option<SessionKey>,
     number: i64,
-    /// What its first commit has done.
+    /// The kind of its first commit.
     kind: Kind,
     statements: BTreeSet<u32>,
 }

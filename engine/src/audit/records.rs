@@ -22,7 +22,7 @@ use crate::write::prepare::{encoded_id, record_key_of};
 /// The number of entries that the records give to each index, by index id.
 pub(super) type ExpectedEntries = HashMap<u32, u64>;
 
-/// What the records are looked at for.
+/// The purposes of reading the records.
 pub(super) struct Found<'a> {
     pub(super) findings: &'a mut Findings,
     pub(super) orphans: &'a mut Orphans,
@@ -34,7 +34,7 @@ pub(super) fn audit(
     report: &mut VerifyReport,
     found: &mut Found<'_>,
 ) -> Result<ExpectedEntries> {
-    // How many there are is known only if every collection was counted already.
+    // Their number is known only if every collection was counted already.
     let counted = subject.collections.values().map(|audited| audited.counted);
     watch.teller.begin(VerifyPhase::Documents, counted.sum::<Option<u64>>().unwrap_or(0));
     let mut expected = ExpectedEntries::new();

@@ -18,7 +18,7 @@ use crate::catalog::multikey::IndexArrays;
 use crate::fixture::Fixture;
 use crate::options::IndexModel;
 
-/// How long an audit of few documents may take, however busy the machine is.
+/// The time that an audit of few documents may need, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]

@@ -1,4 +1,4 @@
-//! What goes along with an audit: its pace, whether it is to end, and who is told how far it is.
+//! The companions of an audit: its pace, its end, and its reports of progress.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use store::pace::Pace;
 
 use crate::progress::{VerifyPhase, VerifyProgress};
 
-/// How often progress is told within a phase.
+/// The interval of progress reports within a phase.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A function that is told how far a verification is.
@@ -22,7 +22,7 @@ pub(crate) struct Watch<'a> {
     pub(super) teller: Teller<'a>,
 }
 
-/// What tells how far a verification is.
+/// Reports the progress of a verification.
 pub(super) struct Teller<'a> {
     progress: VerifyProgress,
     told: Instant,
@@ -55,7 +55,7 @@ impl Teller<'_> {
         self.tell();
     }
 
-    /// Notes which collection is read from here on. `None` stands for what belongs to no collection.
+    /// Notes which collection is read from here on. `None` means what belongs to no collection.
     pub(super) fn enter(&mut self, namespace: Option<&Namespace>) {
         // Told with the next step: there may be thousands of small collections.
         if self.tell.is_some() {

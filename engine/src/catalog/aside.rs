@@ -41,7 +41,7 @@ impl Catalog {
         let record_keys = RecordKeys::new(storage.database.fault());
         let mut indexes = Vec::with_capacity(like.indexes.len());
         for index in like.indexes.iter() {
-            // What documents have had in the index says nothing about those to come.
+            // The documents that were in the index say nothing about those to come.
             let arrays = Arc::new(IndexArrays::none(index.spec.fields().len()));
             let uses = Arc::new(IndexUses::starting_now());
             let (id, given_keys) = (IndexId(next.id), Arc::default());
@@ -56,7 +56,7 @@ impl Catalog {
         let order = |Capped { limits, .. }| stage_order(&mut batch, &mut next, limits);
         let capped = like.capped.map(order).transpose()?;
         let definition = like.with_indexes(indexes).with_fields(AutoFields::default()).with_capped(capped);
-        // What is gathered is not logged, only that it gets its name.
+        // Gathered documents are not logged, only that the collection gets its name.
         let definition = definition.with_record_keys(record_keys).with_log(None);
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());

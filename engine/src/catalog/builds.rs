@@ -23,13 +23,13 @@ use crate::progress::{IndexBuildPhase, IndexBuildProgress};
 
 /// Length of a round in the key of a note.
 const ROUND_BYTES: usize = 4;
-/// What a note weighs in addition to its document: the work that does not depend on the document's length.
+/// The weight of a note in addition to its document: the work that does not depend on the document's length.
 const NOTE_WEIGHT: u64 = 256;
 
 /// The running builds of a collection.
 #[derive(Default)]
 pub(crate) struct Builds {
-    /// How many there are. Writers look here first.
+    /// The number of running builds. Writers look here first.
     running: AtomicUsize,
     list: RwLock<Vec<Arc<Build>>>,
     /// Wakes those that wait for the end of a build.
@@ -45,14 +45,14 @@ pub(crate) struct Build {
     round: AtomicU32,
     /// The weight of the notes of the round.
     noted: AtomicU64,
-    /// Why it must end, as a byte; 0 while it may go on.
+    /// The reason why it must end, as a byte; 0 while it may continue.
     end: AtomicU8,
     phase: AtomicU8,
     done: AtomicU64,
     total: AtomicU64,
 }
 
-/// Why a build must end before it is done, the most final reason first.
+/// The reasons why a build must end before it is done, the most final one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuildEnd {
     /// The collection was dropped, or renamed.
@@ -206,7 +206,7 @@ impl Build {
         note.get(ID_BYTES + ROUND_BYTES..).unwrap_or_default()
     }
 
-    /// Why the build must end. Returns `None` while it may go on.
+    /// The reason why the build must end. Returns `None` while it may go on.
     pub(crate) fn ended(&self) -> Option<BuildEnd> {
         let end = self.end.load(Ordering::Acquire);
         BuildEnd::ALL.into_iter().find(|reason| reason.to_byte() == end)
@@ -219,7 +219,7 @@ impl Build {
         self.total.store(total, Ordering::Release);
     }
 
-    /// How far the build is.
+    /// The progress of the build.
     pub(crate) fn progress(&self, namespace: &Namespace) -> IndexBuildProgress {
         let phase = self.phase.load(Ordering::Acquire);
         let phases = [IndexBuildPhase::Scanning, IndexBuildPhase::Storing, IndexBuildPhase::Following];

@@ -4,7 +4,7 @@
 //! of its order, from before they look at it until their commit returned. So positions become visible in their order, and
 //! readers that follow the collection miss none.
 //!
-//! A writer holds the lock before it takes latches, never the other way round.
+//! A writer holds the lock before it acquires latches, never the other way round.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const DOCUMENTS_MAX: u64 = (1 << 31) - 1;
 /// The length of an order's state.
 const STATE_BYTES: usize = 32;
 
-/// How large a capped collection may become.
+/// The limits of a capped collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CappedLimits {
     /// The bytes of all documents together.
@@ -49,7 +49,7 @@ pub(crate) struct CappedLimits {
     pub(crate) documents_max: Option<u64>,
 }
 
-/// What is asked for a capped collection, not checked yet.
+/// The requested limits of a capped collection, not checked yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CappedRequest {
     pub(crate) capped: bool,
@@ -57,15 +57,15 @@ pub(crate) struct CappedRequest {
     pub(crate) max: Option<i64>,
 }
 
-/// What a collection that is capped is declared to be.
+/// The declaration of a capped collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capped {
     pub(crate) limits: CappedLimits,
-    /// Where the order is stored.
+    /// The id of the stored order.
     pub(crate) order: OrderId,
 }
 
-/// Where a capped collection stands. Stored with each of its writes.
+/// The state of a capped collection. Stored with each of its writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OrderState {
     /// No document has a position below this one.
@@ -119,7 +119,7 @@ impl CappedRequest {
     /// The limits that are asked for. Returns `None` if no capped collection is.
     pub(crate) fn limits(self) -> Result<Option<CappedLimits>> {
         let Self { capped, size, max } = self;
-        // The words are those by which programs recognize the refusal of a MongoDB server.
+        // The words are those by which programs recognize the rejection of a MongoDB server.
         let invalid = |message: &str| Err(refused(Code::INVALID_OPTIONS, message));
         match (capped, size) {
             (false, None) if max.is_none() => Ok(None),
@@ -148,7 +148,7 @@ pub(crate) fn checked_size(field: &str, size: i64) -> Result<u64> {
     }
 }
 
-/// A number of documents. As in MongoDB none and less is no limit. `field` is its name in messages.
+/// A number of documents. As in MongoDB none and less is not a limit. `field` is its name in messages.
 pub(crate) fn checked_max(field: &str, max: Option<i64>) -> Result<Option<u64>> {
     match max.and_then(|max| u64::try_from(max).ok()) {
         None | Some(0 | DOCUMENTS_MAX) => Ok(None),
@@ -170,7 +170,7 @@ impl CappedLimits {
         }
     }
 
-    /// Adds what statistics tell of it: 0 documents stand for no limit, and the size is divided by `scale`.
+    /// Adds what statistics tell of it: 0 documents mean no limit, and the size is divided by `scale`.
     pub(crate) fn describe_stats(&self, description: &mut Document, scale: u64) {
         description.insert(MAX, self.documents_max.unwrap_or(0).cast_signed());
         description.insert("maxSize", self.size.checked_div(scale).unwrap_or(0).cast_signed());
@@ -415,7 +415,7 @@ mod tests {
         CappedRequest { capped, size, max }.limits().map_err(|error| error.code().unwrap_or(0))
     }
 
-    /// How often a reader was woken, and whether the order was locked then.
+    /// The number of times that a reader was woken, and whether the order was locked then.
     #[derive(Default)]
     struct Reader {
         woken: AtomicUsize,

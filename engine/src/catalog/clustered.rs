@@ -1,7 +1,7 @@
 //! `clusteredIndex`: that a collection was declared to be stored in the order of its `_id`s.
 //!
 //! Every collection is, so the declaration changes nothing but descriptions: it is stored to be shown again, with the name that
-//! the index on `_id` was given. What a collection cannot be clustered by is refused where it is declared.
+//! the index on `_id` was given. What a collection cannot be clustered by is rejected where it is declared.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Clustered {
         doc! { "key": { "_id": 1 }, NAME: &*self.name, "unique": true, CLUSTERED: true }
     }
 
-    /// What the catalog entry has of it. All else is always the same.
+    /// Its form in the catalog entry. All else is always the same.
     pub(crate) fn encode(&self) -> Document {
         doc! { NAME: &*self.name }
     }

@@ -38,12 +38,12 @@ use crate::options::PlantedFault;
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
-    /// How operations compare texts that do not say it themselves. It never changes.
+    /// The collation of operations that do not name one. It never changes.
     pub(crate) collation: Collation,
-    /// How its records are keyed. It never changes.
+    /// The form of its records' keys. It never changes.
     pub(crate) record_keys: RecordKeys,
     gate: Gate<Definition>,
-    /// What readers go by, which never wait for the gate.
+    /// The definition for readers, which never wait for the gate.
     published: RwLock<Definition>,
     /// The bits of [`Changes`].
     changes: AtomicU64,
@@ -62,7 +62,8 @@ pub(crate) struct CollectionState {
     order: OnceLock<Arc<InsertionOrder>>,
 }
 
-/// What writers need to know of a collection: its indexes, its auto-increment fields, and what its documents must be like.
+/// The definition of a collection for writers: its indexes, its auto-increment fields, and the rules for its
+/// documents.
 #[derive(Clone)]
 pub(crate) struct Definition {
     pub(crate) indexes: Arc<[Index]>,
@@ -71,18 +72,18 @@ pub(crate) struct Definition {
     pub(crate) validation: Option<Arc<Validation>>,
     /// Absent if the collection is not capped.
     pub(crate) capped: Option<Capped>,
-    /// How operations and new indexes compare texts unless they say it themselves.
+    /// The collation of operations and new indexes that do not name one.
     pub(crate) collation: Collation,
     /// Present if the collection was declared to be clustered.
     pub(crate) clustered: Option<Clustered>,
     pub(crate) record_keys: RecordKeys,
-    /// Where its changes are logged. Absent if they are not.
+    /// The log of its changes. Absent if they are not.
     pub(crate) log: Option<Arc<ChangeLog>>,
     /// Whether the log has its documents as they were before and after their changes.
     pub(crate) keeps_images: bool,
 }
 
-/// What was announced to the readers of a collection.
+/// The announcements to the readers of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changes(u64);
 
@@ -261,7 +262,7 @@ impl CollectionState {
         committed
     }
 
-    /// What was announced until now.
+    /// The announcements until now.
     #[inline]
     pub(crate) fn changes(&self) -> Changes {
         Changes(self.changes.load(Ordering::Acquire))
@@ -378,7 +379,7 @@ impl Definition {
             && self.keeps_images == other.keeps_images
     }
 
-    /// Where arrays and shortened keys are known of an index by its position, or of the `_id`s.
+    /// The known arrays and shortened keys of an index by its position, or of the `_id`s.
     pub(crate) fn marks_of(&self, index: Option<usize>) -> Option<&IndexArrays> {
         match index {
             Some(position) => self.indexes.get(position).map(|index| &*index.arrays),

@@ -80,11 +80,11 @@ pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Resu
                 && new.options.sequence.used_up_to.is_none_or(|value| sequence.has_used(value))
         })
     };
-    // As many, and each one asked for: `asked` names no field twice, or it would have been refused above.
+    // As many, and each one asked for: `asked` names no field twice, or it would have been rejected above.
     Ok(present.iter().count() == asked.len() && present.iter().all(is_asked_for))
 }
 
-/// Refuses fields that no collection can have.
+/// Rejects fields that no collection can have.
 pub(crate) fn check_fields(options: &[FieldOptions]) -> Result<()> {
     parse_fields(options, &AutoFields::default()).map(|_| ()).map_err(as_conflict)
 }

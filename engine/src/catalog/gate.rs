@@ -14,18 +14,18 @@ use base::sync::{
 };
 use query::operation::{Interruption, OperationContext};
 
-/// How long one waits between two looks at whether the writers have left, at first and at most. Most of them need microseconds.
+/// The pause between two checks whether the writers have left, at first and at most. Most of them need microseconds.
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
-/// How long a writer waits between two looks at its operation.
+/// The pause of a writer between two checks of its operation.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Gate<T> {
-    /// What passes the gate goes by it.
+    /// The value that guides those that pass the gate.
     lock: ShardedLock<T>,
-    /// How many are alone, or want to be.
+    /// The number of those that are alone, or want to be.
     wanted: AtomicUsize,
-    /// What writers wait with until none is.
+    /// The lock that writers wait with until none is.
     turns: Mutex<()>,
     left: Condvar,
 }
@@ -193,7 +193,7 @@ mod tests {
         let unlimited = OperationContext::default();
         let inside = gate.enter(&unlimited).expect("free");
         assert!(gate.enter_alone(&short).is_err());
-        // Who has given up keeps no writer out.
+        // A caller that has given up keeps no writer out.
         assert!(!gate.is_wanted_alone());
         drop((inside, gate.enter(&short).expect("free")));
         let alone = gate.enter_alone(&unlimited).expect("free");

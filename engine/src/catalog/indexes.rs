@@ -25,7 +25,7 @@ pub(crate) fn are_same_keys(one: &Document, other: &Document) -> bool {
         .is_some_and(|(one, other)| compare(RawBsonRef::Document(&one), RawBsonRef::Document(&other)).is_eq())
 }
 
-/// What the entries of an index restore besides the values of its fields.
+/// The values that the entries of an index restore besides those of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryDetail {
     /// Nothing. The index was made under format version 3.
@@ -68,11 +68,11 @@ impl Index {
     }
 }
 
-/// How often an index was read.
+/// The number of times that an index was read.
 #[derive(Debug)]
 pub(crate) struct IndexUses {
     scans: AtomicU64,
-    /// When the counting began: the index was made or loaded then.
+    /// The begin of the counting: the index was created or loaded then.
     pub(crate) since: DateTime,
 }
 

@@ -1,5 +1,5 @@
-//! Where the documents of an index have arrays, and keys that are shortened: what was announced to readers, and what the catalog on disk
-//! contains.
+//! Arrays in the documents of an index, and shortened keys: the announcements to readers, and the state of the
+//! catalog on disk.
 //!
 //! A reader takes its snapshot first and asks after that. A writer that adds an array where none was
 //! announces it to readers before its commit, and writes it into the catalog in the same batch as the

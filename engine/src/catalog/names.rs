@@ -37,7 +37,7 @@ pub(crate) struct Catalog {
     pub(crate) was_closed_in_order: bool,
 }
 
-/// What has a name in a database.
+/// An object with a name in a database.
 #[derive(Clone)]
 pub(crate) enum Named {
     Collection(Arc<CollectionState>),
@@ -96,7 +96,7 @@ impl Catalog {
         }
     }
 
-    /// What has this name. Returns `None` if nothing has.
+    /// The object that has this name. Returns `None` if nothing has.
     pub(crate) fn occupant(&self, namespace: &Namespace) -> Option<Named> {
         self.databases.read().get(&namespace.db)?.get(&namespace.coll).cloned()
     }
@@ -193,7 +193,7 @@ impl Catalog {
         self.names_since.load(Ordering::SeqCst) <= sequence
     }
 
-    /// Takes the lock of all changes of the catalog.
+    /// Acquires the lock of all changes of the catalog.
     pub(super) fn lock_ids(&self) -> Ids<'_> {
         let place = lock_order::take(Place::Catalog);
         Ids { held: self.next_ids.lock(), _place: place }

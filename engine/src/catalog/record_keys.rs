@@ -1,4 +1,4 @@
-//! What the keys of a collection's records have of long `_id`s, and whether any of them was shortened.
+//! The form of long `_id`s in the keys of a collection's records, and whether any of them was shortened.
 //!
 //! The first never changes: a collection that was made under format version 4 keeps whole keys, in its records and in all of its
 //! indexes. The second is announced and stored as the arrays of an index are: see `catalog::multikey`.
@@ -13,7 +13,7 @@ use store::keys::CollectionId;
 use crate::catalog::multikey::IndexArrays;
 use crate::options::PlantedFault;
 
-/// How the records of a collection are keyed.
+/// The form of the keys of a collection's records.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordKeys {
     pub(crate) long_keys: LongKeys,
@@ -43,7 +43,7 @@ impl RecordKeys {
         }
     }
 
-    /// What readers know of the `_id`s. A reader asks after it took its snapshot.
+    /// The knowledge of readers about the `_id`s. A reader asks after it took its snapshot.
     pub(crate) fn announced(&self) -> ArrayComponents {
         self.marks.announced().first().copied().unwrap_or_default()
     }

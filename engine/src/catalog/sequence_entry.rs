@@ -30,7 +30,7 @@ const FLAG_OPEN: u8 = 4;
 const MARK_BYTES: usize = 45;
 const GAP_BYTES: usize = 33;
 
-/// What distinguishes a sequence from all others.
+/// The identity that distinguishes a sequence from all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) id: SequenceId,
@@ -49,7 +49,7 @@ pub(crate) fn encode_definition(
     let definition = doc! {
         "db": &identity.db,
         "name": &identity.name,
-        // 0 is no collection: their ids start at 1.
+        // 0 is not a collection: their ids start at 1.
         "owner": identity.owner.map_or(0, |owner| i64::from(owner.0)),
         "oid": identity.object_id,
         "version": version,

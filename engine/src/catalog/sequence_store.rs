@@ -1,4 +1,4 @@
-//! How a sequence reaches the disk: its reserves, and the next reserve ahead of need.
+//! The storage of a sequence: its reserves, and the next reserve ahead of need.
 
 use std::sync::{Arc, Weak};
 
@@ -20,7 +20,7 @@ pub(crate) struct SequenceStore<'a> {
     commits: &'a Commits,
     database: &'a Database,
     state: &'a Arc<SequenceState>,
-    /// Where the next reserve is requested ahead of need.
+    /// The background queue for the next reserve ahead of need.
     errands: Option<&'a Errands>,
 }
 

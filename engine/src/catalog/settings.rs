@@ -1,4 +1,4 @@
-//! What is declared of an index besides its keys, its uniqueness and its sparseness: which documents are in it, after
+//! The declaration of an index besides its keys, its uniqueness and its sparseness: which documents are in it, after
 //! how long they expire, and whether searches see it. In the catalog entry each of these is an optional field.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) const EXPIRE_AFTER_MAX: u32 = i32::MAX.unsigned_abs();
 pub(crate) struct IndexSettings {
     /// Which documents are in the index. Shared, because lists of indexes are copied.
     pub(crate) partial: Option<Arc<PartialFilter>>,
-    /// How many seconds after the date in its field a document expires.
+    /// The number of seconds after the date in its field at which a document expires.
     pub(crate) expire_after_seconds: Option<u32>,
     /// Whether searches pass the index by. Writes keep it up to date.
     pub(crate) hidden: bool,
@@ -73,7 +73,7 @@ pub(crate) fn describe_collation(collation: &Collation, description: &mut Docume
     }
 }
 
-/// Why a filter is not one of a partial index.
+/// The reason why a filter is not one of a partial index.
 #[derive(Debug)]
 pub(crate) enum PartialFault {
     Malformed(query::error::Error),

@@ -1,5 +1,5 @@
-//! What documents of a collection must be like: its validator, which writes are checked by it, and what becomes of a
-//! document that is not valid. In the catalog entry each of these is an optional field.
+//! The rules for documents of a collection: its validator, the writes that are checked by it, and the treatment of an
+//! invalid document. In the catalog entry each of these is an optional field.
 //!
 //! The filter is parsed once, when the collection is made, changed or loaded.
 
@@ -22,7 +22,7 @@ pub(crate) const VALIDATION_ACTION: &str = "validationAction";
 /// Databases whose collections have no validators, as in MongoDB.
 const WITHOUT_VALIDATORS: [&str; 3] = ["admin", "local", "config"];
 
-/// How a collection checks its documents. Whatever is absent was never set.
+/// The checks of a collection's documents. Whatever is absent was never set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Validation {
     validator: Option<Validator>,
@@ -38,7 +38,7 @@ pub(crate) struct Validator {
     collation: Collation,
 }
 
-/// What is to become of a collection's validation. What is absent stays.
+/// The change of a collection's validation. What is absent stays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValidationChange {
     /// An empty document takes the validator away.
@@ -68,7 +68,7 @@ impl Validator {
         &self.filter
     }
 
-    /// How the filter and its expressions compare texts.
+    /// The comparison of strings in the filter and its expressions.
     pub(crate) fn collation(&self) -> &Collation {
         &self.collation
     }
@@ -101,7 +101,7 @@ impl Validation {
         mine == others && (self.level(), self.action()) == (other.level(), other.action())
     }
 
-    /// The validation after a change, of a collection with a collation. Refuses a validator that is malformed, or that the
+    /// The validation after a change, of a collection with a collation. Rejects a validator that is malformed, or that the
     /// collection cannot have.
     pub(crate) fn changed(
         &self,
@@ -111,10 +111,10 @@ impl Validation {
     ) -> Result<Self> {
         let mut changed = self.clone();
         if let Some(validator) = &change.validator {
-            // An empty filter would accept all documents: as in MongoDB it stands for none.
+            // An empty filter would accept all documents: as in MongoDB it means none.
             changed.validator = None;
             if !validator.is_empty() {
-                // The names of the system's own collections are refused before, wherever they come from.
+                // The names of the system's own collections are rejected before, wherever they come from.
                 if WITHOUT_VALIDATORS.contains(&namespace.db.as_str()) {
                     let db = &namespace.db;
                     let message = format!(

@@ -1,7 +1,7 @@
 //! Views: what they are declared to be, which names they read, and what may be declared of them together.
 //!
 //! A view has no documents, so it is nothing but its entry in the catalog and its state in memory. Views of a database make a
-//! graph by the names that they read. It has no circle and no long path: both are refused when a view is made or changed.
+//! graph by the names that they read. It has no circle and no long path: both are rejected when a view is made or changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::catalog::settings::{COLLATION, decode_collation, describe_collation};
 pub(crate) const VIEW_ON: &str = "viewOn";
 pub(crate) const PIPELINE: &str = "pipeline";
 
-/// How many views may stand on each other. This is MongoDB's limit.
+/// The limit of views over each other. This is MongoDB's limit.
 pub(crate) const DEPTH_MAX: usize = 20;
 
-/// How many bytes the pipelines of views that stand on each other may have together.
+/// The limit of the pipelines of views over each other together, in bytes.
 const PIPELINE_BYTES_MAX: usize = 16 << 20;
 
 /// Stages that write, which no view may have, at any depth.
 const WRITERS: [&str; 2] = ["$merge", "$out"];
 
-/// What a view is declared to be: a pipeline over a collection or another view of its database.
+/// The declaration of a view: a pipeline over a collection or another view of its database.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ViewDefinition {
     pub(crate) on: String,
     pub(crate) pipeline: Vec<Document>,
-    /// How its pipeline and the operations on it compare texts.
+    /// The comparison of strings in its pipeline and the operations on it.
     pub(crate) collation: Collation,
 }
 
@@ -55,22 +55,22 @@ pub(crate) struct ViewSet {
     views: HashMap<String, Arc<View>>,
 }
 
-/// What is left of a view when the views below it are replaced by their pipelines.
+/// A view whose views below it are replaced by their pipelines.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
-    /// The name that is no view. A collection may have it, or none.
+    /// The name that is not a view. A collection may have it, or none.
     pub(crate) base: String,
     /// The names of the views, from the one that was asked for down.
     pub(crate) views: Vec<String>,
     pub(crate) stages: Vec<Document>,
-    /// How all of the views compare texts.
+    /// The comparison of strings in all of the views.
     pub(crate) collation: Collation,
 }
 
 impl ViewDefinition {
-    /// Checks the names and the stages. What the names stand for may come later, or never.
+    /// Checks the names and the stages. What the names mean may come later, or never.
     pub(crate) fn check(&self, db: &str) -> Result<()> {
-        // Writers first, so that they are refused as such even where the stage itself is not supported.
+        // Writers first, so that they are rejected as such even where the stage itself is not supported.
         Namespace::parse(db, &self.on)?;
         if let Some(stage) = self.pipeline.iter().find_map(writer) {
             let message = format!("The aggregation stage {stage} cannot be used in the definition of a view");
@@ -96,7 +96,7 @@ impl ViewDefinition {
     /// The names that the view reads, ascending.
     fn reads(&self) -> Vec<String> {
         let mut names = vec![self.on.clone()];
-        // One that was stored by a later version may have stages that this one does not know. Then its readers are refused.
+        // One that was stored by a later version may have stages that this one does not know. Then its readers are rejected.
         if let Ok(pipeline) = self.parse()
             && *pipeline.source() == Source::Collection
         {
@@ -184,19 +184,19 @@ impl ViewSet {
         self.views.keys().map(String::as_str)
     }
 
-    /// The names that views read and that are no views themselves.
+    /// The names that views read and that are not views themselves.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &str> {
         let reads = self.views.values().flat_map(|view| view.reads().iter());
         reads.map(String::as_str).filter(|name| !self.contains(name))
     }
 
-    /// What a view comes down to. Returns `None` if the name is no view.
+    /// The collection and pipeline that a view leads to. Returns `None` if the name is not a view.
     pub(crate) fn resolve(&self, name: &str) -> Result<Option<Resolved>> {
         let Some(view) = self.views.get(name) else { return Ok(None) };
         let (mut base, mut parts) = (&view.definition.on, vec![&view.definition.pipeline]);
         let mut names = vec![name.to_owned()];
         while let Some(below) = self.views.get(base) {
-            // Refused when it was made. Checked again, because a stored catalog may have come from anywhere.
+            // Rejected when it was made. Checked again, because a stored catalog may have come from anywhere.
             if parts.len() == DEPTH_MAX {
                 return Err(too_deep());
             }
@@ -223,7 +223,7 @@ impl ViewSet {
 pub(crate) fn check_graph<'v>(name: &str, views: impl IntoIterator<Item = &'v View>) -> Result<()> {
     let views: BTreeMap<&str, &View> =
         views.into_iter().map(|view| (view.namespace.coll.as_str(), view)).collect();
-    // All of them, and not only the new one: it may raise those that stand above it.
+    // All of them, and not only the new one: it may raise those that are above it.
     let mut heights: HashMap<&str, usize> = HashMap::new();
     for start in views.keys().copied() {
         height(start, &views, &mut Walk { heights: &mut heights, path: Vec::new(), name })?;
@@ -233,13 +233,13 @@ pub(crate) fn check_graph<'v>(name: &str, views: impl IntoIterator<Item = &'v Vi
 
 /// The way from a view to the ones below it.
 struct Walk<'w, 'v> {
-    /// The heights that are known: how many views stand on each other from there on.
+    /// The heights that are known: how many views are on each other from there on.
     heights: &'w mut HashMap<&'v str, usize>,
     path: Vec<&'v str>,
     name: &'w str,
 }
 
-/// How many views stand on each other from `start` on, itself included; 0 for a name that is no view.
+/// The number of views over each other from `start` on, itself included; 0 for a name that is not a view.
 fn height<'v>(start: &'v str, views: &BTreeMap<&'v str, &'v View>, walk: &mut Walk<'_, 'v>) -> Result<usize> {
     let Some(view) = views.get(start) else { return Ok(0) };
     if let Some(known) = walk.heights.get(start) {
@@ -271,7 +271,7 @@ fn height<'v>(start: &'v str, views: &BTreeMap<&'v str, &'v View>, walk: &mut Wa
     Ok(below + 1)
 }
 
-/// Refuses a view that reads another one which compares texts in another way: the documents of that one would be others.
+/// Rejects a view that reads another one which compares texts in another way: the documents of that one would be others.
 fn refuse_other_collation(view: &View, read: &View) -> Result<()> {
     if view.definition.collation == read.definition.collation {
         return Ok(());

@@ -18,7 +18,7 @@ use crate::transaction::registry::Limits;
 const MEMORY_BUDGET: usize = 256 << 20;
 /// Operations that take at least so long are logged by default, as in MongoDB.
 const SLOW_THRESHOLD: Duration = Duration::from_millis(100);
-/// How often expired documents are deleted by default, as in MongoDB.
+/// The interval in which expired documents are deleted by default, as in MongoDB.
 const TTL_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Client {
@@ -91,7 +91,7 @@ impl Client {
     }
 }
 
-/// How the 12 bytes of the `ObjectId`s that the engine generates are used.
+/// The layout of the 12 bytes of generated `ObjectId`s.
 ///
 /// ```
 /// # use cairndb::{Client, ObjectIdLayout, bson::{Document, doc}};
@@ -215,7 +215,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes the folder may have on the disk. The default is `None`: as many as the disk has.
+    /// Sets the limit of the folder on the disk, in bytes. The default is `None`: as many as the disk has.
     ///
     /// Everything in the folder counts: documents, indexes, logs, what compactions and index builds take while they run, and
     /// what an open cursor keeps from being removed. A write that might exceed the quota fails as on a full disk, with
@@ -330,8 +330,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes the temporary files of all sorts, groups and joins together may have. The default is 10 GiB. One that needs
-    /// more fails as on a full disk, with code 14031 (`OutOfDiskSpace`); with 0 there are none, and it fails with code 292.
+    /// Sets the limit of the temporary files of all sorts, groups and joins together, in bytes. The default is 10 GiB. One that
+    /// needs more fails as on a full disk, with code 14031 (`OutOfDiskSpace`); with 0 there are none, and it fails with code 292.
     ///
     /// The files lie in the database's folder `CAIRNDB.spill`, count for [`disk_quota`](Self::disk_quota), and are gone when the
     /// operation ends or its cursor is dropped; on Unix they have no names, and are gone as well when the process dies. Those of
@@ -364,7 +364,7 @@ impl ClientBuilder {
     /// in memory too, compressed as they would be on a disk. An index build sorts all its keys in memory, whatever
     /// [`index_build_memory`](Self::index_build_memory) says.
     ///
-    /// `read_only`, `create_if_missing(false)` and `scrub` are refused with it.
+    /// `read_only`, `create_if_missing(false)` and `scrub` are rejected with it.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -410,7 +410,7 @@ impl ClientBuilder {
     }
 
     /// With `true`, a folder whose disk is too full to open it for writing is opened for reading only, and
-    /// [`is_read_only`](Client::is_read_only) tells which it was. Writes are refused as with [`read_only`](Self::read_only) until
+    /// [`is_read_only`](Client::is_read_only) says which it was. Writes are rejected as with [`read_only`](Self::read_only) until
     /// the folder is opened again. The default is `false`: opening fails with [`ErrorKind::NoSpace`]. A disk that gets full
     /// while a folder is open needs no such option: reads go on, and writes do once there is room.
     ///
@@ -469,7 +469,7 @@ impl ClientBuilder {
     /// state, such as a log that ends too early or an old MANIFEST.
     ///
     /// With `false` such a loss is not detected, and a warning is logged. Use it once to open a database that has lost
-    /// writes, or its witness: what is left is then taken as complete. Damage inside of files is refused in any case.
+    /// writes, or its witness: what is left is then taken as complete. Damage inside of files is rejected in any case.
     ///
     /// ```
     /// # use cairndb::Client;
@@ -486,8 +486,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How often a thread of the client deletes documents that have expired by a TTL index. The default is 60 seconds. With
-    /// `None` no thread does, and documents stay until [`expire_documents`](Client::expire_documents) is called.
+    /// Sets the interval in which a thread of the client deletes documents that have expired by a TTL index. The default is 60
+    /// seconds. With `None` no thread does, and documents stay until [`expire_documents`](Client::expire_documents) is called.
     ///
     /// The thread runs from when the first TTL index is there until the client is closed. It logs its errors.
     /// [`open`](Self::open) fails if the interval is 0.
@@ -509,7 +509,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a transaction may last from its first statement on. The default is 60 seconds. One that lasts longer is aborted.
+    /// Sets the time that a transaction may last from its first statement on, by default 60 seconds. Then it is aborted.
     ///
     /// [`open`](Self::open) fails if it is less than a second or more than a day.
     ///
@@ -528,8 +528,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long tokens of [`exactly_once`](crate::Collection::insert_one) are remembered, at least. They are forgotten together, so one is remembered
-    /// up to twice as long. The default is 24 hours.
+    /// Sets the time for which tokens of [`exactly_once`](crate::Collection::insert_one) are remembered, at least.
+    /// They are forgotten together, so one is remembered up to twice as long. The default is 24 hours.
     ///
     /// [`open`](Self::open) fails if it is less than a minute or more than 366 days.
     ///
@@ -549,8 +549,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes the tokens that are remembered may have, with the results of their calls. Beyond that a call with a new token fails with
-    /// code 146 (`ExceededMemoryLimit`): none is forgotten early. The default is 1 GiB.
+    /// Sets the limit of the remembered tokens, with the results of their calls, in bytes. Beyond that a call with a
+    /// new token fails with code 146 (`ExceededMemoryLimit`): none is forgotten early. The default is 1 GiB.
     ///
     /// [`open`](Self::open) fails if it is less than 64 KiB.
     ///
@@ -568,7 +568,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the log of changes keeps an event, at most. A stream that has not read it by then fails with code 286. The default is 24 hours.
+    /// Sets the time for which the log of changes keeps events, by default 24 hours. A slower stream fails with code 286.
     ///
     /// [`open`](Self::open) fails if it is less than a minute or more than 366 days.
     ///
@@ -588,9 +588,9 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes the log of changes may have, about. Beyond that the oldest events are forgotten, four times a second: a stream that has
-    /// not read them fails with code 286, and no writer waits for one. The default is 1 GiB; it is never more than an eighth of a
-    /// [`disk_quota`](Self::disk_quota), or of the memory budget of a store in memory.
+    /// Sets the limit of the log of changes, about, in bytes. Beyond that the oldest events are forgotten, four times a second:
+    /// a stream that has not read them fails with code 286, and no writer waits for one. The default is 1 GiB; it is never more
+    /// than an eighth of a [`disk_quota`](Self::disk_quota), or of the memory budget of a store in memory.
     ///
     /// [`open`](Self::open) fails if it is less than 64 KiB.
     ///
@@ -608,8 +608,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How many bytes a second a thread of the client reads from the database's files to find damage, or `None`, the default: no
-    /// thread does. Give it a small part of what the disk can read.
+    /// Sets the rate in bytes a second at which a thread of the client reads the database's files to find damage, or
+    /// `None`, the default: no thread does. Give it a small part of what the disk can read.
     ///
     /// The scrub reads the checksum of every block and record, as [`verify`](Client::verify) does for files, from when the
     /// client is opened, and again an hour after it has come to the end. What it finds is in the log (`tracing`, as an error)

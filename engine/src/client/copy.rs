@@ -19,7 +19,7 @@ impl Client {
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
     /// must not be inside the database's own. Writes can go on meanwhile.
     ///
-    /// Where the file system allows, table files are hard links, so a copy takes little space and time; damage of such a file
+    /// Where the file system allows, table files are hard links, so a copy uses little space and time; damage of such a file
     /// is damage of both. [`independent_backup`](Self::independent_backup) shares no files. Only the owner can
     /// read the files of the copy, and the linked files of the database. If the copy does not verify the call fails. The
     /// copy is then left for inspection, without the marker file that allows it to be opened.
@@ -57,7 +57,7 @@ impl Client {
         }
         let database = self.shared.store.enter()?;
         // The checkpoint has the log's file as it is on disk, so what was written must be there first.
-        // A store that is opened for reading has written nothing, and would refuse the sync.
+        // A store that is opened for reading has written nothing, and would reject the sync.
         if !self.shared.options.mode.is_read_only() {
             self.shared.store.sync(&database)?;
         }
@@ -75,7 +75,7 @@ impl Client {
             ));
         }
         // The marker comes last, so that a copy that was not verified cannot be opened.
-        // Entered anew: if the client was closed meanwhile, the copy stays without its marker.
+        // Entered again: if the client was closed meanwhile, the copy stays without its marker.
         copy::publish(&*self.shared.store.enter()?, path)?;
         Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
     }

@@ -98,7 +98,7 @@ impl ExpireDocuments<'_> {
     pub fn run(self) -> Result<DeleteResult> {
         let Client { shared, caller } = self.client;
         let operation = shared.operation(caller, self.max_time);
-        // Asked before the first collection: a store that refuses writes does so even if nothing has expired.
+        // Asked before the first collection: a store that rejects writes does so even if nothing has expired.
         drop(shared.store.enter()?);
         shared.store.admit_write()?;
         let Expired { deleted } =

@@ -49,7 +49,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// What is below, for the engine's unit tests.
+    /// The state below, for the engine's unit tests.
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared

@@ -91,7 +91,7 @@ pub struct IndependentBackupReport {
     pub bytes: u64,
     /// The bytes among them that an earlier generation had already, so that they were not written again.
     pub bytes_linked: u64,
-    /// How many table files were linked.
+    /// The number of linked table files.
     pub files_linked: u64,
     /// The generations that were removed, the oldest first.
     pub removed: Vec<PathBuf>,
@@ -259,7 +259,7 @@ impl<'a> IndependentBackup<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        // Entered anew: if the client was closed meanwhile, the copy goes.
+        // Entered again: if the client was closed meanwhile, the copy goes.
         partial.publish(&*shared.store.enter()?)?;
         let CopiedFiles { bytes, bytes_linked, files_linked, .. } = copied;
         let report = IndependentBackupReport {
@@ -275,7 +275,7 @@ impl<'a> IndependentBackup<'a> {
     }
 }
 
-/// Why there is no copy.
+/// The reason why there is no copy.
 enum Failure {
     /// It does not verify.
     Unverified {
@@ -291,7 +291,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// Takes damaged tables from the list, so that the next backup writes them anew and does not link them once more.
+    /// Takes damaged tables from the list, so that the next backup writes them again and does not link them once more.
     fn forget_damaged(&self, generations: &Generations, mut earlier: EarlierTables) -> Result<()> {
         let before = earlier.tables.len();
         match self {
@@ -323,7 +323,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let (at, what) = match failure {
             Failure::Unverified { at, findings } => {
-                // What a file has is said with its name, and what follows from it may come before.
+                // A finding about a file has its name, and consequences of it may come before.
                 let of_file = findings.iter().find(|finding| finding.file.is_some());
                 let first = of_file.or(findings.first());
                 let file = first.and_then(|finding| finding.file.as_ref()?.file_name());
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(copy("alone"), Vec::<String>::new());
     }
 
-    /// What a copy has is one state, whatever is written, flushed and compacted while it is made.
+    /// A copy is one state, whatever is written, flushed and compacted while it is made.
     #[test]
     fn a_copy_is_a_state_that_was_there() {
         let fixture = filled();
@@ -512,7 +512,7 @@ mod tests {
         assert_eq!((report.removed, report.kept), (vec![], vec![first.clone()]));
         verify_clean(&opened);
         opened.close().expect("done");
-        // What is no longer as it was made is somebody's data.
+        // A generation that is no longer as it was made is somebody's data.
         let second = report.path;
         fs::write(second.join("notes.txt"), b"mine").expect("done");
         let report = back_up(&fixture, 1).expect("done");

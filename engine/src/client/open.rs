@@ -19,13 +19,13 @@ use crate::metrics::spans::Spans;
 use crate::scrub;
 use crate::shared::{Caller, Shared};
 
-/// How long a transaction may be allowed to last.
-/// How long tokens can be remembered.
+/// The times for which tokens and events may be kept.
 const RETENTIONS: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(366 * 86_400);
 /// The fewest bytes that they may have.
 const TOKEN_BYTES_MIN: u64 = 64 << 10;
 /// The fewest bytes that the log of changes may have.
 const LOG_BYTES_MIN: u64 = 64 << 10;
+/// The allowed lifetimes of a transaction.
 const LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 /// The most bytes in which an index build sorts its keys by default.
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
@@ -55,7 +55,7 @@ impl ClientBuilder {
         if self.in_memory {
             self.refuse_files()?;
         } else if path.as_os_str().is_empty() {
-            // Joined with the names of files, an empty path would stand for the current folder.
+            // Joined with the names of files, an empty path would mean the current folder.
             return Err(Error::invalid_argument("the path of the database is empty"));
         }
         // Reading only never creates a database, whatever `create_if_missing` says.
@@ -123,7 +123,7 @@ impl ClientBuilder {
         self.index_build_memory.unwrap_or(default)
     }
 
-    /// Refuses times and rates that are out of range.
+    /// Rejects times and rates that are out of range.
     fn refuse_intervals(&self) -> Result<()> {
         self.durability.validate()?;
         if self.ttl_interval == Some(Duration::ZERO) {
@@ -169,7 +169,7 @@ impl ClientBuilder {
         Ok(())
     }
 
-    /// Refuses sizes below the least that works.
+    /// Rejects sizes below the least that works.
     fn refuse_small(&self) -> Result<()> {
         let index_build_memory = self.index_build_bytes();
         if index_build_memory < INDEX_BUILD_MEMORY_MIN {

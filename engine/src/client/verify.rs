@@ -111,8 +111,8 @@ impl<'a> Verification<'a> {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// How many bytes are read in a second at most, so that the disk is left to others. Without it the disk and the processor
-    /// decide. Documents and entries are counted as they are in memory, files as they are on disk.
+    /// Sets the limit of bytes that are read in a second, so that the disk is left to others. Without it the disk and
+    /// the processor decide. Documents and entries are counted as they are in memory, files as they are on disk.
     ///
     /// ```
     /// # use cairndb::Client;

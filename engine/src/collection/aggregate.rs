@@ -54,7 +54,7 @@ impl<T> Collection<T> {
     /// `$unionWith` reads another collection, also at the same moment, after the documents before it; a `$match` at the start of its
     /// pipeline uses an index.
     ///
-    /// `$out` and `$merge` write their documents before `run` returns, and the cursor is empty. `$out` puts them in the place of a
+    /// `$out` and `$merge` write their documents before `run` returns, and the cursor is empty. `$out` puts them in place of a
     /// collection in one step, with its indexes: readers see the old documents or the new ones, and if the pipeline fails, the
     /// old ones stay. `$merge` writes each document by itself, and what was written before an error stays.
     ///
@@ -127,7 +127,7 @@ pub struct Aggregate<'a, T = Document> {
     row: PhantomData<fn() -> T>,
 }
 
-/// What a pipeline runs on.
+/// The target of a pipeline.
 enum Target<'a> {
     Collection(Scope<'a>),
     Database { shared: &'a Arc<Shared>, caller: Caller, name: &'a str },
@@ -180,8 +180,8 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).max_time(Duration::from_secs(5)).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
     ],
-    /// When the writes of `$merge` are acknowledged. The default is as the client was opened. What `$out` puts in
-    /// place is always journaled.
+    /// Sets the write concern of `$merge`: it decides when the writes are acknowledged. The default is as the client
+    /// was opened. What `$out` puts in place is always journaled.
     write_concern: WriteConcern = [
         r#"people.aggregate([doc! { "$merge": "copy" }]).write_concern(WriteConcern::journaled()).run()?;"#,
         r#"let copy = client.database("app").collection::<Document>("copy");"#,
@@ -467,7 +467,7 @@ impl Aggregate<'_> {
 pub struct SessionAggregate<'a, T = Document> {
     aggregate: Aggregate<'a, T>,
     transaction: Option<Arc<Transaction>>,
-    /// Why it cannot be a part of the session.
+    /// The reason why it cannot be a part of the session.
     refused: Option<Error>,
 }
 
@@ -484,7 +484,7 @@ impl<T> SessionAggregate<'_, T> {
     }
 }
 
-/// Refuses a pipeline that no transaction can have.
+/// Rejects a pipeline that no transaction can have.
 fn refuse_stages(collection: &Handle, stages: &[Document], parsed: &Pipeline) -> Result<()> {
     if let Some(stage) = stages.iter().find_map(stage_outside_of_transactions) {
         return collection.refuse_in_transaction(&format!("the stage {stage}"));
@@ -507,7 +507,7 @@ fn stage_outside_of_transactions(stage: &Document) -> Option<&str> {
     inner.filter_map(Bson::as_document).find_map(stage_outside_of_transactions)
 }
 
-/// What `explain` says of a pipeline.
+/// The explanation of a pipeline.
 pub(crate) struct ExplainedPipeline {
     /// The collection that is read: of a view the one that it comes down to. `None` if there is none.
     pub(crate) namespace: Option<Namespace>,
@@ -517,7 +517,7 @@ pub(crate) struct ExplainedPipeline {
     pub(crate) search: Option<Explained>,
     /// The stages that are not part of the search.
     pub(crate) stages: Vec<Document>,
-    /// What the pipeline did, if it was executed.
+    /// The work of the pipeline, if it was executed.
     pub(crate) done: Option<PipelineWork>,
 }
 
@@ -528,7 +528,8 @@ struct Given<'g> {
     views: &'g [String],
 }
 
-/// What a pipeline did. Moves of a sort, a group or a join to a file, those of the search included, are its `spills`.
+/// The work of a pipeline. Moves of a sort, a group or a join to a file, those of the search included, are its
+/// `spills`.
 #[derive(Clone, Copy)]
 pub(crate) struct PipelineWork {
     pub(crate) rows: u64,
@@ -598,7 +599,7 @@ fn explain_search(
         let (search, stages) = (Some(explained), Vec::new());
         return Ok(ExplainedPipeline { namespace, views, search, stages, done: None });
     };
-    // What the search took over is shown by its plan. Only the stages after it are listed.
+    // The stages that became the search are shown by its plan. Only the stages after it are listed.
     let db = &collection.valid_namespace()?.db;
     let others = Others::of(&pipeline);
     let foreign = if others.is_empty() {
@@ -629,7 +630,7 @@ fn explain_search(
     Ok(ExplainedPipeline { namespace, views, search: Some(explained), stages, done })
 }
 
-/// The stages from the position `first` on, as they are executed. Each `$lookup` tells how it finds documents of `foreign`, which are
+/// The stages from the position `first` on, as they are executed. Each `$lookup` says how it finds documents of `foreign`, which are
 /// of one database.
 fn executed(
     pipeline: &Pipeline,

@@ -19,7 +19,7 @@ const GENERATED: &str = "g";
 const MATCHED: &str = "n";
 const CHANGED: &str = "m";
 const SHOWN: &str = "v";
-/// Of an `insert_many`: what was stored, what was refused, and the first generated value.
+/// Of an `insert_many`: what was stored, what was rejected, and the first generated value.
 const STORED: &str = "s";
 const REFUSED: &str = "e";
 const LAST: &str = "l";
@@ -32,7 +32,7 @@ pub(crate) trait Answer: Sized {
     /// The result of a row.
     fn of_answer(answer: Document) -> Result<Self>;
 
-    /// Whether it tells that everything was refused. That spends no token.
+    /// Whether it says that everything was rejected. That spends no token.
     fn is_refusal(&self) -> bool {
         false
     }

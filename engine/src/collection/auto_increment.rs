@@ -365,7 +365,7 @@ impl AutoIncrementField<'_> {
         self.on_field(|field, database| gaps_of(&field.state, database))
     }
 
-    /// What became of a value: why a number is missing. A document that has the value is not looked for. See
+    /// Traces a value: the reason why a number is missing. A document that has the value is not looked for. See
     /// [`Sequence::trace`](crate::Sequence::trace).
     ///
     /// ```

@@ -36,7 +36,7 @@ use crate::shared::{Caller, Shared};
 
 impl<T> Collection<T> {
     /// Executes many writes to this collection, one after the other. See
-    /// [`Client::bulk_write`](crate::Client::bulk_write). A write to another collection is refused.
+    /// [`Client::bulk_write`](crate::Client::bulk_write). A write to another collection is rejected.
     ///
     /// ```
     /// # use cairndb::{Client, WriteModel, bson::{Document, doc}};
@@ -133,7 +133,7 @@ pub struct BulkWrite<'a, R> {
     /// The collection that all writes must be for, if the action is a collection's.
     only: Option<&'a Namespace>,
     options: BulkWriteOptions,
-    /// Why it cannot be a part of the session that it was given.
+    /// The reason why it cannot be a part of the session that it was given.
     refused: Option<Error>,
     /// The token of the call, if it is to happen exactly once.
     token: Option<Token>,
@@ -141,7 +141,7 @@ pub struct BulkWrite<'a, R> {
 }
 
 impl<'a, R> BulkWrite<'a, R> {
-    /// Makes the writes statements of a session: parts of its transaction, if it has started one. A refused write aborts it.
+    /// Makes the writes statements of a session: parts of its transaction, if it has started one. A rejected write aborts it.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -173,7 +173,7 @@ impl<R> BulkWrite<'_, R> {
     /// Gives the call a token: its writes happen once, however often it is made with this token, also after a crash. A call that has
     /// happened before changes nothing, and returns what it returned the first time.
     ///
-    /// The writes are one transaction then. If one of them is refused none is done, and the token is not spent.
+    /// The writes are one transaction then. If one of them is rejected none is done, and the token is not spent.
     ///
     /// ```
     /// # use cairndb::{Client, WriteModel, bson::{Document, doc}};
@@ -197,7 +197,7 @@ impl<R> BulkWrite<'_, R> {
 }
 
 setters!(BulkWrite<'a, R>, BulkWriteOptions, r#"people.bulk_write([people.insert_one_model(doc! { "name": "Ada" })?])"#, {
-    /// With `true`, the default, the call stops at the first refused write. With `false` it tries all writes.
+    /// With `true`, the default, the call stops at the first rejected write. With `false` it tries all writes.
     ordered: bool = [
         "// The first write is refused, because its `_id` is taken.",
         r#"let writes = [people.insert_one_model(&ada)?, people.insert_one_model(doc! { "_id": 3 })?];"#,
@@ -230,7 +230,7 @@ setters!(BulkWrite<'a, R>, BulkWriteOptions, r#"people.bulk_write([people.insert
         r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
         "assert_eq!(people.bulk_write(writes).max_time(Duration::from_secs(5)).run()?.inserted_count, 1);",
     ],
-    /// When the writes are acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the writes are acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
         "assert_eq!(people.bulk_write(writes).write_concern(WriteConcern::journaled()).run()?.inserted_count, 1);",
@@ -271,7 +271,7 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
 
     /// Executes the writes and returns how many documents were inserted, changed and removed.
     ///
-    /// If writes are refused the call fails with [`ErrorKind::BulkWrite`]. It lists the refused writes with their positions,
+    /// If writes are rejected the call fails with [`ErrorKind::BulkWrite`]. It lists the rejected writes with their positions,
     /// and has the results of the others.
     ///
     /// ```
@@ -299,19 +299,19 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
 impl BulkWrite<'_, VerboseBulkWriteResult> {
     /// Executes the writes and returns the result of each.
     ///
-    /// If writes are refused the call fails with [`ErrorKind::BulkWrite`]. It lists the refused writes with their positions,
+    /// If writes are rejected the call fails with [`ErrorKind::BulkWrite`]. It lists the rejected writes with their positions,
     /// and has the results of the others.
     pub fn run(self) -> Result<VerboseBulkWriteResult> {
         self.write_all()?.into_result(PartialBulkWriteResult::Verbose)
     }
 }
 
-/// The results of the writes that succeeded, and the errors of those that were refused.
+/// The results of the writes that succeeded, and the errors of those that were rejected.
 #[derive(Default)]
 struct Outcome {
     done: VerboseBulkWriteResult,
     refused: BulkWriteError,
-    /// For what the refused writes tell together.
+    /// For what the rejected writes tell together.
     details: DetailsRoom,
 }
 
@@ -405,11 +405,11 @@ fn run_all(
         match write_one(&collection, model, &options, now) {
             Ok(single) => outcome.add(index, single),
             Err(error) => {
-                // The error of a whole transaction is not the refusal of one write.
+                // The error of a whole transaction is not the rejection of one write.
                 if !error.labels().is_empty() {
                     return Err(error);
                 }
-                // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
+                // Only a rejection is the error of one write. Any other error, such as a full disk, ends the call.
                 outcome.refuse(index, error.into_refusal()?);
                 // It has aborted the transaction of which it is a part.
                 if is_ordered || caller.transaction.is_some() {
@@ -436,7 +436,7 @@ impl Answer for Outcome {
             let deleted = delete_results.get(&index).copied().unwrap_or_default();
             Ok(doc! { "delete": deleted.to_answer()? })
         };
-        // None was refused, so each of them has a result.
+        // None was rejected, so each of them has a result.
         Ok(doc! { "r": (0..count).map(result).collect::<Result<Vec<_>>>()? })
     }
 
@@ -491,7 +491,7 @@ impl Outcome {
 
     fn refuse(&mut self, index: usize, mut refusal: WriteError) {
         if Code::DOCUMENT_VALIDATION_FAILURE == refusal.code {
-            // Each write of a large call may be refused, and its details may take a mebibyte.
+            // Each write of a large call may be rejected, and its details may take a mebibyte.
             refusal.details = refusal.details.and_then(|details| self.details.admit(details));
         }
         self.refused.write_errors.insert(index, refusal);
@@ -505,7 +505,7 @@ impl Outcome {
         if refused.write_errors.is_empty() {
             return Ok(done);
         }
-        // What was written stays, so the error has its results too.
+        // Earlier writes stay, so the error has their results too.
         refused.partial_result = Some(partial(done));
         Err(Error::new(ErrorKind::BulkWrite(refused)))
     }
@@ -566,7 +566,7 @@ fn update_many(
     options: &BulkWriteOptions,
     now: DateTime,
 ) -> Result<UpdateResult> {
-    // There is no `sort` to pass on: MongoDB refuses one where many documents are updated.
+    // There is no `sort` to pass on: MongoDB rejects one where many documents are updated.
     let options = UpdateOptions {
         array_filters: model.array_filters,
         upsert: model.upsert,

@@ -1,5 +1,5 @@
-//! What concerns all collections of a database: names, sizes and dropping. The handles `Client` and `Database` and the
-//! commands share it.
+//! Operations on all collections of a database: names, sizes and dropping. The handles `Client` and `Database` and
+//! the commands share it.
 
 use base::error::Result;
 use base::names::validate_database;
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 
 /// Returns the names of all databases that have a collection or a sequence, ascending.
 pub(crate) fn database_names(shared: &Shared) -> Result<Vec<String>> {
-    // A closed store refuses, though the catalog in memory could still answer.
+    // A closed store rejects, though the catalog in memory could still answer.
     let _in_use = shared.store.enter()?;
     let mut names = shared.catalog.database_names();
     names.extend(shared.catalog.sequences.database_names());
@@ -66,6 +66,6 @@ pub(crate) fn drop_database(shared: &Shared, db: &str, operation: &OperationCont
     if was_there {
         shared.catalog.log_drop_of_database(shared.storage(&storage), db)?;
     }
-    // What was not there may have been dropped by another thread, which has not synced it yet.
+    // A missing collection may have been dropped by another thread, which has not synced it yet.
     shared.store.sync_written(&storage)
 }

@@ -1,4 +1,5 @@
-//! What updates, replacements and find-and-modifies share: a parsed change, its options, and the write with its upsert.
+//! The common part of updates, replacements and find-and-modifies: a parsed change, its options, and the write with
+//! its upsert.
 
 use base::error::Result;
 use bson::Document;
@@ -42,7 +43,7 @@ pub(super) struct ChangeRequest<'a> {
     pub(super) change: &'a Change<'a>,
     pub(super) options: ChangeOptions<'a>,
     pub(super) operation: &'a OperationContext,
-    /// How the filter compares texts.
+    /// The filter's comparison of strings.
     pub(super) collation: &'a Collation,
 }
 

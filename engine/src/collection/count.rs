@@ -26,7 +26,7 @@ use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
 
-/// How often a thread that waits for the count of another one looks whether it must end.
+/// The interval in which a thread that waits for the count of another one checks whether it must end.
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 impl<T> Collection<T> {
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::client::Client;
 
-    /// How long a write may take, however busy the machine is.
+    /// The time that a write may need, however busy the machine is.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// A store whose counter of documents is unknown, as after a crash.
@@ -340,7 +340,7 @@ mod tests {
         Ok(())
     }
 
-    /// What a count holds while it reads all documents once kept every writer of the collection waiting.
+    /// The lock that a count holds while it reads all documents once kept every writer of the collection waiting.
     #[test]
     fn an_insert_returns_while_all_documents_are_counted() {
         let folder = tempfile::tempdir().expect("a folder");

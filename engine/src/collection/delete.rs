@@ -132,7 +132,7 @@ setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })
         r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
         "assert_eq!(deleting.max_time(Duration::from_secs(5)).run()?.deleted_count, 1);",
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
         "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?.deleted_count, 1);",
@@ -145,7 +145,7 @@ setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })
 });
 
 impl Delete<'_> {
-    /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
+    /// Sets the time that `$$NOW` means: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
@@ -158,7 +158,7 @@ impl Delete<'_> {
             None => self.delete(&self.collection),
             Some(token) => self.delete_once(token),
         };
-        // A driver reports a refused delete as a write error. Parsing refuses it as a command would.
+        // A driver reports a rejected delete as a write error. Parsing rejects it as a command would.
         watch.end(deleted.map_err(Error::into_write), || Requested::search(&self.filter, None))
     }
 

@@ -127,7 +127,7 @@ impl Distinct<'_> {
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads the documents.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        // Only to refuse a field name that `run` would refuse.
+        // Only to reject a field name that `run` would reject.
         Values::new(&self.field)?;
         self.collection.explain_search(&self.filter, self.options.hint.as_ref(), self.search()?, depth)
     }
@@ -137,7 +137,7 @@ impl Distinct<'_> {
         let operation = self.collection.begin(self.options.max_time);
         // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;
-        // A name that is no path is refused by its caller.
+        // A name that is not a path is rejected by its caller.
         let one_of_each = FieldPath::parse(&self.field).ok();
         let needs = one_of_each.clone().map_or(Needed::Documents, |path| Needed::Fields(vec![path]));
         Ok(Search {

@@ -7,7 +7,7 @@ use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 
 impl<T> Collection<T> {
-    /// Removes the collection with its documents, indexes and auto-increment fields. It is no error if the collection does
+    /// Removes the collection with its documents, indexes and auto-increment fields. It is not an error if the collection does
     /// not exist.
     ///
     /// A reader sees the whole collection or none of it. An open cursor reads to its end, as described at
@@ -49,7 +49,7 @@ impl DropCollection<'_> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
-        // To drop a collection that does not exist is no error in MongoDB either.
+        // To drop a collection that does not exist is not an error in MongoDB either.
         let operation = self.collection.begin_plain(None);
         shared.define(&database, |storage| shared.catalog.drop_collection(storage, namespace, &operation))?;
         Ok(())

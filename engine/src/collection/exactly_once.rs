@@ -208,7 +208,7 @@ fn store_alone(
     once.commit(Batch::new(&database), write, &|apart| shared.store.commit(apart, level))
 }
 
-/// Refuses a token of a statement. The transaction goes on.
+/// Rejects a token of a statement. The transaction goes on.
 fn refuse_statement(caller: &Caller) -> Result<()> {
     if caller.transaction.is_none() {
         return Ok(());

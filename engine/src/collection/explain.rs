@@ -26,7 +26,7 @@ pub(super) struct ExplainedWrite<'a> {
     pub(super) limit: Option<u64>,
 }
 
-/// What an update would do.
+/// The predicted effect of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PredictedEffect {
     pub(super) matched: u64,
@@ -101,10 +101,10 @@ impl Handle {
             })?;
         }
         let mut effect = PredictedEffect::default();
-        // Entered as for a real write: a bad write concern, or a store that refuses writes, fails here too.
+        // Entered as for a real write: a bad write concern, or a store that rejects writes, fails here too.
         let explained = self.write_existing(write.terms(), |target| {
             let explained = write.explain(target, depth, |document| {
-                // What the change computes may take long, and the search alone would not notice.
+                // The computation of the change may be long, and the search alone would not notice.
                 search.operation().look()?;
                 effect.matched += 1;
                 // As in MongoDB, a document that the change leaves as it is counts as matched only.

@@ -34,7 +34,7 @@ use crate::session::{ClientSession, SessionCursor};
 use crate::tail::{self, Tail};
 use crate::transaction::Transaction;
 
-/// How long a cursor awaits a document, as in MongoDB.
+/// The time that a cursor awaits a document, as in MongoDB.
 pub(super) const AWAIT_TIME: Duration = Duration::from_secs(1);
 
 impl<T> Collection<T> {
@@ -190,8 +190,8 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
         r#"let mut below = people.find(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
         "assert_eq!(below.next().transpose()?, Some(ada));",
     ],
-    /// How long [`next_if_any`](Cursor::next_if_any) of a cursor of [`CursorType::TailableAwait`] waits for a document. One
-    /// second if nothing is said; other cursors do not wait.
+    /// Sets the time that [`next_if_any`](Cursor::next_if_any) of a cursor of [`CursorType::TailableAwait`] waits for
+    /// a document. One second if nothing is said; other cursors do not wait.
     max_await_time: Duration = [
         "let found = people.find(doc! {}).max_await_time(Duration::from_millis(100)).run()?;",
         "assert_eq!(found.count(), 2);",
@@ -416,7 +416,7 @@ impl<T> SessionFind<'_, T> {
     }
 }
 
-/// What was found without a search.
+/// The result of a lookup without a search.
 enum LookedUp {
     Document(RawDocumentBuf),
     Nothing,
@@ -440,7 +440,7 @@ fn look_up(collection: &Handle, filter: &Document, options: &FindOptions) -> Res
     match found {
         FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
             notes::returned(1, bytes.len() as u64);
-            // An insert validates what it stores. So bytes that are no document are damage, not the caller's mistake.
+            // An insert validates what it stores. So bytes that are not a document are damage, not the caller's mistake.
             let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
                 let message = format!("the record is not a document: {error}");
                 Error::corruption(Family::Records.name(), &key, message)
@@ -567,7 +567,7 @@ fn open(
     options: &FindOptions,
     limit: Option<u64>,
 ) -> Result<RawCursor> {
-    // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
+    // Parsed before the store is entered: a malformed filter is rejected even if there is no collection.
     let search = search(collection, filter, options, limit, asking(options))?;
     if is_tailable(options) {
         collection.refuse_in_transaction("a tailable cursor")?;

@@ -80,7 +80,7 @@ impl<T> Collection<T> {
     /// Replaces one document that matches the filter and returns it. The state before the replacement is returned, or with
     /// [`return_document(ReturnDocument::After)`](FindOneAndReplace::return_document) the state after it.
     ///
-    /// What a replacement keeps and refuses is described at [`replace_one`](Self::replace_one).
+    /// What a replacement keeps and rejects is described at [`replace_one`](Self::replace_one).
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -216,7 +216,7 @@ in_session!(
 );
 
 setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
-    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`
+    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name`
     /// matches.
     array_filters: Vec<Document> = [
         r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
@@ -266,7 +266,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
         "    .run()?;",
         r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
         "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
@@ -333,7 +333,7 @@ setters!(FindOneAndReplace<'a, T>, FindOneAndReplaceOptions, r#"people.find_one_
         "    .run()?;",
         r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
@@ -380,7 +380,7 @@ setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_an
         "let deleting = people.find_one_and_delete(doc! {});",
         r#"assert_eq!(deleting.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
         "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
@@ -436,7 +436,7 @@ fn modified<'c>(
         None => modify(collection),
         Some(token) => asked(token).and_then(|asked| collection.once(asked, modify)),
     };
-    // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
+    // MongoDB's `findAndModify` has no list of write errors: a rejection is the error of the whole call.
     found.map_err(Error::into_command)
 }
 
@@ -552,7 +552,7 @@ impl FindOneAndReplace<'_, RawDocumentBuf> {
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        // The replacement is checked here as well: an explanation refuses what the write would refuse.
+        // The replacement is checked here as well: an explanation rejects what the write would reject.
         let change = Change::of_replacement(self.replacement.as_ref().map_err(Clone::clone)?)?;
         let selector = self.parse_filter(&self.collection)?;
         let options = ModifyOptions::of_replacement(&self.options);

@@ -70,7 +70,7 @@ use crate::write::validation::Checks;
 /// # }
 /// ```
 pub struct Collection<T> {
-    /// What reaches the store. `T` is only what documents are turned into and made from.
+    /// The handle that reaches the store. `T` is only what documents are turned into and made from.
     pub(crate) handle: Arc<Handle>,
     // A function type, so that the handle is `Send` and `Sync` whatever `T` is.
     row: PhantomData<fn() -> T>,
@@ -98,7 +98,7 @@ pub(super) struct Viewed<'a> {
     pub(super) view: ReadView,
 }
 
-/// What a write does when its collection does not exist.
+/// The action of a write if its collection does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Create,
@@ -111,10 +111,10 @@ struct Entered<'a> {
     level: CommitLevel,
 }
 
-/// When a write is acknowledged, and its limits.
+/// The settings of a write: its concern and its limits.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
-    /// When the write is acknowledged. `None` means as the client was opened.
+    /// The write concern. `None` means as the client was opened.
     pub(super) concern: Option<&'a WriteConcern>,
     /// The time, memory and cancellation of the operation.
     pub(super) operation: &'a OperationContext,
@@ -209,7 +209,7 @@ impl<T> Collection<T> {
     /// ```
     pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
         let caller = self.handle.caller.with_cancellation(token);
-        // What is resolved already is handed on, so that the new handle needs no look-up.
+        // The resolved collection is handed on, so that the new handle needs no lookup.
         Self::of(self.handle.called_by(caller))
     }
 
@@ -226,7 +226,7 @@ impl Handle {
             shared,
             caller,
             given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
-            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
+            // As in MongoDB's driver, to make a handle is not an error. The verbs report a bad name.
             refusal: Namespace::parse(db, coll).err(),
             resolved: OnceLock::new(),
             is_by_bytes: false,
@@ -238,7 +238,7 @@ impl Handle {
             shared,
             caller: Caller::default(),
             given: Arc::new(system.namespace()),
-            // `Namespace::parse` refuses system collections, so that no other handle reaches them.
+            // `Namespace::parse` rejects system collections, so that no other handle reaches them.
             refusal: None,
             resolved: OnceLock::new(),
             is_by_bytes: false,
@@ -283,12 +283,12 @@ impl Handle {
         Self::new(Arc::clone(&self.shared), self.caller.clone(), &self.given.db, name)
     }
 
-    /// What all handles of the client share.
+    /// State shared by all handles of the client.
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Whose calls the handle makes.
+    /// The caller context.
     pub(super) fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -299,7 +299,7 @@ impl Handle {
         Watch::start(&self.shared.recorder, &self.given, verb)
     }
 
-    /// What calls are measured by, and the name that they are logged with.
+    /// The meters of calls, and the name that they are logged with.
     pub(super) fn measured(&self) -> (Arc<Recorder>, Arc<Namespace>) {
         (Arc::clone(&self.shared.recorder), Arc::clone(&self.given))
     }
@@ -339,7 +339,7 @@ impl Handle {
         Ok(found.map(Cow::Owned))
     }
 
-    /// The view with this name, and all views that it leads to. Returns `None` if it is no view.
+    /// The view with this name, and all views that it leads to. Returns `None` if it is not a view.
     #[inline]
     pub(super) fn views(&self) -> Result<Option<ViewSet>> {
         // Nearly always a collection, and then its state is known already.
@@ -364,7 +364,7 @@ impl Handle {
         Ok((!views.is_empty()).then_some(views))
     }
 
-    /// How an operation compares texts: as it says itself, else as the collection or the view does by default.
+    /// The comparison of strings in an operation: its own, else the default of the collection or the view.
     #[inline]
     pub(super) fn rules(&self, given: Option<&Collation>) -> Result<Rules> {
         if given.is_some() {
@@ -378,7 +378,8 @@ impl Handle {
         }
     }
 
-    /// How the collection or the view of this name compares texts. What does not exist compares bytes.
+    /// The default comparison of strings of the collection or the view of this name. What does not exist compares
+    /// bytes.
     fn default_rules(&self) -> Result<Rules> {
         // Before the catalog is asked: a forked child would wait for its lock for ever. The store is not entered: the
         // caller may have entered it, and would wait for itself if it is being closed.
@@ -407,8 +408,8 @@ impl Handle {
 
     /// Runs `check` if a write would have to create the collection.
     ///
-    /// A refused write must not leave an empty collection. So what can be refused without looking at stored documents is
-    /// refused before the collection is created.
+    /// A rejected write must not leave an empty collection. So what can be rejected without looking at stored documents is
+    /// rejected before the collection is created.
     #[inline]
     pub(super) fn check_before_creation(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
         // First of all, because in a forked child even a look-up could wait for a lock of a thread that is not there.

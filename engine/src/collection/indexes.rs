@@ -27,18 +27,18 @@ use crate::session::ClientSession;
 use crate::write::index_build::{self, BuildRequest, Callback, Outcome};
 use crate::write::index_definition::{self, IndexDefinition};
 
-/// How often a drop looks whether a build that is to end has ended.
+/// The interval in which a drop checks whether a build that is to end has ended.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
 impl<T> Collection<T> {
-    /// Creates an index. A collection that does not exist is created first. It is no error if the index exists.
+    /// Creates an index. A collection that does not exist is created first. It is not an error if the index exists.
     ///
     /// The call returns when the index is built. Meanwhile other threads read and write the collection; reads use the index
-    /// from the end of the build on. [`progress`](CreateIndex::progress) tells how far it is. A call for an index that another
+    /// from the end of the build on. [`progress`](CreateIndex::progress) says how far it is. A call for an index that another
     /// thread builds waits for that build. A process that dies during a build leaves nothing of it.
     ///
     /// Fails with code 11000 (`DuplicateKey`) if the index is unique and documents have the same key when the build begins or
-    /// ends. Writes are not refused by an index that is being built. Fails with code 67 (`CannotCreateIndex`) if the definition
+    /// ends. Writes are not rejected by an index that is being built. Fails with code 67 (`CannotCreateIndex`) if the definition
     /// is not valid, with code 85 (`IndexOptionsConflict`) or 86 (`IndexKeySpecsConflict`) if it contradicts another index, and
     /// with code 276 (`IndexBuildAborted`) if the index or its collection is dropped meanwhile. In each case no index is
     /// created.
@@ -228,7 +228,7 @@ impl Handle {
                 Outcome::Present => {
                     // Another thread may have built it, and not have synced it yet.
                     shared.store.sync_written(&database)?;
-                    // Its error is no reason to deny the index, which is there; the next open starts the thread.
+                    // Its error is not a reason to deny the index, which is there; the next open starts the thread.
                     if let Err(error) = expiry::start_if_needed(shared) {
                         tracing::warn!(error = %OneLine(error), "the thread that deletes expired documents could not be started");
                     }
@@ -546,7 +546,7 @@ impl ListIndexes<'_> {
     /// [`Cursor::with_type`] gives them as documents like those of MongoDB, which also have the version `v`.
     pub fn run(self) -> Result<Cursor<IndexModel>> {
         let watch = self.collection.watch(Verb::ListIndexes);
-        // A missing collection has an empty list here. The command refuses it, as MongoDB's does.
+        // A missing collection has an empty list here. The command rejects it, as MongoDB's does.
         let indexes = watch.end(self.collection.indexes(), Requested::default)?.unwrap_or_default();
         let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
         Ok(Cursor::of(RawCursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?)))

@@ -25,11 +25,11 @@ use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 impl<T: Serialize> Collection<T> {
     /// Stores many documents, in one commit for each 8 MiB of them.
     ///
-    /// An ordered call, the default, stops at the first refused document; the documents before it are stored. An unordered
-    /// call tries all documents. Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. A call
+    /// An ordered call, the default, stops at the first rejected document; the documents before it are stored. An unordered
+    /// call tries all documents. Rejected documents are listed in [`ErrorKind::InsertMany`] with their positions. A call
     /// without documents is an error.
     ///
-    /// Auto-increment fields get their values in the order of the documents. If a field refuses a value that a document
+    /// Auto-increment fields get their values in the order of the documents. If a field rejects a value that a document
     /// brings, the whole call fails and nothing is stored. If a generated value is taken already, a call with one document
     /// tries the next value once, as [`insert_one`](Self::insert_one) does; a call with several documents does not.
     ///
@@ -104,7 +104,7 @@ setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name"
         "people.insert_many([&restored]).bypass_document_validation(true).run()?;",
         r#"assert_eq!(people.find_one(doc! { "_id": 7 }).run()?, Some(restored));"#,
     ],
-    /// With `true`, the default, the call stops at the first refused document. With `false` it tries all
+    /// With `true`, the default, the call stops at the first rejected document. With `false` it tries all
     /// documents.
     ordered: bool = [
         "// The first document is refused, because its `_id` is taken.",
@@ -118,7 +118,7 @@ setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name"
         r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
         "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_ids[&0], Bson::Int32(3));",
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
         "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_ids[&0], Bson::Int32(3));",
@@ -158,17 +158,17 @@ impl InsertMany<'_> {
             let result = InsertManyResult::new(inserted, generated, last_generate_id);
             return Ok(if was_replayed { result.replayed() } else { result });
         }
-        // The error has the ids as well, because the documents that were not refused stay.
+        // The error has the ids as well, because the documents that were not rejected stay.
         let refused = InsertManyError::new(refused, inserted, generated);
         Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&given))
     }
 
-    /// Stores the documents. Refused documents are part of the outcome; the call fails only if no collection could store
+    /// Stores the documents. Rejected documents are part of the outcome; the call fails only if no collection could store
     /// any of them.
     pub(crate) fn store<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
         let Self { collection, documents, options } = self;
         let watch = collection.watch(Verb::InsertMany);
-        // Documents that were refused are a failure of the call, though others were stored.
+        // Documents that were rejected are a failure of the call, though others were stored.
         let stored = match collection.token() {
             None => documents.and_then(|documents| insert(&collection, documents, &options)),
             Some(token) => {
@@ -222,7 +222,7 @@ fn insert<S: InsertedSet>(
         None | Some(true) => InsertOrder::Ordered,
         Some(false) => InsertOrder::Unordered,
     };
-    // If every document would be refused by any collection, the collection is not created.
+    // If every document would be rejected by any collection, the collection is not created.
     collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
         refused if refused.is_empty() => Ok(()),
         refused => {
@@ -237,7 +237,7 @@ fn insert<S: InsertedSet>(
     let outcome = collection.write_in_parts(terms, |target| {
         inserting.go_on(target.bypassing(options.bypass_document_validation))
     })?;
-    // A refused document is an error of the statement, which ends its transaction, unless the call is one by itself.
+    // A rejected document is an error of the statement, which ends its transaction, unless the call is one by itself.
     if let (Some(transaction), false, None) =
         (collection.transaction(), outcome.refused.is_empty(), &collection.caller().once)
     {

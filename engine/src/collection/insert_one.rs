@@ -87,7 +87,7 @@ setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "A
         r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
         "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_id, Bson::Int32(3));",
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
         "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_id, Bson::Int32(3));",

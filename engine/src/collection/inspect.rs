@@ -21,10 +21,10 @@ use crate::document::print::with_sort_keys_shown;
 use crate::write::entries::{EntryParts, bounds, split, stored_entries_of};
 use crate::write::prepare::{encoded_id, record_key};
 
-/// How many entries are read between two looks at the limits of the call.
+/// The number of entries that are read between two checks of the limits of the call.
 const ENTRIES_A_LOOK: u32 = 256;
 
-/// What is stored of a document: the result of [`Collection::inspect_document`].
+/// The stored form of a document: the result of [`Collection::inspect_document`].
 ///
 /// ```
 /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
@@ -45,11 +45,12 @@ const ENTRIES_A_LOOK: u32 = 256;
 pub struct DocumentInspection {
     /// The key under which the document is stored: the number of the collection, and the encoded `_id`.
     pub record_key: Vec<u8>,
-    /// How many bytes are stored under that key. `None` if there are none: then only entries are left of the document.
+    /// The number of bytes that are stored under that key. `None` if there are none: then only entries are left of
+    /// the document.
     pub stored_bytes: Option<u64>,
     /// The document. `None` if there is none, or what is stored is none.
     pub document: Option<RawDocumentBuf>,
-    /// Why what is stored is no document, or cannot be indexed.
+    /// The reason why the stored bytes are not a document, or cannot be indexed.
     pub problem: Option<String>,
     /// The indexes of the collection, without the one on `_id`, which has no entries.
     pub indexes: Vec<IndexInspection>,
@@ -89,7 +90,7 @@ pub struct EntryInspection {
     pub value: Vec<u8>,
 }
 
-/// How an entry is found.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryState {
@@ -284,7 +285,7 @@ fn fields(index: &Index, parts: EntryParts<'_>, document: Option<&RawDocument>) 
         // In a wildcard index the first field tells the name of the second.
         if index.spec.wildcard().is_some() && fields.is_empty() {
             path = value.as_str().map(str::to_owned);
-            // A path is no text that a collation would be about.
+            // A path is not a text that a collation would be about.
             fields.insert(name, value);
             continue;
         }

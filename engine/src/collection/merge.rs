@@ -30,7 +30,7 @@ use crate::write::insert;
 use crate::write::modified::Shown;
 use crate::write::update;
 
-/// How a `$merge` writes.
+/// The settings of a `$merge`.
 #[derive(Clone, Copy)]
 pub(super) struct MergeTerms<'a> {
     pub(super) concern: Option<&'a WriteConcern>,
@@ -64,7 +64,7 @@ impl<'a> Merging<'a> {
     ) -> Result<Self> {
         let mut stages = None;
         if let WhenMatched::Pipeline(given) = merge.when_matched() {
-            // Read without values, which each document has of its own: so a wrong stage is refused even if there is none.
+            // Read without values, which each document has of its own: so a wrong stage is rejected even if there is none.
             let names = merge.names(variables).map_err(|fault| at(position, fault))?;
             stages = Some(Update::parse_pipeline(given, &[], &names)?);
         }
@@ -97,7 +97,7 @@ impl<'a> Merging<'a> {
             (WhenMatched::Pipeline(_), Some(stages)) => {
                 let variables = self.merge.variables(&document, self.variables);
                 let variables = variables.map_err(|fault| at(self.position, fault))?;
-                // Where none is found the document itself is inserted, and not what the stages make of nothing.
+                // If none is found the document itself is inserted, and not what the stages make of nothing.
                 self.change(&filter, &Change::again(stages, &variables, document.as_bytes()))
             }
         };
@@ -152,7 +152,7 @@ impl<'a> Merging<'a> {
         };
         let selector = Selector::parse_at(filter, None, moment)?;
         let search = DocumentSearch { selector: &selector, order: &self.order };
-        // Where nothing is inserted, a collection that does not exist is not made either.
+        // If nothing is inserted, a collection that does not exist is not created either.
         let upsert = Some(self.merge.when_not_matched() == WhenNotMatched::Insert);
         let MergeTerms { concern, bypass } = self.terms;
         let options = ChangeOptions { upsert, hint: None, concern, bypass, preview: None };
@@ -165,8 +165,8 @@ impl<'a> Merging<'a> {
         Ok(done.is_some())
     }
 
-    /// How the fields of `on` are compared: as the command compares texts, and `_id`s by their bytes, as records have them. To
-    /// the target it is given, whatever the target has by default.
+    /// The comparison of the fields of `on`: as the command compares strings, and `_id`s by their bytes, as records
+    /// have them. To the target it is given, whatever the target has by default.
     fn collation(&self) -> Collation {
         let collation = if self.merge.is_by_id() { &SIMPLE } else { self.variables.collation() };
         collation.clone().as_given()
@@ -174,7 +174,7 @@ impl<'a> Merging<'a> {
 
     fn insert(&self, document: &RawDocument, operation: &OperationContext) -> Result<()> {
         let mut drafts = Drafts::of_bytes(document.as_bytes());
-        // A refused document must not leave an empty collection.
+        // A rejected document must not leave an empty collection.
         self.target.check_before_creation(|| insert::check_one(&drafts))?;
         let MergeTerms { concern, bypass } = self.terms;
         let terms = Terms { concern, operation };
@@ -197,7 +197,7 @@ fn at(position: usize, fault: Fault) -> Error {
     PipelineError::Stage { position, fault }.into()
 }
 
-/// The error of a write in MongoDB's words for this stage. It fails the command, and is no refusal of a single write.
+/// The error of a write in MongoDB's words for this stage. It fails the command, and is not a rejection of a single write.
 fn named(error: Error) -> Error {
     let error = error.into_command();
     let ErrorKind::Command(refused) = error.kind() else { return error };

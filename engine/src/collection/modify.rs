@@ -24,7 +24,7 @@ use crate::write::modified::{Image, Shown};
 use crate::write::update;
 use crate::write::upsert::Upserted;
 
-/// What a find-and-modify did.
+/// The result of a find-and-modify.
 pub(crate) struct Modified {
     /// A document matched.
     pub(crate) is_found: bool,
@@ -137,7 +137,7 @@ impl Handle {
         Ok(Modified { is_found, document, upserted_id, was_replayed: false })
     }
 
-    /// What a find-and-modify shows, which is kept if the command may be repeated.
+    /// The document that a find-and-modify returns, which is kept if the command may be repeated.
     pub(super) fn shown(&self, document: RawDocumentBuf) -> RawDocumentBuf {
         if let Some(retryable) = &self.caller().retryable {
             retryable.show(&document);
@@ -169,7 +169,7 @@ impl Handle {
 
 /// Adds the stage of the projection, if there is one.
 pub(super) fn under_projection(explained: Explained, projection: Option<&Projection>) -> Explained {
-    // An empty projection returns whole documents, so it is no stage of the plan.
+    // An empty projection returns whole documents, so it is not a stage of the plan.
     if projection.is_none_or(Projection::is_empty) {
         return explained;
     }

@@ -70,7 +70,7 @@ pub struct ModifyIndex<'a> {
     change: IndexChange,
 }
 
-/// What is to become of an index. What is `None` stays.
+/// The change of an index. What is `None` stays.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IndexChange {
     pub(crate) hidden: Option<bool>,
@@ -79,7 +79,7 @@ pub(crate) struct IndexChange {
     pub(crate) is_unique: bool,
 }
 
-/// How an index is named.
+/// The name of an index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IndexSelector<'a> {
     Name(&'a str),
@@ -112,8 +112,8 @@ impl ModifyIndex<'_> {
         self
     }
 
-    /// How long after the date in its field a document expires. An index on one field that was none becomes a TTL index
-    /// by this.
+    /// Sets the time after the date in its field at which a document expires. An index on one field that was none
+    /// becomes a TTL index by this.
     ///
     /// ```
     /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
@@ -203,7 +203,7 @@ impl IndexSelector<'_> {
 }
 
 impl IndexChange {
-    /// Refuses what cannot be changed of the index on `_id`.
+    /// Rejects what cannot be changed of the index on `_id`.
     fn check_of_id(self) -> Result<()> {
         if self.hidden == Some(true) {
             return Err(refused(Code::BAD_VALUE, "can't hide _id index"));
@@ -223,7 +223,7 @@ impl IndexChange {
         }
         let before = index.settings.clone();
         if let Some(time) = self.expire_after {
-            // MongoDB refuses a change by another code than a creation.
+            // MongoDB rejects a change by another code than a creation.
             let seconds = index_settings::expiry(time, &index.spec)
                 .map_err(|error| refused(Code::INVALID_OPTIONS, error))?;
             index.settings.expire_after_seconds = Some(seconds);

@@ -45,12 +45,12 @@ impl<'p> Others<'p> {
         self.names.is_empty()
     }
 
-    /// What the pipeline may use of time and memory.
+    /// The pipeline's limits of time and memory.
     pub(super) fn operation(&self) -> &OperationContext {
         self.variables.operation()
     }
 
-    /// How the pipeline compares texts.
+    /// The pipeline's comparison of strings.
     pub(super) fn collation(&self) -> &Collation {
         self.variables.collation()
     }
@@ -123,19 +123,19 @@ impl<'p> Others<'p> {
         if !views.is_empty() {
             open.note_view()?;
         }
-        // What is absent now may have been there, and a view may have been another one.
+        // A collection that is absent now may have been there, and a view may have been another one.
         if !(has_all && views.is_empty() || catalog.names_are_as_of(open.sequence())) {
             return Err(names_changed());
         }
         Ok((own, ForeignViews::new(read, self.derived(&views)?)))
     }
 
-    /// Refuses a name that is not allowed, before anything is read; also that of a system collection.
+    /// Rejects a name that is not allowed, before anything is read; also that of a system collection.
     fn refuse_names(&self, db: &str) -> Result<()> {
         self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))
     }
 
-    /// The collections that the names lead to. A set, because several views may stand on one collection, which is read once.
+    /// The collections that the names lead to. A set, because several views may be on one collection, which is read once.
     fn bases<'n>(&'n self, views: &'n ViewSet) -> BTreeSet<&'n str> {
         let own = self.names.iter().copied().filter(|name| !views.contains(name));
         own.chain(views.bases()).collect()
@@ -156,7 +156,7 @@ impl<'p> Others<'p> {
     }
 }
 
-/// Refuses to read a view, which compares texts by the collation that it was made with, by another one.
+/// Does not read a view, which compares texts by the collation that it was made with, by another one.
 pub(super) fn refuse_override(variables: &Variables, of_view: &Collation) -> Result<()> {
     // As in MongoDB: the documents of a view do not depend on who reads it.
     if variables.collation() == of_view {

@@ -1,7 +1,7 @@
-//! `$out`, and copies of collections as capped ones: documents are gathered in a collection that no reader sees, and take the place of the target in one commit.
+//! `$out`, and copies of collections as capped ones: documents are gathered in a collection that no reader sees, and replace the target in one commit.
 //!
 //! The gathered documents go through the same line as every insert, into a collection that has the indexes of the target from
-//! the beginning. So what an index refuses is refused before anything of the target is touched. The last step is a rename
+//! the beginning. So what an index rejects is rejected before anything of the target is touched. The last step is a rename
 //! that drops the target: readers see its old documents or the new ones. Whatever ends the pipeline before, what was
 //! gathered is dropped; after a kill the next open drops it.
 
@@ -42,7 +42,7 @@ pub(super) struct Aside<'a> {
     /// Whether no document is checked by the validator of the target.
     bypass: Option<bool>,
     is_placed: bool,
-    /// Who gathers, in messages.
+    /// The gathering stage or command, in messages.
     name: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Aside<'a> {
         shared.catalog.refuse_view(target)?;
         // Under the gate for a moment, so that a change of the indexes that is running is seen as a whole.
         let replaced = shared.catalog.find(target).map(|state| state.definition());
-        // What the target is now decides what is gathered; what it is at the end must be the same.
+        // The present target decides the form of what is gathered; it must be the same at the end.
         let copied = match replaced {
             Some(definition) => {
                 refuse_fields(target, &definition)?;
@@ -135,7 +135,7 @@ impl<'a> Aside<'a> {
 
     /// Gathers documents to their end, and puts them in place.
     pub(super) fn fill(mut self, documents: &mut impl Documents, operation: &OperationContext) -> Result<()> {
-        // What waits for the next insert is memory of the operation, like the memory of a stage.
+        // Documents that wait for the next insert are memory of the operation, like the memory of a stage.
         let mut held = Reservation::of(operation);
         let mut drafts = Drafts::default();
         let mut bytes = 0;
@@ -148,7 +148,7 @@ impl<'a> Aside<'a> {
                 bytes = 0;
             }
         }
-        // An insert without documents would be refused, and a pipeline may have no results.
+        // An insert without documents would be rejected, and a pipeline may have no results.
         if drafts.len() > 0 {
             self.insert(drafts, operation)?;
         }
@@ -188,7 +188,7 @@ impl<'a> Aside<'a> {
         }
         let replace = Replace::Same(&self.copied);
         shared.define(&database, |storage| {
-            // What it could end was gathered before.
+            // The part that it could end was gathered before.
             let operation = OperationContext::unlimited();
             let rename = Rename { from: &self.namespace, to: self.target, replace };
             shared.catalog.rename(storage, rename, &operation)?;
@@ -221,7 +221,7 @@ impl Drop for Aside<'_> {
         if self.is_placed {
             return;
         }
-        // A store that refuses this (it is closed, or a commit failed) drops the collection when it is opened next.
+        // A store that rejects this (it is closed, or a commit failed) drops the collection when it is opened next.
         let dropped = self.shared.store.enter().and_then(|database| {
             let operation = OperationContext::unlimited();
             let drop = |storage| self.shared.catalog.drop_collection(storage, &self.namespace, &operation);

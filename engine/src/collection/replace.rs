@@ -124,7 +124,7 @@ setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }
         r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
@@ -137,7 +137,7 @@ setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }
 });
 
 impl ReplaceOne<'_> {
-    /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
+    /// Sets the time that `$$NOW` means: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
@@ -160,7 +160,7 @@ impl ReplaceOne<'_> {
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
         let watch = self.collection.watch(Verb::ReplaceOne);
-        // A driver reports a refused replacement as a write error. Parsing refuses it as a command would.
+        // A driver reports a rejected replacement as a write error. Parsing rejects it as a command would.
         let replaced = match self.collection.token() {
             None => self.replace(&self.collection),
             Some(token) => self.replace_once(token),
@@ -171,7 +171,7 @@ impl ReplaceOne<'_> {
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        // The replacement is checked here as well: an explanation refuses what the write would refuse.
+        // The replacement is checked here as well: an explanation rejects what the write would reject.
         let parsed = self.parse(&self.collection)?;
         let write = ExplainedWrite {
             filter: &self.filter,

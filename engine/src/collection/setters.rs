@@ -42,7 +42,7 @@ macro_rules! exactly_once {
             /// Gives the call a token: it happens once, however often it is made with this token, also after a crash. A call that has
             /// happened before changes nothing, and returns what it returned the first time.
             ///
-            /// A call that is refused does not spend its token. See [the page on exactly once](crate::guide::exactly_once): what is
+            /// A call that is rejected does not spend its token. See [the page on exactly once](crate::guide::exactly_once): what is
             /// remembered, for how long, and which calls are one transaction with a token.
             ///
             /// Fails with code 72 if another call had the token, with 225 if the token is older than those that are remembered, and with 146 if
@@ -93,7 +93,7 @@ macro_rules! setters {
             /// # }
             /// ```
             pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
-                // `None` stands for the defaults, as in MongoDB's driver.
+                // `None` means the defaults, as in MongoDB's driver.
                 self.options = options.into().unwrap_or_default();
                 self
             }

@@ -107,9 +107,9 @@ impl Handle {
     }
 }
 
-/// How sizes are estimated.
+/// The estimation of sizes.
 struct Sample<'a> {
-    /// How many documents the collection has.
+    /// The number of documents in the collection.
     documents: u64,
     operation: &'a OperationContext,
 }

@@ -33,7 +33,7 @@ pub(super) fn on_collection(collection: &Handle, pipeline: Pipeline) -> Result<P
             let operation = pipeline.variables().operation();
             let count = if asked.count { collection.known_count(operation)? } else { None };
             let stats = collection.view(|viewed| asked.stats(viewed, count, operation))?;
-            // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
+            // To other pipelines a missing collection is an empty one. MongoDB rejects it in this stage.
             vec![stats.ok_or_else(|| {
                 let namespace = &collection.given;
                 refused(
@@ -42,7 +42,7 @@ pub(super) fn on_collection(collection: &Handle, pipeline: Pipeline) -> Result<P
                 )
             })?]
         }
-        // Each search is planned anew, so nothing is kept that could be shown.
+        // Each search is planned again, so nothing is kept that could be shown.
         Source::PlanCacheStats => {
             let namespace = &collection.given;
             collection.read(|_, _| Ok(Vec::new()))?.ok_or_else(|| {
@@ -66,7 +66,7 @@ pub(super) fn on_collection(collection: &Handle, pipeline: Pipeline) -> Result<P
 /// Opens a pipeline on a database, whose documents come from no collection.
 pub(super) fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped> {
     validate_database(name)?;
-    // A closed store refuses, though the documents of the pipeline could still be computed.
+    // A closed store rejects, though the documents of the pipeline could still be computed.
     let _in_use = shared.store.enter()?;
     match pipeline.source() {
         Source::Documents(documents) => {
@@ -239,7 +239,7 @@ impl Asked {
                     asked.count = true;
                 }
                 "storageStats" => asked.storage = Some(scale(value.as_document().ok_or_else(wrong)?)?),
-                // MongoDB has these, so they are refused as not supported, and not as unknown.
+                // MongoDB has these, so they are rejected as not supported, and not as unknown.
                 "latencyStats" | "queryExecStats" | "operationStats" => {
                     return Err(unsupported(format!("'{option}' of $collStats is not supported")));
                 }

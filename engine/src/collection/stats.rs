@@ -33,7 +33,7 @@ pub struct CollectionStats {
     /// About how much room the documents take in files: 4096 if there are none, and at least `size`, because recent
     /// writes are not in table files yet.
     pub storage_size: u64,
-    /// How many bytes of table files have the documents, compressed, without those that are in the log alone.
+    /// The bytes of the documents in table files, compressed, without those that are in the log alone.
     pub table_size: u64,
     /// Whether table files have nearly all documents: then `size` divided by `table_size` is how well they are compressed.
     /// It is `false` if writes to other collections are many against this one, too.

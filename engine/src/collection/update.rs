@@ -127,7 +127,7 @@ exactly_once!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc"
 in_session!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#);
 
 setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
-    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`
+    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name`
     /// matches.
     array_filters: Vec<Document> = [
         r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
@@ -181,7 +181,7 @@ setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc!
         r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
         "assert_eq!(update.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
     ],
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
     write_concern: WriteConcern = [
         r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
         "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
@@ -194,7 +194,7 @@ setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc!
 });
 
 impl Update<'_> {
-    /// Sets the time that `$$NOW` and `$currentDate` stand for: all statements of a command have the same.
+    /// Sets the time that `$$NOW` and `$currentDate` mean: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
@@ -222,7 +222,7 @@ impl Update<'_> {
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
         let watch = self.collection.watch(self.verb());
-        // A driver reports a refused update as a write error. Parsing refuses it as a command would.
+        // A driver reports a rejected update as a write error. Parsing rejects it as a command would.
         let changed = match self.collection.token() {
             None => self.change(&self.collection),
             Some(token) => self.change_once(token),
@@ -276,7 +276,7 @@ impl Update<'_> {
     }
 
     fn change(&self, collection: &Handle) -> Result<UpdateResult> {
-        // Parsed before the store is entered: a malformed update is refused whatever is stored.
+        // Parsed before the store is entered: a malformed update is rejected whatever is stored.
         let parsed = self.parse(collection)?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());

@@ -1,7 +1,7 @@
 //! `find`, `count_documents` and `distinct` on a view: each is a pipeline after that of the view.
 //!
 //! As in MongoDB a projection is then the stage `$project`, which has no `$`, `$elemMatch` and `$slice` of projections, and what
-//! is about the keys of an index is refused.
+//! is about the keys of an index is rejected.
 
 use base::codes::refused;
 use base::error::Result;
@@ -17,7 +17,7 @@ use crate::options::{AggregateOptions, CountOptions, DistinctOptions, FindOption
 /// The field that the count of a view is in.
 const COUNT: &str = "n";
 
-/// A pipeline in the place of another verb.
+/// A pipeline in place of another verb.
 pub(crate) struct AsPipeline {
     pub(crate) stages: Vec<Document>,
     pub(crate) options: AggregateOptions,
@@ -45,7 +45,7 @@ impl AsPipeline {
             stages.push(doc! { "$sort": sort.clone() });
         }
         stages.extend(skip_and_limit(options.skip, limit));
-        // An empty projection leaves documents as they are, and an empty stage is refused.
+        // An empty projection leaves documents as they are, and an empty stage is rejected.
         if let Some(projection) = options.projection.as_ref().filter(|projection| !projection.is_empty()) {
             stages.push(doc! { "$project": projection.clone() });
         }
@@ -64,7 +64,7 @@ impl AsPipeline {
 
     /// The pipeline of a count: one document with the number, or none.
     pub(crate) fn of_count(filter: &Document, options: &CountOptions) -> Self {
-        // The verb has refused a limit of 0 before.
+        // The verb has rejected a limit of 0 before.
         let mut stages = vec![doc! { "$match": filter.clone() }];
         stages.extend(skip_and_limit(options.skip, options.limit));
         stages.push(doc! { "$count": COUNT });
@@ -88,7 +88,7 @@ impl AsPipeline {
         Self { stages: vec![doc! { "$match": filter.clone() }], options }
     }
 
-    /// Opens the pipeline on a view. The verb that it stands for is what is measured.
+    /// Opens the pipeline on a view. The verb that it means is what is measured.
     pub(super) fn open(self, view: &Handle) -> Result<RawCursor> {
         Aggregate::on_collection(view, self.stages).with_options(self.options).open()
     }
@@ -125,7 +125,7 @@ fn natural(sort: &Document) -> Result<Option<Hint>> {
     Ok(Some(Hint::Keys(sort.clone())))
 }
 
-/// The stages for a skip and a limit. A stage of neither is refused as 0, and stands for nothing.
+/// The stages for a skip and a limit. A stage of neither is rejected as 0, and means nothing.
 fn skip_and_limit(skip: Option<u64>, limit: Option<u64>) -> Vec<Document> {
     let stage = |name: &str, count: u64| {
         let mut stage = Document::new();

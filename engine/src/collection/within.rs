@@ -1,4 +1,4 @@
-//! How the verbs reach the store as statements of a transaction.
+//! The operations as statements of a transaction.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Handle {
         })
     }
 
-    /// Refuses a call that no transaction can have.
+    /// Rejects a call that no transaction can have.
     pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         self.transaction().map_or(Ok(()), |transaction| Err(transaction.refused(what)))
     }

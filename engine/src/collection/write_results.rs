@@ -40,7 +40,7 @@ impl Written<'_> {
     /// Writes the results of a pipeline, which `open` opens after everything was checked that needs no document.
     pub(super) fn run(&self, open: impl FnOnce() -> Result<Piped>) -> Result<()> {
         let target = self.target()?;
-        // Before anything is read: a store that writes nothing refuses the pipeline, whatever comes out of it.
+        // Before anything is read: a store that writes nothing rejects the pipeline, whatever comes out of it.
         drop(self.shared.store.enter()?);
         self.shared.store.admit_write()?;
         let Some(merging) = self.merging(&target)? else {
@@ -97,7 +97,7 @@ impl Written<'_> {
                 (Code::MERGE_SYSTEM_COLLECTION, Code::MERGE_INTERNAL_DATABASE, "Cannot")
             }
         };
-        // Before the rules of names, which refuse these with the number of a wrong name.
+        // Before the rules of names, which reject these with the number of a wrong name.
         if coll.starts_with("system.") {
             return Err(refused(system, format!("{verb} {stage} to special collection: {coll}")));
         }

@@ -70,7 +70,7 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, d
     Ok(Plan::of_pipeline(database_namespace(context), explained))
 }
 
-/// What replies call the namespace of an aggregation over no collection.
+/// The namespace of an aggregation over no collection in replies.
 fn database_namespace(context: &CommandContext<'_>) -> String {
     format!("{}.$cmd.aggregate", context.db)
 }
@@ -79,7 +79,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
     arguments.allow(&KNOWN)?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
     let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
-    // Read for an explanation too: it needs no cursor, but a malformed one is refused in both.
+    // Read for an explanation too: it needs no cursor, but a malformed one is rejected in both.
     read_cursor(arguments)?;
     // No limit of time: the operation of the command has it already.
     let options = AggregateOptions {

@@ -1,4 +1,4 @@
-//! Reads the fields of a command, each with its type, and refuses fields that the command does not know.
+//! Reads the fields of a command, each with its type, and rejects fields that the command does not know.
 //!
 //! Null counts as absent, as in MongoDB. Messages are MongoDB's where clients compare them.
 
@@ -69,7 +69,7 @@ impl<'a> Arguments<'a> {
         Self { batch: Some(batch), ..self }
     }
 
-    /// Refuses all fields but `known` and those that every command may have. Options that only MongoDB has are refused by
+    /// Rejects all fields but `known` and those that every command may have. Options that only MongoDB has are rejected by
     /// the tables of [`unsupported`], unless they are false or null and so ask for nothing.
     pub(super) fn allow(&self, known: &[&str]) -> Result<()> {
         // The first field is the command's name.
@@ -83,7 +83,7 @@ impl<'a> Arguments<'a> {
         self.check_read_concern()
     }
 
-    /// Refuses all fields of a document within a command but `known`. Such a document has no name of a command and none of
+    /// Rejects all fields of a document within a command but `known`. Such a document has no name of a command and none of
     /// the fields that every command may have.
     pub(super) fn allow_in_statement(&self, known: &[&str]) -> Result<()> {
         let mut unknown = self.fields.iter().filter(|(field, _)| !known.contains(&field.as_str()));
@@ -92,7 +92,7 @@ impl<'a> Arguments<'a> {
 
     fn refuse(&self, field: &str, value: &Bson) -> Result<()> {
         let name = self.name;
-        // These are refused even if they are false: a client that sends one relies on a transaction.
+        // These are rejected even if they are false: a client that sends one relies on a transaction.
         if unsupported::is_of_transaction(field) {
             return Err(self.not_here(field));
         }
@@ -165,7 +165,7 @@ impl<'a> Arguments<'a> {
             None => Ok(None),
             Some(Bson::Int32(value)) => Ok(Some((*value).into())),
             Some(Bson::Int64(value)) => Ok(Some(*value)),
-            // Some shells send every number as a double. A fraction is refused and not rounded away.
+            // Some shells send every number as a double. A fraction is rejected and not rounded away.
             Some(Bson::Double(value)) => whole(*value).map(Some).ok_or_else(|| {
                 refused(Code::BAD_VALUE, format!("the field '{field}' must be a whole number, got {value}"))
             }),
@@ -203,7 +203,7 @@ impl<'a> Arguments<'a> {
         Ok(statements)
     }
 
-    /// The only statement of a write. Several are refused.
+    /// The only statement of a write. Several are rejected.
     pub(super) fn only_statement(&self, field: &str) -> Result<&'a Document> {
         match self.statements(field)?.as_slice() {
             [only] => Ok(only),
@@ -216,7 +216,7 @@ impl<'a> Arguments<'a> {
 
     /// The documents of an `insert`, in raw bytes.
     pub(super) fn raw_documents(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
-        // With an empty batch the documents are in the body. An empty array is too, and is refused below.
+        // With an empty batch the documents are in the body. An empty array is too, and is rejected below.
         if let Some(batch) = self.batch.filter(|batch| !batch.documents.is_empty()) {
             check_batch_size(batch.documents.len())?;
             // Cheap: the documents borrow the bytes of the request.
@@ -283,7 +283,7 @@ impl<'a> Arguments<'a> {
         let w = match of.given("w") {
             None => None,
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
-            // It names tags of a replica set. It is read here, and refused where concerns are validated.
+            // It names tags of a replica set. It is read here, and rejected where concerns are validated.
             Some(Bson::String(mode)) => Some(Acknowledgment::Custom(mode.clone())),
             // MongoDB checks the number of nodes even where there is only one.
             Some(_) => {
@@ -326,7 +326,7 @@ impl<'a> Arguments<'a> {
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"])?;
         match of.one_of("level", &READ_CONCERNS)? {
-            // As a MongoDB without replication refuses it.
+            // As a MongoDB without replication rejects it.
             Some("snapshot") => Err(refused(
                 Code::NOT_A_REPLICA_SET,
                 "node needs to be a replica set member to use readConcern: snapshot",

@@ -7,7 +7,7 @@ use base::error::Result;
 use bson::RawDocument;
 use query::code::Code;
 
-/// How many statements or documents a write may have: MongoDB's limit.
+/// The limit of statements or documents in a write: MongoDB's limit.
 pub(super) const STATEMENTS_MAX: usize = 100_000;
 
 /// The documents of an `insert`, or the statements of an update or a delete, in raw bytes.
@@ -16,7 +16,7 @@ pub(super) struct Batch<'a> {
     pub(super) documents: Vec<Cow<'a, RawDocument>>,
 }
 
-/// Refuses a write of no statements, and one of more than [`STATEMENTS_MAX`].
+/// Rejects a write of no statements, and one of more than [`STATEMENTS_MAX`].
 pub(super) fn check_batch_size(count: usize) -> Result<()> {
     if count == 0 || count > STATEMENTS_MAX {
         return Err(refused(

@@ -177,7 +177,7 @@ impl Action {
         }
     }
 
-    /// How many of the fields must be there: the first ones.
+    /// The number of fields that must be there: the first ones.
     fn required(self) -> usize {
         match self {
             Self::Insert | Self::Delete => 1,
@@ -331,7 +331,7 @@ impl BulkWrite<'_> {
 
     fn collection(&self, position: usize) -> Collection<RawDocumentBuf> {
         let namespace = self.namespaces.get(position).cloned();
-        // Positions were checked, so the empty name stands for a case that does not occur.
+        // Positions were checked, so the empty name means a case that does not occur.
         let Namespace { db, coll } = namespace.unwrap_or_else(|| Namespace::new("", ""));
         self.context.collection_of(&db, &coll)
     }
@@ -457,12 +457,12 @@ impl BulkWrite<'_> {
         }
     }
 
-    /// What an operation has done before. From here on it is the one that runs, if that is nothing.
+    /// The result of an operation that was done before. From here on it is the one that runs, if that is nothing.
     fn enter(&self, position: usize, kind: Kind) -> Option<Done> {
         self.context.retryable().and_then(|retryable| retryable.enter_as(position, kind))
     }
 
-    /// Refuses an operation of many documents in a command that may be sent again.
+    /// Rejects an operation of many documents in a command that may be sent again.
     fn check_repeatable(&self, operation: &Operation<'_>) -> Result<()> {
         if self.context.retryable().is_some() && operation.is_multi() {
             return Err(refused(Code::INVALID_OPTIONS, "Cannot use retryable writes with multi=true"));
@@ -470,7 +470,7 @@ impl BulkWrite<'_> {
         Ok(())
     }
 
-    /// Adds a refused operation. An error that is no refusal of one operation is returned.
+    /// Adds a rejected operation. An error that is not a rejection of one operation is returned.
     fn refuse(&mut self, position: usize, action: Action, error: Error) -> Result<Progress> {
         let refusal = self.results.errors.refusal(position, error)?;
         let shown = self.results.errors.shown(refusal);
@@ -478,7 +478,7 @@ impl BulkWrite<'_> {
         Ok(if self.ends_by_refusal() { Progress::Ends } else { Progress::GoesOn })
     }
 
-    /// Whether the command ends at a refusal. A transaction that was aborted takes no more writes.
+    /// Whether the command ends at a rejection. A transaction that was aborted takes no more writes.
     fn ends_by_refusal(&self) -> bool {
         if self.context.is_in_transaction() {
             self.context.abort_transaction();
@@ -487,7 +487,7 @@ impl BulkWrite<'_> {
     }
 }
 
-/// How many operations from the first on are inserts into one collection.
+/// The number of operations from the first on that are inserts into one collection.
 fn group_len(operations: &[Operation<'_>]) -> usize {
     let Some(first) = operations.first() else { return 0 };
     let is_alike = |operation: &&Operation<'_>| {
@@ -510,7 +510,7 @@ enum Single {
 struct Results<'a> {
     documents: Vec<Bson>,
     held: Reservation,
-    /// Whether results of operations that were not refused are left out.
+    /// Whether results of operations that were not rejected are left out.
     errors_only: bool,
     errors: WriteErrors<'a>,
     repeated: Repeated,

@@ -35,7 +35,7 @@ fn stage<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a Bson>> {
     Ok(options)
 }
 
-/// Refuses a change stream where one reply has all documents: nothing could ask for the next ones. In the words of a MongoDB without
+/// Rejects a change stream where one reply has all documents: nothing could ask for the next ones. In the words of a MongoDB without
 /// replication.
 pub(super) fn refuse_one_reply(name: &str, arguments: &Arguments<'_>) -> Result<()> {
     if name != "aggregate" || stage(arguments)?.is_none() {

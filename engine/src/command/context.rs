@@ -1,4 +1,4 @@
-//! Where a command runs: the store, the caller and the database.
+//! The context of a command: the store, the caller and the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::outcomes::row::Kind;
 use crate::sequences::Sequence;
 use crate::shared::{Caller, Shared};
 
-/// What every command needs besides its own fields.
+/// The context of every command besides its own fields.
 pub(crate) struct CommandContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) caller: Caller,

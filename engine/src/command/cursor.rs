@@ -24,7 +24,7 @@ impl Opened {
     pub(super) fn drain(mut self) -> Result<Document> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        // What a tailable cursor has now: nothing could ask for more.
+        // The documents that a tailable cursor has now: nothing could ask for more.
         while self.cursor.advance_within(Duration::ZERO)? {
             // Counted before the document is decoded, which takes several times its bytes.
             bytes += self.cursor.current().as_bytes().len();

@@ -63,7 +63,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
             Err(error) => {
                 errors.push(index, error)?;
-                // As in MongoDB: an ordered command stops at the first refusal.
+                // As in MongoDB: an ordered command stops at the first rejection.
                 if is_ordered || errors.end_command() {
                     break;
                 }
@@ -84,7 +84,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 /// Explains the only statement: a reply has room for one plan.
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
-    // Read only to be checked: what the command refuses, its explanation refuses too.
+    // Read only to be checked: what the command rejects, its explanation rejects too.
     arguments.boolean("ordered")?;
     let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
     let collection = context.collection(arguments.target()?);

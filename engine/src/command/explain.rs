@@ -1,7 +1,7 @@
 //! `explain`, and the field `explain` of `aggregate`: which plan a command would follow, and what it would read.
 //!
-//! Each command reads its fields with one function, both to run and to be explained. So an explanation is refused for
-//! whatever the command itself would be refused for.
+//! Each command reads its fields with one function, both to run and to be explained. So an explanation is rejected for
+//! whatever the command itself would be rejected for.
 
 use base::codes::refused;
 use base::error::Result;
@@ -62,7 +62,7 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>) -
     // Without a batch: the explained command is a field of the body, and so was decoded with it.
     let explained = Arguments::of(name, command);
     // The limit of `explain` itself wins. Without one the limit of the explained command holds, from now on; it is read in
-    // both cases, because a bad value is refused in both.
+    // both cases, because a bad value is rejected in both.
     let own = explained.max_time()?;
     let timed = arguments.max_time()?.is_none().then(|| context.begin_anew(own));
     let plan = explain(timed.as_ref().unwrap_or(context), &explained, depth(verbosity))?;
@@ -97,7 +97,7 @@ fn verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
     Ok(match arguments.one_of("verbosity", &names)? {
         Some("queryPlanner") => Verbosity::QueryPlanner,
         Some("executionStats") => Verbosity::ExecutionStats,
-        // MongoDB's default. No other text gets here, because `one_of` has refused it.
+        // MongoDB's default. No other text gets here, because `one_of` has rejected it.
         Some(_) | None => Verbosity::AllPlansExecution,
     })
 }

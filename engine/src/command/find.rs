@@ -146,7 +146,7 @@ fn count_arguments(
     let options = CountOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
-        // As in MongoDB: 0 is no limit, and a negative limit counts like a positive one.
+        // As in MongoDB: 0 is not a limit, and a negative limit counts like a positive one.
         limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|&limit| limit > 0),
         skip: arguments.count("skip")?,
         ..CountOptions::default()
@@ -161,7 +161,7 @@ fn count_arguments(
 
 pub(super) fn distinct(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
-    // The verb has refused more values than one document holds, so they fit into the reply.
+    // The verb has rejected more values than one document holds, so they fit into the reply.
     Ok(doc! { "values": collection.distinct(key, filter).with_options(options).run()? })
 }
 

@@ -53,7 +53,7 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
         (Asked::Update(update), None) => update.modify(),
         (Asked::Update(update), Some(token)) => update.exactly_once(token).modify(),
     };
-    // There is one write, so MongoDB gives its refusal as the error of the command, not in `writeErrors`.
+    // There is one write, so MongoDB gives its rejection as the error of the command, not in `writeErrors`.
     let Modified { is_found, document, upserted_id, was_replayed } = modified.map_err(Error::into_command)?;
     // `n` counts the document that was found, or else inserted: never more than one.
     let count = i32::from(is_found || upserted_id.is_some());
@@ -63,7 +63,7 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
         last.insert("updatedExisting", is_found);
         last.extend(upserted_id.map(|id| ("upserted".to_owned(), id)));
     }
-    // Null stands for no document. Drivers read the field in any case.
+    // Null means no document. Drivers read the field in any case.
     let value = document.map(Document::try_from).transpose()?.map_or(Bson::Null, Bson::Document);
     let mut reply = doc! { "lastErrorObject": last, "value": value };
     report_replay(&mut reply, was_replayed);
@@ -126,7 +126,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The options of a removal, which refuses the fields that only an update has.
+/// The options of a removal, which rejects the fields that only an update has.
 fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
     // A flag that is false asks for nothing, so it does not contradict.
     let contradicts = ["update", "new", "upsert", "arrayFilters"]
@@ -169,7 +169,7 @@ fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
 
 /// The options of an update that a replacement has as well.
 fn of_replacement(options: FindOneAndUpdateOptions) -> FindOneAndReplaceOptions {
-    // `array_filters` has no field here: the caller has refused it.
+    // `array_filters` has no field here: the caller has rejected it.
     FindOneAndReplaceOptions {
         bypass_document_validation: options.bypass_document_validation,
         max_time: options.max_time,

@@ -65,7 +65,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     Ok(reply)
 }
 
-/// The description without options that MongoDB does not know either. Those that only MongoDB has stay, to be refused.
+/// The description without options that MongoDB does not know either. Those that only MongoDB has stay, to be rejected.
 fn without_unknown(spec: &Document) -> Document {
     let is_option = |name: &str| KNOWN.contains(&name) || is_option(PLACE, name);
     let options = spec.iter().filter(|(name, _)| is_option(name));
@@ -79,7 +79,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
     match clustered {
         // Whether there may be one is for the collection to say.
         Some(true) => {}
-        // What is always so but for a clustered collection.
+        // The only value that is possible except for a clustered collection.
         Some(false) => {
             let mut others = spec.clone();
             others.remove(CLUSTERED);

@@ -63,7 +63,7 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     Ok(reply)
 }
 
-/// What goes into the reply.
+/// The parts of the reply.
 struct Done<'a> {
     count: usize,
     /// By inserted document, its generated values. Shorter than `count` as long as none was generated.
@@ -72,9 +72,9 @@ struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// Adds what a call stored, refused and generated.
+    /// Adds what a call stored, rejected and generated.
     fn add(&mut self, outcome: Result<InsertOutcome<Vec<usize>>>) -> Result<()> {
-        // The verb fails if it stored nothing. The command does not: it lists the refusals in its reply.
+        // The verb fails if it stored nothing. The command does not: it lists the rejections in its reply.
         let InsertOutcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
         for refusal in refused {
             self.errors.add(refusal);
@@ -108,7 +108,7 @@ impl Done<'_> {
     }
 }
 
-/// The outcome of a call that refused all its documents. Any other error is returned.
+/// The outcome of a call that rejected all its documents. Any other error is returned.
 pub(super) fn without_any(error: Error) -> Result<InsertOutcome<Vec<usize>>> {
     let ErrorKind::InsertMany(refusal) = error.kind() else { return Err(error) };
     let refused = refusal.write_errors.clone().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Commands: documents that call the verbs. Most are MongoDB's; those of sequences are CairnDB's own.
 //!
-//! The first field of a command is its name. The reply is a document with `ok: 1`. A refused statement of a write is
+//! The first field of a command is its name. The reply is a document with `ok: 1`. A rejected statement of a write is
 //! listed in `writeErrors`; every other failure is an error of the call. Commands that open a cursor have a table of their
 //! own: the caller takes the cursor, or `firstBatch` has all documents. `getMore` belongs to a server.
 //!
@@ -89,7 +89,7 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
         explain::of_aggregate(context, &arguments, &body)?
     } else if let Some(open) = CURSOR_COMMANDS.get(name) {
         change_stream::refuse_one_reply(name, &arguments)?;
-        // What is read here is outside of the statement, which ended when the cursor was open.
+        // The documents that are read here are outside of the statement, which ended when the cursor was open.
         open(context, &arguments)?.drain().inspect_err(|_| context.abort_transaction())?
     } else {
         return Err(missing(name));
@@ -122,7 +122,7 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
     }
 }
 
-/// Refuses a command that cannot be a statement of its transaction.
+/// Rejects a command that cannot be a statement of its transaction.
 fn check_statement(context: &CommandContext<'_>, name: &str, arguments: &Arguments<'_>) -> Result<()> {
     if !context.is_in_transaction() {
         return Ok(());
@@ -150,7 +150,7 @@ fn name(body: &Document) -> Result<&str> {
     })
 }
 
-/// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name. It refuses all others.
+/// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name. It rejects all others.
 ///
 /// ```
 /// assert!(cairndb::has_command("find"));
@@ -236,7 +236,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
 ]);
 
 fn ping(_context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    // It reads no field, but a misspelt one is refused as in every command.
+    // It reads no field, but a misspelt one is rejected as in every command.
     arguments.allow(&[])?;
     Ok(doc! {})
 }

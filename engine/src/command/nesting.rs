@@ -1,4 +1,5 @@
-//! What is inside the values of a command, and how deeply it may be nested. That is checked before they are decoded, because decoding is recursive.
+//! The values of a command, and their allowed nesting. That is checked before they are decoded, because decoding is
+//! recursive.
 
 use base::codes::refused;
 use base::error::{Error, Result};
@@ -38,7 +39,7 @@ pub(super) fn content(value: RawBsonRef<'_>) -> Option<&[u8]> {
     }
 }
 
-/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
+/// Rejects the value of a command's field that is nested too deeply, because decoding is recursive.
 pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     // Other values hold no values, so they are decoded without recursion.
     if let Some(bytes) = content(value) {

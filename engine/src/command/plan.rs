@@ -7,7 +7,7 @@ use crate::execute::explain::Explained;
 use crate::execute::stages::shown;
 use crate::results::number;
 
-/// What the reply to an explained command is made of.
+/// The content of the reply to an explained command.
 pub(super) struct Plan {
     namespace: String,
     /// The views that the command goes through.
@@ -16,11 +16,11 @@ pub(super) struct Plan {
     search: Option<Explained>,
     /// The stages of a pipeline that follow the search.
     stages: Vec<Document>,
-    /// What the pipeline did, if it was run.
+    /// The work of the pipeline, if it was run.
     done: Option<PipelineWork>,
 }
 
-/// How much the reply says, as in the field `verbosity`.
+/// The length of the reply, as in the field `verbosity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verbosity {
     QueryPlanner,

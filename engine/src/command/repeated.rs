@@ -13,9 +13,9 @@ use crate::collection::exactly_once::{Asked, Whole};
 use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 
-/// The field of a reply that tells that the command had happened before.
+/// The field of a reply that says that the command had happened before.
 const REPLAYED: &str = "replayed";
-/// The field of a reply that lists refused statements.
+/// The field of a reply that lists rejected statements.
 const REFUSALS: &str = "writeErrors";
 /// The fields of a reply that count effects.
 const COUNTS: [&str; 6] = ["n", "nDeleted", "nInserted", "nMatched", "nModified", "nUpserted"];
@@ -97,12 +97,12 @@ impl Answer for Reply {
     }
 }
 
-/// Whether a reply tells of a refused statement.
+/// Whether a reply tells of a rejected statement.
 fn is_refused(reply: &Document) -> bool {
     reply.contains_key(REFUSALS) || reply.get_i32("nErrors").is_ok_and(|errors| errors > 0)
 }
 
-/// Takes the effects out of a reply that tells of a refused statement: it ended the transaction, so nothing was done.
+/// Takes the effects out of a reply that tells of a rejected statement: it ended the transaction, so nothing was done.
 fn take_back(reply: &mut Document) {
     if !is_refused(reply) {
         return;
@@ -113,7 +113,7 @@ fn take_back(reply: &mut Document) {
         }
     }
     reply.remove("upserted");
-    // What remains of the results of a `bulkWrite` is the refusal.
+    // The rest of the results of a `bulkWrite` is the rejection.
     if let Ok(results) =
         reply.get_document_mut("cursor").and_then(|cursor| cursor.get_array_mut("firstBatch"))
     {

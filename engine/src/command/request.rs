@@ -20,10 +20,10 @@ use crate::command::nesting::{check_nesting, content};
 const RAW_BATCHES: [(&str, &str); 4] =
     [("bulkWrite", "ops"), ("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
 
-/// What is decoded of a request counts as no memory up to this length.
+/// The decoded part of a request counts as no memory up to this length.
 const UNWEIGHED_BYTES: usize = 4096;
-// What decoded values take that are then parsed to a filter, an expression or an update: measured with a million of each
-// in one command, and rounded up.
+// The memory of decoded values that are then parsed to a filter, an expression or an update: measured with a million
+// of each in one command, and rounded up.
 /// An element of an array.
 const ELEMENT_MEMORY: usize = 256;
 /// A field of a document, which has a name and an entry in a table of names.
@@ -112,12 +112,12 @@ impl Request<'_> {
             }
             let documents = split(documents)?;
             if is_raw && documents.is_empty() {
-                // So that the command refuses it with the error of an empty array, as it does one in the body.
+                // So that the command rejects it with the error of an empty array, as it does one in the body.
                 body.to_mut().insert(field, Bson::Array(Vec::new()));
             } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
             } else {
-                // Safe only because `check` has refused what is nested too deeply.
+                // Safe only because `check` has rejected what is nested too deeply.
                 let decoded =
                     documents.into_iter().map(|document| Bson::try_from(RawBsonRef::from(document)));
                 body.to_mut().insert(field, decoded.collect::<bson::error::Result<Vec<Bson>>>()?);
@@ -136,13 +136,13 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
         if is_raw && (!batch.documents.is_empty() || decoded.contains_key(name.as_str())) {
             return Err(twice(body, name.as_str()));
         }
-        // An array alone: any other value is decoded, and the command refuses its type.
+        // An array alone: any other value is decoded, and the command rejects its type.
         if is_raw && let RawBsonRef::Array(documents) = value {
             batch.documents = elements(documents)?;
             if !batch.documents.is_empty() {
                 continue;
             }
-            // An empty array stays in the body, where the command refuses it.
+            // An empty array stays in the body, where the command rejects it.
         }
         if decoded.insert(name.as_str(), Bson::try_from(value)?).is_some() {
             return Err(twice(body, name.as_str()));
@@ -151,7 +151,7 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
     Ok(decoded)
 }
 
-/// The error for a field that a command has twice, which MongoDB refuses as well: a reader that takes the first and one that takes
+/// The error for a field that a command has twice, which MongoDB rejects as well: a reader that takes the first and one that takes
 /// the last would see two commands.
 #[cold]
 fn twice(body: &RawDocument, field: &str) -> Error {
@@ -195,13 +195,13 @@ fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
             )
         })
     };
-    // Counted first: what is kept for a document takes more memory than an empty document does, so a message of empty ones
+    // Counted first: what is kept for a document uses more memory than an empty document does, so a message of empty ones
     // could take many times its own size.
     check_count(documents.into_iter().take(STATEMENTS_MAX + 1).count())?;
     documents.into_iter().map(document).collect()
 }
 
-/// Refuses more documents than a write may have. No documents at all are refused by the command.
+/// Rejects more documents than a write may have. No documents at all are rejected by the command.
 fn check_count(count: usize) -> Result<()> {
     if count == 0 { Ok(()) } else { check_batch_size(count) }
 }
@@ -220,7 +220,7 @@ fn split(mut bytes: &[u8]) -> Result<Vec<&RawDocument>> {
             ));
         };
         documents.push(RawDocument::from_bytes(document)?);
-        // Within the loop: a sequence of many tiny documents must not fill the list before it is refused.
+        // Within the loop: a sequence of many tiny documents must not fill the list before it is rejected.
         check_count(documents.len())?;
         bytes = rest;
     }

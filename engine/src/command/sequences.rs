@@ -132,7 +132,7 @@ pub(super) fn rename_sequence(context: &CommandContext<'_>, arguments: &Argument
 pub(super) fn list_sequences(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
     validate_database(context.db)?;
-    // A closed store refuses, though the catalog in memory could still answer.
+    // A closed store rejects, though the catalog in memory could still answer.
     let _in_use = context.shared.store.enter()?;
     let states = context.shared.catalog.sequences.of_database(context.db);
     let names: Vec<Document> = states.iter().map(|state| doc! { "Name": &state.identity.name }).collect();
@@ -191,7 +191,7 @@ pub(super) fn trace(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
 pub(super) fn next(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"])?;
     let sequence = named(context, arguments, "sequenceNext")?;
-    // Not by `Arguments::integer`: it takes doubles, which sequences refuse as SequoiaDB does.
+    // Not by `Arguments::integer`: it takes doubles, which sequences reject as SequoiaDB does.
     let count = arguments.given("n").map_or(Ok(1), |count| integer("n", option_value(count)))?;
     let fetch = sequence.fetch(count);
     // Without a concern the durability of the store holds.

@@ -1,8 +1,8 @@
-//! What only MongoDB has: commands and options that are refused by name, each with the reason.
+//! The parts that only MongoDB has: commands and options that are rejected by name, each with the reason.
 //!
-//! Commands refuse by these tables, and `docs/compatibility.md` is printed from them.
+//! Commands reject by these tables, and `docs/compatibility.md` is printed from them.
 
-/// An option of a command that only MongoDB supports. It is refused with code 238, `NotImplemented`.
+/// An option of a command that only MongoDB supports. It is rejected with code 238, `NotImplemented`.
 ///
 /// ```
 /// let finds = cairndb::UNSUPPORTED_OPTIONS.iter().find(|table| table.places.contains(&"find"));
@@ -14,11 +14,11 @@
 pub struct UnsupportedOption {
     /// The field's name.
     pub name: &'static str,
-    /// What it would need.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// Options that the same commands refuse.
+/// Options that the same commands reject.
 ///
 /// ```
 /// let of_all = cairndb::UNSUPPORTED_OPTIONS.iter().find(|table| table.places.is_empty());
@@ -35,7 +35,7 @@ pub struct UnsupportedOptions {
     pub options: &'static [UnsupportedOption],
 }
 
-/// Commands that only MongoDB supports. [`Database::run_command`](crate::Database::run_command) refuses them with code 238,
+/// Commands that only MongoDB supports. [`Database::run_command`](crate::Database::run_command) rejects them with code 238,
 /// `NotImplemented`.
 ///
 /// ```
@@ -45,7 +45,7 @@ pub struct UnsupportedOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsupportedCommands {
-    /// What they would need.
+    /// The reason.
     pub reason: &'static str,
     /// Whether a server answers them, which has connections, users and cursors.
     pub is_of_server: bool,
@@ -53,7 +53,7 @@ pub struct UnsupportedCommands {
     pub names: &'static [&'static str],
 }
 
-/// The options of MongoDB's commands that are refused by name. The values `false` and null ask for nothing, and are allowed.
+/// The options of MongoDB's commands that are rejected by name. The values `false` and null ask for nothing, and are allowed.
 ///
 /// ```
 /// let tables = cairndb::UNSUPPORTED_OPTIONS.iter().filter(|table| table.places.contains(&"find"));
@@ -168,7 +168,7 @@ const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
 
 /// Whether only MongoDB supports the field, in the command or document that messages call `place`.
 pub(super) fn is_option(place: &str, field: &str) -> bool {
-    // Tables without places are left out: their options are refused even if they are false.
+    // Tables without places are left out: their options are rejected even if they are false.
     let mut tables =
         UNSUPPORTED_OPTIONS.iter().filter(|table| !table.places.is_empty() && table.places.contains(&place));
     tables.any(|table| table.options.iter().any(|option| option.name == field))
@@ -184,7 +184,7 @@ pub(super) fn is_command(name: &str) -> bool {
     UNSUPPORTED_COMMANDS.iter().any(|table| table.names.contains(&name))
 }
 
-/// The commands of MongoDB that are refused by name, grouped by what they would need.
+/// The commands of MongoDB that are rejected by name, grouped by what they would need.
 ///
 /// ```
 /// let mut names = cairndb::UNSUPPORTED_COMMANDS.iter().flat_map(|table| table.names);

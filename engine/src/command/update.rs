@@ -23,7 +23,7 @@ use crate::results::{UpdateResult, number};
 const KNOWN: [&str; 5] = ["bypassDocumentValidation", TOKEN_FIELD, "let", "ordered", "updates"];
 const STATEMENT: [&str; 9] = ["arrayFilters", "c", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
-/// What all statements of the command share.
+/// The common part of all statements of the command.
 pub(super) struct Shared<'a> {
     pub(super) let_vars: Option<&'a Document>,
     pub(super) write_concern: Option<WriteConcern>,
@@ -89,7 +89,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
             Err(error) => {
                 errors.push(index, error)?;
-                // As in MongoDB: an ordered command stops at the first refusal.
+                // As in MongoDB: an ordered command stops at the first rejection.
                 if is_ordered || errors.end_command() {
                     break;
                 }
@@ -111,9 +111,9 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     Ok(reply)
 }
 
-/// Refuses the command if a statement has an unknown stage. As in MongoDB this comes before the first statement is run.
+/// Rejects the command if a statement has an unknown stage. As in MongoDB this comes before the first statement is run.
 fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
-    // What cannot be read is passed over here: its statement is refused when its turn comes.
+    // Unreadable statements are passed over here: each is rejected when its turn comes.
     let pipelines = statements.iter().filter_map(|statement| statement.get_array("u").ok());
     let stages = pipelines.flatten().filter_map(|stage| stage.ok()?.as_document());
     let names = stages.flat_map(|stage| stage.iter().map_while(|field| Some(field.ok()?.0.as_str())));
@@ -128,7 +128,7 @@ fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
 /// Explains the only statement: a reply has room for one plan.
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
-    // Read only to be checked: what the command refuses, its explanation refuses too.
+    // Read only to be checked: what the command rejects, its explanation rejects too.
     arguments.boolean("ordered")?;
     let statement = Arguments::of("updates", arguments.only_statement("updates")?);
     let collection = context.collection(arguments.target()?);
@@ -244,7 +244,7 @@ fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Rep
     })
 }
 
-/// Refuses `arrayFilters` of a replacement, which has no operators that could use them.
+/// Rejects `arrayFilters` of a replacement, which has no operators that could use them.
 pub(super) fn refuse_array_filters(arguments: &Arguments<'_>) -> Result<()> {
     match arguments.given("arrayFilters") {
         None => Ok(()),

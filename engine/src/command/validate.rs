@@ -13,7 +13,7 @@ use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::results::Finding;
 
-/// What changes nothing. `scandata` is an option of early versions of MongoDB, which PyMongo still sends.
+/// The flags that change nothing. `scandata` is an option of early versions of MongoDB, which PyMongo still sends.
 const FLAGS: [&str; 5] = ["background", "checkBSONConformance", "full", "metadata", "scandata"];
 
 /// Runs `validate`.
@@ -27,7 +27,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
     }
     let collection = context.collection(arguments.target()?);
     let namespace = collection.namespace().to_string();
-    // Before the audit, which reads the whole store: a missing collection is refused at once.
+    // Before the audit, which reads the whole store: a missing collection is rejected at once.
     let keys = collection.handle.key_counts()?.ok_or_else(|| {
         refused(Code::NAMESPACE_NOT_FOUND, format!("Collection '{namespace}' does not exist to validate."))
     })?;

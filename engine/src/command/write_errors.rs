@@ -1,4 +1,4 @@
-//! `writeErrors` of a reply: the statements of a write that were refused, and why.
+//! `writeErrors` of a reply: the statements of a write that were rejected, and why.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use query::code::Code;
 
 use crate::command::context::CommandContext;
 
-/// Refuses a command that may be repeated if a statement of it may have several documents: its `field` is true, or 0.
+/// Rejects a command that may be repeated if a statement of it may have several documents: its `field` is true, or 0.
 pub(super) fn refuse_many(statements: &[Cow<'_, RawDocument>], field: &str, message: &str) -> Result<()> {
     let is_many = |statement: &Cow<'_, RawDocument>| match statement.get(field) {
         Ok(Some(RawBsonRef::Boolean(is_many))) => is_many,
         Ok(Some(limit)) => {
             [RawBsonRef::Int32(0), RawBsonRef::Int64(0), RawBsonRef::Double(0.0)].contains(&limit)
         }
-        // What cannot be read is refused when its turn comes.
+        // An unreadable value is rejected when its turn comes.
         Ok(None) | Err(_) => false,
     };
     if statements.iter().any(is_many) {
@@ -48,7 +48,7 @@ impl Repeated {
         self.statements.is_empty()
     }
 
-    /// How many there are.
+    /// The number of errors.
     pub(super) fn count(&self) -> i32 {
         i32::try_from(self.statements.len()).unwrap_or(i32::MAX)
     }
@@ -74,7 +74,7 @@ const OF_TRANSACTION: [Code; 9] = [
     Code::TRANSACTION_EXCEEDED_LIFETIME,
 ];
 
-/// The refused statements of one command.
+/// The rejected statements of one command.
 pub(super) struct WriteErrors<'a> {
     context: &'a CommandContext<'a>,
     errors: Vec<Bson>,
@@ -86,7 +86,7 @@ impl<'a> WriteErrors<'a> {
         Self { context, errors: Vec::new(), details: DetailsRoom::default() }
     }
 
-    /// Adds the error of the statement at `index`. An error that is no refusal, such as a full disk, is returned: it ends
+    /// Adds the error of the statement at `index`. An error that is not a rejection, such as a full disk, is returned: it ends
     /// the command. So is one of the whole transaction, with its labels.
     pub(super) fn push(&mut self, index: usize, error: Error) -> Result<()> {
         let refusal = self.refusal(index, error)?;
@@ -94,10 +94,10 @@ impl<'a> WriteErrors<'a> {
         Ok(())
     }
 
-    /// The refusal that an error of the statement at `index` is. An error that is none is returned, as by [`push`](Self::push).
+    /// The rejection that an error of the statement at `index` is. An error that is none is returned, as by [`push`](Self::push).
     pub(super) fn refusal(&self, index: usize, error: Error) -> Result<IndexedWriteError> {
         if self.context.is_in_transaction() {
-            // As in MongoDB, what was refused ends the transaction, however the statement was refused.
+            // As in MongoDB, what was rejected ends the transaction, however the statement was rejected.
             self.context.abort_transaction();
             if error.code().is_some_and(|code| OF_TRANSACTION.contains(&Code::of(code))) {
                 return Err(error.into_command());
@@ -106,18 +106,18 @@ impl<'a> WriteErrors<'a> {
         Ok(error.into_refusal()?.at(index))
     }
 
-    /// Whether the command ends at the first refusal, whatever it asks for: a transaction that was aborted takes no more writes.
+    /// Whether the command ends at the first rejection, whatever it asks for: a transaction that was aborted takes no more writes.
     pub(super) fn end_command(&self) -> bool {
         self.context.is_in_transaction()
     }
 
-    /// Adds a refused statement.
+    /// Adds a rejected statement.
     pub(super) fn add(&mut self, refused: IndexedWriteError) {
         let shown = self.shown(refused);
         self.errors.push(shown.into());
     }
 
-    /// A refused statement as replies show it.
+    /// A rejected statement as replies show it.
     pub(super) fn shown(&mut self, refused: IndexedWriteError) -> Document {
         // By all its fields, so that a new one cannot be forgotten in the reply.
         let (index, code, code_name, message, details) = refused.into_parts();
@@ -131,20 +131,20 @@ impl<'a> WriteErrors<'a> {
         error
     }
 
-    /// The details of an error as fields of a reply: `keyPattern` and `keyValue` of a duplicate key stand beside the
+    /// The details of an error as fields of a reply: `keyPattern` and `keyValue` of a duplicate key are beside the
     /// message, those of an invalid document in `errInfo`, as in MongoDB.
     fn details(&mut self, code: i32, details: Document) -> Document {
         if Code::DOCUMENT_VALIDATION_FAILURE != code {
             return details;
         }
-        // A large batch can be refused as a whole, each document with details of a mebibyte.
+        // A large batch can be rejected as a whole, each document with details of a mebibyte.
         match self.details.admit(details) {
             Some(details) => doc! { "errInfo": details },
             None => Document::new(),
         }
     }
 
-    /// Gives the refusals the places in the command that their statements have: `places`, by the number of the statement among those
+    /// Gives the rejections the places in the command that their statements have: `places`, by the number of the statement among those
     /// that were run.
     pub(super) fn place(&mut self, places: &[usize]) {
         for error in self.errors.iter_mut().filter_map(Bson::as_document_mut) {
@@ -155,7 +155,7 @@ impl<'a> WriteErrors<'a> {
         }
     }
 
-    /// Adds the field `writeErrors` to `reply`. Without a refusal the field is left out, as clients expect.
+    /// Adds the field `writeErrors` to `reply`. Without a rejection the field is left out, as clients expect.
     pub(super) fn report(self, reply: &mut Document) {
         if !self.errors.is_empty() {
             reply.insert("writeErrors", self.errors);

@@ -11,7 +11,7 @@ use crate::execute::rest::Rest;
 use crate::streams::{RawStream, WaitingReader};
 use crate::tail::{Tail, Waiting};
 
-/// How long a reader of a change stream waits that does not wait without end.
+/// The waiting time of a reader of a change stream that does not wait without end.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
 
 /// A source that is followed.

@@ -32,7 +32,7 @@ pub(crate) struct RawCursor {
     watch: Option<Box<CursorWatch>>,
 }
 
-/// What the next `advance` does.
+/// The next work of `advance`.
 enum Next {
     /// It reads a document and is timed, because sorts and groups do their work in the first call.
     First,
@@ -40,7 +40,7 @@ enum Next {
     Read,
     /// It returns the same document again, which the source has kept.
     Repeat,
-    /// It tells why the source is gone.
+    /// It says why the source is gone.
     Refuse(Error),
 }
 
@@ -347,7 +347,7 @@ impl RawCursor {
         }
     }
 
-    /// How long a cursor waits for a document that its reader does not wait for without end.
+    /// The time that a cursor waits for a document if its reader does not wait without end.
     pub(super) fn await_time(&self) -> Duration {
         match &self.source {
             Some(Source::Follower(followed)) => followed.await_time(),

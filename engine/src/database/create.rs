@@ -17,7 +17,7 @@ impl Database {
     /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields, collations and validators,
     /// because the first write to a collection creates it.
     ///
-    /// It is no error if the collection exists and was declared alike. Otherwise the call fails with code 48
+    /// It is not an error if the collection exists and was declared alike. Otherwise the call fails with code 48
     /// (`NamespaceExists`).
     ///
     /// ```
@@ -131,8 +131,9 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
-    /// What documents of the collection must match: any filter, also one with `$jsonSchema` or `$expr`. A document that does
-    /// not is refused with code 121 (`DocumentValidationFailure`), and the error's details tell which rule it breaks.
+    /// Sets the filter that documents of the collection must match: any filter, also one with `$jsonSchema` or
+    /// `$expr`. A document that does not is rejected with code 121 (`DocumentValidationFailure`), and the error's
+    /// details say which rule it breaks.
     ///
     /// Documents are checked as they are stored: with their `_id` and with values of auto-increment fields.
     ///
@@ -183,7 +184,7 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
-    /// What becomes of a document that the validator does not accept. The default is that it is refused.
+    /// Sets the treatment of a document that the validator does not accept. The default is that it is rejected.
     ///
     /// ```
     /// # use cairndb::{Client, ValidationAction, bson::doc};
@@ -202,8 +203,9 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
-    /// How the collection or the view compares strings, where an operation does not say it itself. Its indexes have this
-    /// collation too, unless they are made with another one. It cannot be changed. The default is that bytes are compared.
+    /// Sets the collation of the collection or the view, for operations that do not name one. Its indexes have this
+    /// collation too, unless they are made with another one. It cannot be changed. The default is that bytes are
+    /// compared.
     ///
     /// An operation on a view cannot have another collation than the view (167, `OptionNotSupportedOnView`). `_id`s stay unique
     /// by their bytes, so several documents may have `_id`s that are equal to the language.
@@ -275,7 +277,7 @@ impl<'a> CreateCollection<'a> {
     }
 
     /// The most bytes that the documents of a capped collection have together, rounded up to a multiple of 256. It must be given,
-    /// and at most 1 PiB. A document that has more is refused with code 2 (`BadValue`).
+    /// and at most 1 PiB. A document that has more is rejected with code 2 (`BadValue`).
     ///
     /// The example of [`capped`](Self::capped) sets it.
     pub fn size(mut self, size: u64) -> Self {
@@ -291,11 +293,11 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
-    /// Makes a view in the place of a collection: its documents are those of `source`, a collection or another view of the same
+    /// Makes a view in place of a collection: its documents are those of `source`, a collection or another view of the same
     /// database, after the stages of [`pipeline`](Self::pipeline). The source need not exist, and is empty then.
     ///
     /// A view stores nothing. Every read of it runs its pipeline on the documents as they are then, with the indexes of the
-    /// source; writes are refused with code 166 (`CommandNotSupportedOnView`).
+    /// source; writes are rejected with code 166 (`CommandNotSupportedOnView`).
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -318,7 +320,7 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
-    /// The stages of a view. Without them the view shows its source as it is. Stages that write are refused.
+    /// The stages of a view. Without them the view shows its source as it is. Stages that write are rejected.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

@@ -44,7 +44,7 @@ pub struct ModifyCollection<'a> {
 }
 
 impl ModifyCollection<'_> {
-    /// What documents must match from now on. An empty filter takes the validator away.
+    /// Sets the filter that documents must match from now on. An empty filter takes the validator away.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -82,7 +82,7 @@ impl ModifyCollection<'_> {
         self
     }
 
-    /// What becomes of documents that are not valid from now on.
+    /// Sets the treatment of invalid documents from now on.
     ///
     /// ```
     /// # use cairndb::{Client, ValidationAction, bson::doc};
@@ -176,7 +176,7 @@ impl ModifyCollection<'_> {
         self
     }
 
-    /// What a view stands on from now on. A reader sees the old definition or the new one, whole.
+    /// Sets the source of a view from now on. A reader sees the old definition or the new one, whole.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

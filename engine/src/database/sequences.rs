@@ -179,7 +179,7 @@ pub struct SnapshotSequences<'a> {
 }
 
 impl CreateSequence<'_> {
-    /// Sets all options at once. The builder of [`SequenceOptions`] has those that are no setters here.
+    /// Sets all options at once. The builder of [`SequenceOptions`] has those that are not setters here.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -274,7 +274,7 @@ impl ListSequences<'_> {
         let Database { shared, name, .. } = self.database;
         // A name that no database can have is an error, and not a database without sequences.
         validate_database(name)?;
-        // A closed store refuses, though the catalog in memory could still answer.
+        // A closed store rejects, though the catalog in memory could still answer.
         let _in_use = shared.store.enter()?;
         let states = shared.catalog.sequences.of_database(name);
         Ok(states.iter().map(|state| state.identity.name.clone()).collect())
@@ -286,7 +286,7 @@ impl SnapshotSequences<'_> {
     pub fn run(self) -> Result<Vec<SequenceSnapshot>> {
         let Database { shared, name, .. } = self.database;
         validate_database(name)?;
-        // A closed store refuses, though the catalog in memory could still answer.
+        // A closed store rejects, though the catalog in memory could still answer.
         let _in_use = shared.store.enter()?;
         let states = shared.catalog.sequences.of_database(name);
         Ok(states.iter().map(|state| snapshot_of(state)).collect())

@@ -3,7 +3,7 @@
 //! Fields that a document lacks are appended at the end of their level, ascending by name, and parents are made for
 //! them; `_id` is put first. This file decides only where values go and which ones the document brings: the values
 //! themselves come afterwards, all of a call in one step. Documents that are not well-formed are copied as they are,
-//! for the validation that follows to refuse.
+//! for the validation that follows to reject.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub(crate) struct FieldValue {
     pub(crate) source: ValueSource,
 }
 
-/// Where the value of a field comes from.
+/// The source of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
     /// The field's sequence: its next value is to be written at this offset of the drafts.
@@ -51,17 +51,17 @@ impl ValueSource {
 }
 
 impl CopiedDrafts {
-    /// Adds a copy of a document. One that cannot be stored is added as it is, for `prepare` to refuse.
+    /// Adds a copy of a document. One that cannot be stored is added as it is, for `prepare` to reject.
     ///
     /// # Errors
-    /// What a field's mode refuses; the document is not added then.
+    /// What a field's mode rejects; the document is not added then.
     pub(crate) fn push<'a>(
         &mut self,
         document: &[u8],
         tree: &FieldTree,
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
-        // The refusal is not returned here: it concerns one document, and a mode's refusal the whole call.
+        // The rejection is not returned here: it concerns one document, and a mode's rejection the whole call.
         let Ok(surveyed) = tree.survey(document) else {
             self.drafts.push_bytes(document);
             return Ok(());
@@ -72,7 +72,7 @@ impl CopiedDrafts {
     /// Adds a copy of a document that was validated.
     ///
     /// # Errors
-    /// What a field's mode refuses; the document is not added then.
+    /// What a field's mode rejects; the document is not added then.
     pub(crate) fn push_surveyed<'a>(
         &mut self,
         document: &[u8],
@@ -80,7 +80,7 @@ impl CopiedDrafts {
         tree: &FieldTree,
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
-        // Kept, so that a refusal can take back what the copier has noted until then.
+        // Kept, so that a rejection can take back what the copier has noted until then.
         let (position, values) = (self.drafts.len(), self.values.len());
         // The most that the copy can take, so the buffer grows once at most.
         let room = document.len() + tree.room;
@@ -106,7 +106,7 @@ struct Copier<'a, F> {
     values: &'a mut SmallVec<[FieldValue; 2]>,
     position: usize,
     field: &'a F,
-    /// Where the document starts in the buffer.
+    /// The offset of the document in the buffer.
     start: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
         let (at, node) = tree.id_node()?;
         if own.is_some() {
             let own = elements(document).find(|element| element.name == b"_id")?;
-            // Whether the mode refuses this `_id` is found when the elements are copied, in their order.
+            // Whether the mode rejects this `_id` is found when the elements are copied, in their order.
             if !self.is_generated(node, &own) {
                 return None;
             }
@@ -212,7 +212,7 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
         match (self.field)(position).decide(brought(element))? {
             // The new value comes at the end of the level, as in SequoiaDB. That of an `_id` is in front.
             Decision::Generate => Ok(false),
-            // Such a value cannot move the sequence: it is no integer.
+            // Such a value cannot move the sequence: it is not an integer.
             Decision::Keep => {
                 self.buffer.extend_from_slice(element.whole);
                 self.value(position, ValueSource::Explicit { integer: None });
@@ -290,7 +290,7 @@ fn brought(element: &Element<'_>) -> Brought {
     if element.kind == ElementType::Null {
         return Brought::Null;
     }
-    // By these types alone: a double is no integer here, even if it is whole.
+    // By these types alone: a double is not an integer here, even if it is whole.
     let integer = if element.kind == ElementType::Int32 {
         element.value.try_into().ok().map(|bytes| i32::from_le_bytes(bytes).into())
     } else if element.kind == ElementType::Int64 {

@@ -13,7 +13,7 @@ pub(crate) const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 /// Views a stored record as a document.
 ///
 /// # Errors
-/// Corruption, which names the record's key, if the bytes are no document.
+/// Corruption, which names the record's key, if the bytes are not document.
 #[inline]
 pub(crate) fn stored<'a>(record_key: &[u8], bytes: &'a [u8]) -> Result<&'a RawDocument> {
     RawDocument::from_bytes(bytes).map_err(|error| {

@@ -40,15 +40,15 @@ pub(crate) struct Draft<'a> {
 pub(crate) struct Drafts {
     buffer: Vec<u8>,
     ends: SmallVec<[usize; 1]>,
-    /// What was seen of each document. `None`, or no element at all, for one that was not validated yet.
+    /// The summary of each document. `None`, or no element at all, for one that was not validated yet.
     facts: SmallVec<[Option<Facts>; 1]>,
 }
 
-/// What a validation saw of a document.
+/// The summary of a document that a validation makes.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) timestamps: Timestamps,
-    /// Where the `_id` element stands, from its type byte to the end of its value.
+    /// The place of the `_id` element, from its type byte to the end of its value.
     pub(crate) id: Option<Range<usize>>,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Draft<'a> {
         self.bytes.get(HEADROOM..).unwrap_or_default()
     }
 
-    /// What is known of the document; `None` if it was not validated yet.
+    /// The summary of the document; `None` if it was not validated yet.
     #[inline]
     pub(crate) fn take_facts(&mut self) -> Option<Facts> {
         self.facts.take()
@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a document with an `_id` of its own.
+    /// The stored form of a document with an `_id` of its own.
     #[track_caller]
     fn stored(document: &RawDocumentBuf) -> RawDocumentBuf {
         let mut drafts = Drafts::of_one(document).expect("serialized");

@@ -10,7 +10,7 @@ use crate::document::draft::Facts;
 use crate::document::timestamp::Timestamps;
 use crate::document::validate::{validate, validate_each};
 
-/// How much of a path that is too deep an error repeats.
+/// The number of characters of a path that an error about its depth repeats.
 const PATH_CHARACTERS_SHOWN: usize = 48;
 const ID: &str = "_id";
 
@@ -36,7 +36,7 @@ pub(super) struct FieldNode {
     pub(super) below: FieldTree,
 }
 
-/// What a validation saw of a document, next to the fields of its collection.
+/// The summary of a document that a validation makes, next to the fields of its collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Surveyed {
     pub(super) facts: Facts,
@@ -81,14 +81,14 @@ impl FieldTree {
             }
         };
         let Some(node) = self.nodes.get_mut(at) else { return };
-        // Never both at one node: the catalog refuses a field that is above or below another.
+        // Never both at one node: the catalog rejects a field that is above or below another.
         match rest {
             None => node.field = Some(field),
             Some(rest) => node.below.add(&format!("{}.", node.path), rest, field),
         }
     }
 
-    /// Validates a document, and tells whether it has a name of the outermost level.
+    /// Validates a document, and says whether it has a name of the outermost level.
     ///
     /// # Errors
     /// What makes the document unfit to be stored.
@@ -134,7 +134,7 @@ impl FieldTree {
     }
 }
 
-/// Refuses a field that lies deeper than a document reaches: no document could be completed with it.
+/// Rejects a field that lies deeper than a document reaches: no document could be completed with it.
 pub(crate) fn check_depth(field: &Field) -> Result<(), SequenceError> {
     // `nth` stops at the limit, however long the path is.
     if field.segments().nth(NESTING_MAX).is_none() {

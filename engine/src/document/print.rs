@@ -19,7 +19,7 @@ pub(crate) fn print_value(value: &Bson) -> String {
     text
 }
 
-/// A value of a key that has sort keys in the place of texts, with each of them as a hexadecimal number.
+/// A value of a key that has sort keys in place of texts, with each of them as a hexadecimal number.
 pub(crate) fn with_sort_keys_shown(value: Bson) -> Bson {
     // Decoded from a key, so the depth is bounded as above.
     if let Bson::String(text) | Bson::Symbol(text) = value {

@@ -7,7 +7,7 @@ use index::validate::ValidDocument;
 use crate::document::length::{LENGTH_BYTES, write_length};
 use crate::document::timestamp::Timestamps;
 
-/// A replacement with the element `id` (type byte, name, value) as its `_id`, in the place of the one it may have.
+/// A replacement with the element `id` (type byte, name, value) as its `_id`, in place of the one it may have.
 pub(crate) fn with_id_element(replacement: &ValidDocument<'_>, id: &[u8]) -> Vec<u8> {
     let whole = replacement.as_bytes();
     // Without an own `_id` an empty range is cut out, in front of the first field.

@@ -17,7 +17,7 @@ pub(crate) enum Timestamps {
 }
 
 impl Timestamps {
-    /// What the top-level fields of the document ask for.
+    /// The timestamps that the top-level fields of the document ask for.
     pub(crate) fn of(document: &ValidDocument<'_>) -> Self {
         if document.has_zero_timestamp() { Self::FillZeros } else { Self::AsTheyAre }
     }
@@ -59,7 +59,7 @@ pub(crate) fn next_timestamp() -> u64 {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     // Increments start at 1, as MongoDB's do.
     let now = seconds << 32 | 1;
-    // `Relaxed` is enough: no other memory is read by this number. The closure never refuses the update.
+    // `Relaxed` is enough: no other memory is read by this number. The closure never rejects the update.
     let previous = LAST
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
         .unwrap_or_else(|last| last);

@@ -1,7 +1,7 @@
 //! The rules that a document must keep to be stored, beyond being well-formed BSON.
 //!
 //! `index::validate` decides what well-formed means. This file has the rules of an insert and a replacement: the types
-//! that an `_id` may have, the names inside it, and MongoDB's numbers and texts for each refusal.
+//! that an `_id` may have, the names inside it, and MongoDB's numbers and texts for each rejection.
 
 use base::write_error::{Refusal, WriteError};
 use bson::{RawBsonRef, RawDocument};
@@ -72,7 +72,7 @@ pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a replacement with a top-level name that starts with `$`.
+/// Rejects a replacement with a top-level name that starts with `$`.
 pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), Refusal> {
     // Names of nested documents may start with a dollar sign, as in MongoDB since 5.0.
     match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {

@@ -54,7 +54,7 @@ struct Count<'a> {
 struct Scan {
     walk: KeyWalk,
     family: Family,
-    /// What each key costs.
+    /// The cost of each key.
     cost: u64,
 }
 
@@ -62,7 +62,7 @@ struct Scan {
 struct Keys {
     family: Family,
     spans: KeySpans,
-    /// What each of them costs.
+    /// The cost of each of them.
     cost: u64,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Cou
     Ok(plans)
 }
 
-/// What is counted.
+/// The keys that are counted.
 struct Reader<'a> {
     snapshot: &'a Arc<Snapshot>,
     collection: CollectionId,
@@ -140,7 +140,7 @@ impl Reader<'_> {
             }
         }
         let bytes = plans.iter().map(|access| self.bytes_of(access)).collect::<Result<Vec<u64>>>()?;
-        // What was not written to tables yet is not known, and then the order of the plans stands.
+        // Keys that were not written to tables yet are not known, and then the order of the plans counts.
         let least = (0..).zip(&bytes).min_by_key(|(_, bytes)| **bytes);
         Ok(least.filter(|_| !bytes.contains(&0)).map_or(0, |(at, _)| at))
     }
@@ -177,7 +177,7 @@ impl Reader<'_> {
                 let cost = if access.is_covered() { 1 } else { FETCH_COST };
                 Keys { family: Family::Entries, spans, cost }
             }),
-            // These are no single scans.
+            // These are not single scans.
             Access::Nothing | Access::Union(_) | Access::Merge(_) => None,
         })
     }

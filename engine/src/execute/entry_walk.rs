@@ -1,7 +1,7 @@
 //! A walk over the entries of an index within bounds, and the records that they name.
 //!
 //! Bounds on fields that cannot narrow the range of keys are tested on the entry's key, before its record is read. Where a key is
-//! shortened, only the record tells whether it is within the bounds.
+//! shortened, only the record says whether it is within the bounds.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) struct EntryWalk {
     answer: Option<Box<Answer>>,
     /// Whether the document of every entry within the bounds matches.
     decides: bool,
-    /// Present if the bounds are a range that the caller gave, so that no filter tells whether a document is within them.
+    /// Present if the bounds are a range that the caller gave, so that no filter says whether a document is within them.
     given: Option<Box<GivenBounds>>,
 }
 
@@ -64,7 +64,7 @@ struct GivenBounds {
 /// out about the fields of one is true of the next.
 #[derive(Default)]
 struct Fields {
-    /// As they stand in the key.
+    /// As they are in the key.
     bytes: Vec<u8>,
     verdict: KeyVerdict,
     /// Whether the entry before had the same fields.
@@ -88,21 +88,21 @@ impl Fields {
     }
 }
 
-/// What the entries answer, with the reader of their documents.
+/// The answer of the entries, with the reader of their documents.
 struct Answer {
     plan: EntryAnswer,
     documents: EntryDocuments,
     /// Whether the current document was made of its entry.
     is_given: bool,
-    /// What the entry said that the current document was made of.
+    /// The verdict of the entry from which the current document was made.
     last: Option<LastVerdict>,
 }
 
 /// Which matches are wanted, if not all are.
 struct Distinct {
-    /// How many leading fields tell them apart.
+    /// The number of leading fields that distinguish them.
     fields: usize,
-    /// Null as the last of these fields. It is the key of a missing field too, so it tells nothing apart.
+    /// Null as the last of these fields. It is the key of a missing field too, so it distinguishes nothing.
     null: Vec<u8>,
 }
 
@@ -115,13 +115,13 @@ impl Distinct {
     }
 }
 
-/// What an entry said of its document. The next one says the same if it has the same fields and details.
+/// The verdict of an entry on its document. The next one says the same if it has the same fields and details.
 struct LastVerdict {
     details: Vec<u8>,
     verdict: EntryVerdict,
 }
 
-/// What an entry within the bounds says of its document.
+/// The verdict of an entry within the bounds on its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EntryVerdict {
     /// The document matches, and the current document has what is needed of it.
@@ -140,7 +140,7 @@ impl LastVerdict {
     }
 }
 
-/// What a step of a walk found.
+/// The result of a step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryStep {
     /// An entry within the bounds; the record key is that of its document.
@@ -197,7 +197,7 @@ impl EntryWalk {
     /// Steps to the next entry.
     #[inline]
     pub(super) fn advance(&mut self) -> Result<EntryStep> {
-        // What was said of the last entry says nothing of the next one, even if that is outside of the bounds.
+        // The verdict on the last entry says nothing of the next one, even if that is outside of the bounds.
         if let Some(answer) = &mut self.answer {
             answer.is_given = false;
         }
@@ -228,7 +228,7 @@ impl EntryWalk {
         Ok(EntryStep::Within)
     }
 
-    /// What the current entry, which is within the bounds, says of its document.
+    /// The verdict of the current entry, which is within the bounds, on its document.
     pub(super) fn judge(&mut self, selector: &Selector) -> Result<EntryVerdict> {
         if self.current.verdict != KeyVerdict::Within {
             self.forget();
@@ -313,7 +313,7 @@ impl EntryWalk {
         Ok(())
     }
 
-    /// How many bytes the current key has up to the end of its first fields.
+    /// The length of the current key up to the end of its first fields.
     fn prefix_bytes(&self, fields: usize) -> Option<usize> {
         let mut bytes = ID_BYTES;
         for direction in self.directions.iter().take(fields) {
@@ -328,7 +328,7 @@ impl EntryWalk {
         self.walk.key().get(bytes..).unwrap_or_default()
     }
 
-    /// Whether only the document tells whether the current entry is within a range that the caller gave.
+    /// Whether only the document says whether the current entry is within a range that the caller gave.
     pub(super) fn needs_values(&self) -> bool {
         self.given.is_some() && self.current.verdict == KeyVerdict::Unknown
     }
@@ -353,7 +353,7 @@ impl EntryWalk {
         if self.records.read(&self.record_key, &mut self.document)? {
             return Ok(());
         }
-        // Both are from one snapshot and were written in one batch, so this is no race.
+        // Both are from one snapshot and were written in one batch, so this is not a race.
         let problem = "the entry's document does not exist";
         Err(Error::corruption(Family::Entries.name(), self.walk.key(), problem))
     }

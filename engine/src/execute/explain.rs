@@ -17,7 +17,7 @@ use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
 use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};
 use crate::results::number;
 
-/// How much of an operation is explained.
+/// The depth of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Its plan. The operation is not run.
@@ -29,7 +29,7 @@ pub(crate) enum Depth {
 /// The explanation of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Explained {
-    /// How texts compare, if not by their bytes.
+    /// The comparison of strings, if not by their bytes.
     collation: Option<Document>,
     filter: Document,
     /// The stages of the plan. The one that reads comes first.
@@ -113,7 +113,7 @@ impl Explained {
 
     /// Explains an operation that reads nothing: there is no collection, or no need to read it. `name` is its only stage.
     pub(crate) fn without_reading(filter: &Document, name: &'static str, depth: Depth) -> Self {
-        // A run would take no time either, so its result is known.
+        // A run would use no time either, so its result is known.
         let mut stage = PlanStage::new(name, doc! {});
         let execution = (depth == Depth::Execution).then(|| {
             stage.done.insert("nReturned", number(0));
@@ -176,7 +176,7 @@ impl Explained {
         self.stages.iter().find_map(PlanStage::index_name).map(str::to_owned)
     }
 
-    /// How many rows were returned. 0 if the search was not run.
+    /// The number of returned rows. 0 if the search was not run.
     pub(crate) fn rows(&self) -> u64 {
         self.execution.map_or(0, |execution| execution.rows)
     }
@@ -221,7 +221,7 @@ impl Explained {
 }
 
 impl Counted {
-    /// What was counted of a plan. Returns `None` if the rules have decided without counting.
+    /// The counts of a plan. Returns `None` if the rules have decided without counting.
     fn of(counted: &CountedPlan, filter: Option<&Document>, view: &ReadView) -> Option<Self> {
         let parts = counted.counted.clone()?;
         let mut stages = of_plan(&counted.plan, filter, view.indexes());

@@ -48,7 +48,7 @@ pub(super) struct FieldLookup {
     document: Vec<u8>,
 }
 
-/// Where the keys of values are.
+/// The place of the keys of values.
 enum Keys {
     /// Among the records: the field is the `_id`.
     Records(CollectionId),
@@ -58,7 +58,7 @@ enum Keys {
     Plain(Index, Direction, Option<Box<Scan>>),
 }
 
-/// How far the documents of a value are read.
+/// The progress of reading the documents of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Before,
@@ -164,7 +164,7 @@ impl FieldLookup {
         if !is_there {
             self.operation.step()?;
             EMPTY.clone_into(&mut self.document);
-            // Both are from one snapshot and were written in one batch, so this is no race.
+            // Both are from one snapshot and were written in one batch, so this is not a race.
             let problem = "the entry's document does not exist";
             return if is_entry {
                 Err(Error::corruption(Family::Entries.name(), &self.key, problem))
@@ -187,7 +187,7 @@ impl FieldIndex<Error> for FieldLookup {
         }
         self.wanted = value.into();
         self.key.clear();
-        // Counted like the search that it takes the place of: numbers must not tell which of both was done.
+        // Counted like the search that it replaces: numbers must not say which of both was done.
         let direction = match &self.keys {
             Keys::Records(collection) => {
                 notes::looked_up();

@@ -1,6 +1,6 @@
 //! The collections and views that a pipeline reads besides its own, on the snapshot of its read view.
 //!
-//! A view is its pipeline over a collection. It is run anew each time it is read as a whole; of a view that only filters, an
+//! A view is its pipeline over a collection. It is run again each time it is read as a whole; of a view that only filters, an
 //! index of its collection may be asked.
 
 use std::collections::HashMap;
@@ -66,7 +66,8 @@ impl ForeignViews {
         Self { all: Arc::new(Tables { read, derived }) }
     }
 
-    /// How a `$lookup` finds documents of another collection, by MongoDB's names. `db` is the database of all.
+    /// The way in which a `$lookup` finds documents of another collection, by MongoDB's names. `db` is the database
+    /// of all.
     pub(crate) fn strategy(&self, db: &str, join: &ForeignJoin<'_>) -> Result<Document> {
         let mut told = Document::new();
         let index = match join.collection {
@@ -175,7 +176,7 @@ impl Foreign<Error> for ForeignViews {
     }
 }
 
-/// How a `$lookup` finds documents without an index.
+/// The way in which a `$lookup` finds documents without an index.
 fn by_reading(join: &ForeignJoin<'_>, mut told: Document) -> Document {
     told.insert("strategy", if join.is_keyed { "HashJoin" } else { "NestedLoopJoin" });
     if join.runs_once {

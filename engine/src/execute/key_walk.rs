@@ -24,7 +24,7 @@ pub(super) struct KeyWalk {
     current: Current,
 }
 
-/// What a step of a walk found.
+/// The result of a step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyStep {
     /// A scan found a key with its value.
@@ -36,7 +36,7 @@ pub(super) enum KeyStep {
     End,
 }
 
-/// Where a walk is.
+/// The position of a walk.
 enum Current {
     /// Between two spans.
     Nothing,
@@ -208,7 +208,7 @@ impl KeyWalk {
         }
     }
 
-    /// The error for a value that is no document.
+    /// The error for a value that is not a document.
     #[cold]
     fn not_a_document(&self) -> Result<&RawDocument> {
         stored(self.key(), self.value())

@@ -47,7 +47,7 @@ pub(crate) struct Matches {
     examined: Examined,
 }
 
-/// What a walk reads.
+/// The source of a walk.
 enum MatchSource {
     /// The record that was looked up.
     Point { key: PointKey, bytes: Vec<u8>, state: LookupState },
@@ -59,7 +59,7 @@ enum MatchSource {
     Scans(Box<ScanSequence>),
 }
 
-/// How far a step of a walk came.
+/// The result of a step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advanced {
     /// To a document that matches.
@@ -96,13 +96,13 @@ struct ScanSequence {
     current: Option<Current>,
     /// Absent if no document can be found twice.
     visited: Option<Visited>,
-    /// What each scan has read, in the order in which they were opened.
+    /// The reads of each scan, in the order in which they were opened.
     examined: Vec<Examined>,
     /// The position in `examined` of the scans in `current`.
     first: usize,
 }
 
-/// What is read at the moment.
+/// The present source.
 enum Current {
     /// Boxed, and so is the merge, to keep a lookup small.
     One(Box<OpenScan>),
@@ -192,8 +192,8 @@ impl Matches {
             .is_some_and(|plan| matches!(&plan.access, Access::Records(scan) if scan.ids.is_all()));
         let is_by_id = order.names_ids() || (is_sorted && order.sort().is_some());
         let has_id_keys = !reads_all || is_by_id;
-        // Where the order is asked for and no sort is met by another, or where nothing gives one. What is sorted afterwards is
-        // read faster by its keys.
+        // If the order is asked for and no sort is met by another, or if nothing gives one. What is sorted afterwards
+        // is read faster by its keys.
         let is_by_sort = is_sorted && order.sort().is_some();
         let is_natural = order.natural().is_some() && !is_by_sort || !has_id_keys && is_sorted;
         let natural = view.order().filter(|_| is_natural);
@@ -290,12 +290,12 @@ impl Matches {
         }
     }
 
-    /// What the walk has read so far.
+    /// The reads of the walk so far.
     pub(crate) fn examined(&self) -> Examined {
         self.examined
     }
 
-    /// What each scan has read so far, for a plan with several scans.
+    /// The reads of each scan so far, for a plan with several scans.
     pub(crate) fn scans_examined(&self) -> Vec<Examined> {
         match &self.source {
             MatchSource::Scans(scans) => scans.examined.clone(),
@@ -447,7 +447,7 @@ impl Drop for Matches {
 
 /// Notes how a search reads its documents.
 fn note_plan(access: &Access, indexes: &[Index]) {
-    // A filter that nothing can match reads nothing, and is no search.
+    // A filter that nothing can match reads nothing, and is not a search.
     if !matches!(access, Access::Nothing) {
         let mut reads_all = false;
         for_each_scan(access, indexes, &mut |plan| {

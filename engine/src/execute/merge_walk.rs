@@ -1,6 +1,6 @@
 //! Several scans that each come in the order of a sort, merged into one in that order.
 //!
-//! The scans stand on their next documents, and the lowest of these is the next one of the merge. Scans of one index
+//! The scans are on their next documents, and the lowest of these is the next one of the merge. Scans of one index
 //! that differ in their first fields only are compared by the rest of their keys, without a look at a document; any
 //! other scans by the sort keys of their documents.
 
@@ -22,7 +22,7 @@ use crate::plan::selector::Selector;
 pub(super) struct MergeWalk {
     scans: Vec<OpenScan>,
     order: MergeOrder,
-    /// The scans that stand on a document, the one with the lowest key on top.
+    /// The scans that are on a document, the one with the lowest key on top.
     heads: BinaryHeap<Reverse<Head>>,
     /// The scans that have to go on before the lowest head is known.
     behind: Vec<usize>,
@@ -37,7 +37,7 @@ pub(super) struct MergeWalk {
 struct Head {
     key: Vec<u8>,
     scan: usize,
-    /// What the entry says of the document. Absent if the document was tested already.
+    /// The verdict of the entry on the document. Absent if the document was tested already.
     verdict: Option<EntryVerdict>,
 }
 

@@ -33,7 +33,7 @@ pub(super) enum Extent {
     From(u64),
 }
 
-/// Where the collection stands in a snapshot.
+/// The state of the collection in a snapshot.
 pub(crate) fn state_in(snapshot: &Snapshot, order: OrderId) -> Result<OrderState> {
     let key = order.state_key();
     let missing = || Error::corruption(Family::Entries.name(), &key, "the state of an order is missing");
@@ -76,7 +76,7 @@ impl NaturalWalk {
         if self.records.read(&self.record_key, &mut self.document)? {
             return Ok(true);
         }
-        // Both are from one snapshot and were written in one batch, so this is no race.
+        // Both are from one snapshot and were written in one batch, so this is not a race.
         let problem = "the position's document does not exist";
         Err(Error::corruption(Family::Entries.name(), self.walk.key(), problem))
     }

@@ -35,7 +35,7 @@ pub(super) struct Visited {
     reserved: Reservation,
 }
 
-/// How much a walk has read so far.
+/// The reads of a walk so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Examined {
     /// Entries of indexes, and the key of the record if the filter fixes the `_id`.
@@ -45,7 +45,7 @@ pub(crate) struct Examined {
     pub(crate) matched: u64,
 }
 
-/// What a step without a look at the document found.
+/// The result of a step without a look at the document.
 pub(super) enum Advanced {
     /// A key whose document may match.
     Next(EntryVerdict),
@@ -54,7 +54,7 @@ pub(super) enum Advanced {
     End,
 }
 
-/// What a step of one scan found.
+/// The result of a step of one scan.
 pub(super) enum ScanStep {
     Match,
     /// A key without a match.
@@ -92,7 +92,7 @@ impl OpenScan {
                 if step == EntryStep::End {
                     return Ok(Advanced::End);
                 }
-                // A unique key that was looked up and is absent is no entry.
+                // A unique key that was looked up and is absent is not an entry.
                 examined.keys += u64::from(step != EntryStep::Absent);
                 if step != EntryStep::Within {
                     return Ok(Advanced::Nothing);
@@ -211,7 +211,7 @@ impl Examined {
         self.matched += other.matched;
     }
 
-    /// What several walks have read together.
+    /// The reads of several walks together.
     pub(super) fn sum(parts: &[Self]) -> Self {
         parts.iter().fold(Self::default(), |mut sum, part| {
             sum.add(*part);

@@ -1,4 +1,4 @@
-//! What a reader reads: a collection's id, its indexes and a read state of the store, all of one moment.
+//! The view of a reader: a collection's id, its indexes and a read state of the store, all of one moment.
 //!
 //! Catalog and store do not change at the same instant. So a reader could find a collection in the catalog, and then take
 //! a snapshot from which it has been removed. This order excludes it: look up the name, take the read state, and then
@@ -31,7 +31,7 @@ use crate::catalog::record_keys::RecordKeys;
 use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
 
-/// How often a reader with a planted fault lets other threads go first.
+/// The number of times that a reader with an injected fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
 
 /// A collection at one moment.
@@ -168,7 +168,7 @@ impl ReadView {
         self.collection
     }
 
-    /// How the records are keyed.
+    /// The form of the records' keys.
     pub(crate) fn record_keys(&self) -> &RecordKeys {
         &self.record_keys
     }
@@ -283,7 +283,7 @@ impl ReadView {
     }
 }
 
-/// Refuses to read a collection by the default collation of another one, which had the name when the operation began.
+/// Does not read a collection by the default collation of another one, which had the name when the operation began.
 pub(crate) fn check_default(collation: &Collation, found: &CollectionState) -> Result<()> {
     if !collation.is_default() || *collation == found.collation {
         return Ok(());
@@ -319,7 +319,7 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     Ok(Some((found, FoundRecord { key, bytes })))
 }
 
-/// What a look-up by a unique index found.
+/// The result of a lookup by a unique index.
 pub(crate) enum FoundByIndex {
     /// The record that matches.
     Record(FoundRecord<Vec<u8>>),

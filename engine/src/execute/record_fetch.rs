@@ -14,15 +14,15 @@ use store::keys::CollectionId;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
-/// How many records in a row must have had ascending keys, or descending ones, before a step is tried. Of scattered records
-/// one in sixty is the fifth of a row.
+/// The number of records in a row that must have had ascending keys, or descending ones, before a step is tried. Of
+/// scattered records one in sixty is the fifth of a row.
 const RUN: u32 = 4;
-/// How many records are looked up after a step that did not find its record. Each further one in a row makes it [`GROWTH`]
-/// times as many.
+/// The number of records that are looked up after a step that did not find its record. Each further one in a row
+/// makes it [`GROWTH`] times as many.
 const LOOKUPS: u32 = 4;
 const GROWTH: u32 = 4;
 const LOOKUPS_MAX: u32 = 256;
-/// How many records a step passes over at most.
+/// The limit of records that a step passes over.
 const STEPS_MAX: usize = 4;
 
 /// Reads records of a collection one after the other.
@@ -33,11 +33,11 @@ pub(super) struct RecordFetch {
     /// The record key that was read last, and how the keys before it were ordered.
     last: Vec<u8>,
     order: Ordering,
-    /// How many keys in a row had that order.
+    /// The number of keys in a row that had that order.
     run: u32,
-    /// How many records are looked up until the walk is put at one.
+    /// The number of records that are looked up until the walk is put at one.
     lookups: u32,
-    /// How many are looked up after the next step that does not find its record.
+    /// The number of lookups after the next step that does not find its record.
     penalty: u32,
     /// A walk over the records.
     walk: Option<Scan>,

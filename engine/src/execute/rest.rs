@@ -1,6 +1,6 @@
-//! What becomes of the current document when a walk rests.
+//! The treatment of the current document when a walk is suspended.
 
-/// What a resting walk does with its current document.
+/// The treatment of the current document by a suspended walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It is kept, for a stage of a pipeline that has not finished with it.

@@ -17,7 +17,7 @@ pub(super) struct RowStream {
     operation: OperationContext,
     /// The memory of the current row while the pipeline rests.
     held: Option<Reservation>,
-    /// Why there was no memory for it. The rows are gone then.
+    /// The reason why there was no memory for it. The rows are gone then.
     refused: Option<Error>,
     /// That of the current row, kept because a walk that rests does not know it any more.
     metadata: Option<Metadata>,

@@ -34,13 +34,13 @@ pub(crate) struct Search {
     pub(crate) limit: Option<u64>,
     pub(crate) projection: Option<Projection>,
     pub(crate) extras: RowExtras,
-    /// What the caller needs of the documents that match.
+    /// The parts of matching documents that the caller needs.
     pub(crate) needs: Needed,
     /// Of the matches with one value of this field the first row is enough. There is no skip and no limit then.
     pub(crate) one_of_each: Option<FieldPath>,
 }
 
-/// What rows show beside the projected documents, or in their place.
+/// The additions of rows to the projected documents, or their replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowExtras {
     /// Rows are the keys by which documents were found. The projection is ignored then.
@@ -66,7 +66,7 @@ impl Search {
         Self { selector, order, skip: 0, limit: None, projection: None, extras, needs, one_of_each: None }
     }
 
-    /// What the plan depends on.
+    /// The request that the plan depends on.
     pub(crate) fn asked(&self) -> Asked<'_> {
         let Self { selector, order, needs, .. } = self;
         let one_of_each = self.one_of_each.as_ref();
@@ -82,24 +82,24 @@ pub(crate) struct Rows {
     shape: Option<ProjectedRow>,
     /// Whether the metadata of rows can be asked for.
     has_metadata: bool,
-    /// What the values of the sort are told by, if metadata can be asked for.
+    /// The sort that names its values, if metadata can be asked for.
     sort: Option<Sort>,
     given: u64,
     report: Option<WorkReport>,
     operation: OperationContext,
 }
 
-/// What a search did.
+/// The work of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) examined: Examined,
-    /// What each scan of the plan has read. Scans that were not opened are absent.
+    /// The reads of each scan of the plan. Scans that were not opened are absent.
     pub(crate) parts: Vec<Examined>,
-    /// How many documents were sorted. Absent if there was no sort.
+    /// The number of sorted documents. Absent if there was no sort.
     pub(crate) sorted: Option<u64>,
-    /// How many times the sort moved documents to a file.
+    /// The number of times that the sort moved documents to a file.
     pub(crate) spills: u64,
-    /// How many rows were returned.
+    /// The number of returned rows.
     pub(crate) rows: u64,
 }
 
@@ -344,7 +344,7 @@ impl RowSource {
     /// Opens the matches in the requested order. If they must be sorted, only the first `kept` of them.
     fn open(view: ReadView, asked: Asked<'_>, extras: RowExtras, kept: Option<u64>) -> Result<Self> {
         let Asked { selector, order, .. } = asked;
-        // The second view is for the case that sorting takes too much memory: it must show the same moment.
+        // The second view is for the case that sorting uses too much memory: it must show the same moment.
         let again = order.sort().and_then(|_| view.again());
         let mut matches = Matches::open_for(view, asked)?;
         let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
@@ -365,7 +365,7 @@ impl RowSource {
     fn without_sort(again: Option<ReadView>, selector: Selector, order: &Order) -> Result<Self> {
         let operation = selector.variables().operation().clone();
         let matches = again.map(|view| Matches::open_sorted(view, selector, order)).transpose()?.flatten();
-        // What the sort could have, in the error that it had.
+        // The limit of the sort's memory, in the error that it had.
         let limit = operation.stage_bytes_max(SORT_BYTES_MAX);
         let refused = SortError::MemoryExceeded { limit };
         Ok(Self::Walk(Box::new(matches.ok_or(refused)?)))
@@ -431,7 +431,7 @@ impl RowSource {
 
 /// A document and what a sort keeps after it.
 fn apart(sorted: &[u8]) -> (&[u8], &[u8]) {
-    // A document begins with its length, so nothing else has to tell where the first one ends.
+    // A document begins with its length, so nothing else has to say where the first one ends.
     let length = sorted.first_chunk().map(|length| i32::from_le_bytes(*length));
     let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
     sorted.split_at_checked(length).unwrap_or((sorted, &[]))
@@ -447,13 +447,13 @@ fn metadata_of(matches: &Matches) -> Result<Metadata> {
     Ok(Metadata { index_key, record_id, ..Metadata::default() })
 }
 
-/// A row that is sorted, with what is told of it afterwards.
+/// A row that is sorted, with what is said about it afterwards.
 fn with_metadata(row: &RawDocument, matches: &Matches) -> Result<Box<[u8]>> {
     let kept = metadata_of(matches)?.stored();
     Ok([row.as_bytes(), kept.as_bytes()].concat().into())
 }
 
-/// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they take too much memory and may not go
+/// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they use too much memory and may not go
 /// to temporary files.
 fn sorted(
     matches: &mut Matches,

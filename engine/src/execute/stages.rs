@@ -19,7 +19,7 @@ use crate::execute::matches::Examined;
 use crate::execute::rows::Work;
 use crate::results::number;
 
-/// How many bounds of a scan are shown, and how many characters of each.
+/// The number of bounds of a scan that are shown, and of characters of each.
 const BOUNDS_MAX: usize = 100;
 const BOUND_CHARS_MAX: usize = 100;
 /// The maximum size of a filter that is shown.
@@ -29,7 +29,7 @@ const SHOWN_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct PlanStage {
     pub(super) name: &'static str,
-    /// What describes the stage, whether it is run or not.
+    /// The description of the stage, whether it is run or not.
     pub(super) about: Document,
     /// The work of the stage, if it was run.
     pub(super) done: Document,
@@ -175,7 +175,7 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             vec![PlanStage::new("CLUSTERED_IXSCAN", about)]
         }
         Access::Entries(scan) => {
-            // Where documents are read, the whole filter is applied to them, unless their entries decide.
+            // If documents are read, the whole filter is applied to them, unless their entries decide.
             let index = indexes.get(scan.index).expect("the plan was made for these indexes");
             let mut entries = of_entries(scan, index);
             let name = if scan.distinct.is_some() { "DISTINCT_SCAN" } else { "IXSCAN" };
@@ -254,7 +254,7 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
     about
 }
 
-/// What an index has in the place of texts.
+/// The form of strings in an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Texts {
     Themselves,

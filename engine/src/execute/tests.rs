@@ -23,7 +23,7 @@ use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::prepare::record_key;
 
-/// What a reader has found.
+/// The findings of a reader.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     documents: usize,

@@ -57,7 +57,7 @@ pub struct GridFsBucket {
     pub(super) parts: Arc<Parts>,
 }
 
-/// What the clones of a bucket share.
+/// State shared by the clones of a bucket.
 pub(super) struct Parts {
     pub(super) shared: Arc<Shared>,
     pub(super) options: GridFsBucketOptions,
@@ -110,12 +110,12 @@ impl GridFsBucket {
         if self.parts.files.find_one(doc! {}).projection(doc! { "_id": 1 }).run()?.is_some() {
             return Ok(());
         }
-        // Each is asked for first, because one of another client may have other options, and making it again is refused.
+        // Each is asked for first, because one of another client may have other options, and making it again is rejected.
         ensure_index(&self.parts.files, FILES_KEYS, IndexOptions::default())?;
         ensure_index(&self.parts.chunks, CHUNKS_KEYS, IndexOptions::builder().unique(true).build())
     }
 
-    /// What a file is called among those that are uploaded and removed now.
+    /// The key of a file among those that are uploaded and removed now.
     pub(super) fn key_of(&self, id: &Bson) -> Result<FileKey> {
         // As the store compares values of `_id`: 1 and 1.0 are the same file.
         let raw = RawBson::try_from(id.clone())?;

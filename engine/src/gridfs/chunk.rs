@@ -18,7 +18,7 @@ pub(super) struct OpenChunk {
     pub(super) id: ObjectId,
     /// The document, without its end.
     document: Vec<u8>,
-    /// Where its data begin.
+    /// The offset of its data.
     start: usize,
 }
 
@@ -33,7 +33,7 @@ impl OpenChunk {
         Ok(Self { id, document, start })
     }
 
-    /// How many bytes of data it has.
+    /// The number of bytes of its data.
     pub(super) fn len(&self) -> usize {
         self.document.len() - self.start
     }
@@ -45,7 +45,7 @@ impl OpenChunk {
     /// Returns the finished document.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let data = self.len();
-        // Lengths are known only now. They stand at fixed places, so nothing is moved.
+        // Lengths are known only now. They are at fixed places, so nothing is moved.
         self.document.push(0);
         let whole = self.document.len();
         write_length(&mut self.document, 0, whole);
@@ -53,7 +53,7 @@ impl OpenChunk {
         self.document
     }
 
-    /// How many bytes the document has when it has `data` bytes of data.
+    /// The size of the document if it has `data` bytes of data.
     pub(super) fn bytes_with(&self, data: u32) -> u64 {
         (self.start + TERMINATOR) as u64 + u64::from(data)
     }
@@ -71,7 +71,7 @@ fn write_length(document: &mut [u8], offset: usize, length: usize) {
 pub(super) struct StoredChunk {
     pub(super) n: i64,
     document: RawDocumentBuf,
-    /// Where in the document its data are.
+    /// The offset of its data in the document.
     start: usize,
     len: usize,
 }

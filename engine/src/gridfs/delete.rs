@@ -121,7 +121,7 @@ impl DeleteByName<'_> {
     pub fn run(self) -> Result<()> {
         let files = &self.bucket.parts.files;
         let named = files.find(doc! { "filename": &self.filename }).projection(doc! { "_id": 1 }).run()?;
-        // One after the other as the cursor shows them, so that any number of revisions takes no memory.
+        // One after the other as the cursor shows them, so that any number of revisions uses no memory.
         let mut found = false;
         for document in named {
             let document: Document = document?;

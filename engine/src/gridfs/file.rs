@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document::print::print_value;
 
-/// How many chunks a file can have: their numbers are 32-bit integers from 0.
+/// The limit of a file's chunks: their numbers are 32-bit integers from 0.
 const CHUNKS_MAX: u64 = 1 << 31;
 /// The largest whole number up to which a double has all.
 const EXACT_DOUBLE_MAX: f64 = 9_007_199_254_740_992.0;
@@ -40,13 +40,13 @@ pub struct FilesCollectionDocument {
     pub id: Bson,
     /// The length of the content in bytes.
     pub length: u64,
-    /// How many bytes each chunk has. The last one may have fewer.
+    /// The number of bytes in each chunk. The last one may have fewer.
     pub chunk_size_bytes: u32,
-    /// When the upload ended.
+    /// The end of the upload.
     pub upload_date: DateTime,
     /// The name.
     pub filename: Option<String>,
-    /// What the caller of the upload has added.
+    /// The document that the caller of the upload has added.
     pub metadata: Option<Document>,
 }
 
@@ -79,7 +79,7 @@ impl FilesCollectionDocument {
             Some(Bson::String(name)) => Some(name),
             other => return Err(wrong_type("filename", "a string", other.as_ref())),
         };
-        // Some clients write null in the place of none.
+        // Some clients write null in place of none.
         let metadata = match document.remove("metadata") {
             None | Some(Bson::Null) => None,
             Some(Bson::Document(metadata)) => Some(metadata),
@@ -96,7 +96,7 @@ impl FilesCollectionDocument {
             "chunkSize": i32::try_from(self.chunk_size_bytes).unwrap_or(i32::MAX),
             "uploadDate": self.upload_date,
         };
-        // Left out, not null: drivers tell the two apart.
+        // Left out, not null: drivers distinguish the two.
         if let Some(name) = &self.filename {
             document.insert("filename", name.clone());
         }
@@ -106,13 +106,13 @@ impl FilesCollectionDocument {
         document
     }
 
-    /// How many chunks the file must have.
+    /// The number of chunks that the file must have.
     pub(super) fn chunks(&self) -> u32 {
         // `parse` has bounded it.
         u32::try_from(self.length.div_ceil(u64::from(self.chunk_size_bytes))).unwrap_or(u32::MAX)
     }
 
-    /// How many bytes the chunk `n`, which the file must have, has.
+    /// The number of bytes in the chunk `n`, which the file must have.
     pub(super) fn chunk_bytes(&self, n: u32) -> u32 {
         // In 64 bits, which a product of two 32-bit numbers cannot leave.
         let left = self.length.saturating_sub(u64::from(n) * u64::from(self.chunk_size_bytes));

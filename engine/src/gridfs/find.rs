@@ -144,7 +144,7 @@ file_setters!(FindOne, GridFsFindOneOptions, "find_one", {
 impl Find<'_> {
     /// Opens a cursor over the files. A document that no file can have is an error of the cursor, which then goes on.
     pub fn run(self) -> Result<Cursor<FilesCollectionDocument>> {
-        // Decoded by the cursor, so a document that is no file is an error of its own and not the end of the search.
+        // Decoded by the cursor, so a document that is not a file is an error of its own and not the end of the search.
         let files = self.bucket.parts.files.clone_with_type::<FilesCollectionDocument>();
         // Every option by name: a new one cannot be forgotten here.
         let GridFsFindOptions { allow_disk_use, batch_size, limit, max_time, skip, sort } = self.options;
@@ -163,7 +163,7 @@ impl FindOne<'_> {
         let GridFsFindOneOptions { max_time, skip, sort } = self.options;
         let mut options = FindOptions::default();
         (options.max_time, options.skip, options.sort) = (max_time, skip, sort);
-        // As a plain document first: the error of one that is no file then has the kind of a bucket.
+        // As a plain document first: the error of one that is not a file then has the kind of a bucket.
         let found = self.bucket.parts.files.find_one(self.filter).with_options(options).run()?;
         found.map(FilesCollectionDocument::parse).transpose()
     }

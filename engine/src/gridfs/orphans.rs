@@ -99,7 +99,8 @@ pub struct RemoveOrphans<'a> {
 }
 
 impl FindOrphans<'_> {
-    /// How old the newest chunk of an upload must be. See [`remove_orphans`](GridFsBucket::remove_orphans).
+    /// Sets the age that the newest chunk of an upload must have. See
+    /// [`remove_orphans`](GridFsBucket::remove_orphans).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -132,7 +133,7 @@ impl RemoveOrphans<'_> {
     pub fn run(self) -> Result<RemoveOrphansResult> {
         let Self { bucket, older_than } = self;
         let mut removed = RemoveOrphansResult::default();
-        // One after the other, so that any number of them takes no memory.
+        // One after the other, so that any number of them uses no memory.
         for orphan in bucket.find_orphans().older_than(older_than).run()? {
             // 0 if it is an orphan no more.
             let chunks = bucket.remove_orphan(&orphan?.id, older_than)?;
@@ -161,7 +162,7 @@ pub struct OrphanedUpload {
     pub id: Bson,
     /// The number of its chunks.
     pub chunks: u64,
-    /// When the newest of them was made, by its `_id`. `None` if no `_id` of them is an `ObjectId`.
+    /// The time of the newest of them, by its `_id`. `None` if no `_id` of them is an `ObjectId`.
     pub newest: Option<DateTime>,
 }
 
@@ -234,7 +235,7 @@ impl std::fmt::Debug for OrphanedUploads {
     }
 }
 
-/// When an `_id` was made.
+/// The time of an `_id`.
 fn made_at(id: Option<ObjectId>) -> Option<DateTime> {
     id.map(|id| id.timestamp())
 }

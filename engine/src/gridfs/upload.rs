@@ -21,7 +21,8 @@ use crate::one_line::OneLine;
 use crate::options::GridFsUploadOptions;
 use crate::uploads::{Claim, Purpose};
 
-/// How many bytes of chunks are stored in one commit: many chunks, and little memory for each of many streams.
+/// The number of bytes of chunks that are stored in one commit: many chunks, and little memory for each of many
+/// streams.
 const BATCH_BYTES: usize = 4 << 20;
 /// The largest document.
 const DOCUMENT_BYTES_MAX: u64 = index::validate::DOCUMENT_BYTES_MAX as u64;
@@ -116,8 +117,8 @@ impl OpenUploadStream<'_> {
         self
     }
 
-    /// How many bytes of the file a chunk has. The default is that of the bucket. A chunk must fit into a document, so the
-    /// largest number is some bytes less than 16 MiB.
+    /// Sets the number of bytes of the file in a chunk. The default is that of the bucket. A chunk must fit into a
+    /// document, so the largest number is some bytes less than 16 MiB.
     ///
     /// ```
     /// # use std::io::Write;
@@ -137,7 +138,7 @@ impl OpenUploadStream<'_> {
         self
     }
 
-    /// What the document of the file has as `metadata`.
+    /// Sets the `metadata` of the file's document.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -187,7 +188,7 @@ impl OpenUploadStream<'_> {
     }
 }
 
-/// Refuses what could not be stored, before anything is.
+/// Rejects what could not be stored, before anything is.
 fn check_chunks(id: &Bson, chunk_size: u32) -> Result<()> {
     if chunk_size == 0 {
         return Err(Error::invalid_argument("chunk_size_bytes is 0, and a chunk must have a byte"));

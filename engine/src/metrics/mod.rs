@@ -1,4 +1,4 @@
-//! What a store counts and times: the meters, and what a client reports of them.
+//! The counts and times of a store: the meters, and a client's report of them.
 //!
 //! A verb starts a [`watch`](watch::Watch) and ends it with its result. What happens below it, where no caller is known, is
 //! left in the thread's [`notes`], which the watch takes. Each thread counts by itself, so that threads do not slow each other

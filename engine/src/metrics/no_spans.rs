@@ -1,4 +1,4 @@
-//! What stands in for spans of `OpenTelemetry` without the feature of that name.
+//! A replacement for spans of `OpenTelemetry` without the feature of that name.
 
 use std::convert::Infallible;
 

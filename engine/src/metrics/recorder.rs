@@ -11,7 +11,7 @@ use thread_local::ThreadLocal;
 use crate::metrics::spans::Spans;
 use crate::metrics::verb::Verb;
 
-/// How blocks of files are counted that the thread reads.
+/// The count of blocks of files that the thread reads.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockReads {
     /// Begins to count for this thread, if that was not done.
@@ -29,11 +29,11 @@ pub(crate) struct Recorder {
     spans: Option<Spans>,
     block_reads: BlockReads,
     threads: ThreadLocal<Box<ThreadMeters>>,
-    /// How many cursors are open.
+    /// The number of open cursors.
     cursors: AtomicU64,
 }
 
-/// What a client measures.
+/// The measurements of a client.
 #[derive(Debug)]
 pub(crate) struct RecorderOptions {
     /// Whether operations are counted and timed.
@@ -49,7 +49,7 @@ impl RecorderOptions {
     pub(crate) const OFF: Self = Self { is_counting: false, slow: None, spans: None };
 }
 
-/// What one thread has counted. No other thread adds to it.
+/// The counts of one thread. No other thread adds to it.
 #[derive(Debug, Default)]
 struct ThreadMeters {
     verbs: [VerbMeters; Verb::COUNT],
@@ -125,7 +125,7 @@ impl Recorder {
         self.spans.as_ref()
     }
 
-    /// How many nanoseconds are over since a time of [`begin`](Self::begin).
+    /// The number of nanoseconds since a time of [`begin`](Self::begin).
     #[inline]
     pub(crate) fn since(&self, start: u64) -> u64 {
         self.clock.delta_as_nanos(start, self.clock.raw())

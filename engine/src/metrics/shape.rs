@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use bson::{Bson, Document};
 
-/// How long a shape may be, in bytes. What comes after is left out.
+/// The limit of a shape, in bytes. What comes after is left out.
 const SHAPE_BYTES_MAX: usize = 2048;
-/// How deep the documents of a shape are shown.
+/// The depth to which the documents of a shape are shown.
 const DEPTH_MAX: usize = 20;
 
-/// What was requested for, in the parts of a request that have a shape.
+/// The request, in the parts that have a shape.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requested<'a> {
     pub(crate) filter: Option<&'a Document>,
@@ -69,7 +69,7 @@ fn write_document(shape: &mut String, document: &Document, shows_values: bool, d
     }
     shape.push('{');
     for (at, (name, value)) in document.iter().enumerate() {
-        // What follows would be cut off.
+        // The rest would be cut off.
         if is_full(shape) {
             break;
         }
@@ -103,7 +103,7 @@ fn write_value(shape: &mut String, value: &Bson, depth: usize) {
         Bson::Array(values) if values.iter().any(|value| value.as_document().is_some()) => {
             write_list(shape, values, |shape, value| write_value(shape, value, depth + 1));
         }
-        // How many values there are is no part of the shape: it would make many of one.
+        // The number of values is not a part of the shape: it would make many of one.
         Bson::Array(_) => shape.push_str("[?]"),
         Bson::Double(_)
         | Bson::String(_)

@@ -13,12 +13,12 @@ use opentelemetry::{Context, ContextGuard, InstrumentationScope, KeyValue};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 
-/// What decides where the options do not say whether there are spans.
+/// The variable that decides whether there are spans, if the options do not say it.
 const ENABLED_VARIABLE: &str = "OTEL_RUST_INSTRUMENTATION_CAIRNDB_ENABLED";
-/// What decides where the options do not say how long a request is shown.
+/// The variable that decides the length at which a request is shown, if the options do not say it.
 const TEXT_VARIABLE: &str = "OTEL_RUST_INSTRUMENTATION_CAIRNDB_QUERY_TEXT_MAX_LENGTH";
 
-/// How a client, or a server, makes spans of `OpenTelemetry`. The fields are those of MongoDB's Rust driver.
+/// The settings of spans of `OpenTelemetry`, for a client or a server. The fields are those of MongoDB's Rust driver.
 ///
 /// A span has the attributes of MongoDB's drivers: `db.system.name` (`cairndb`), `db.namespace`, `db.collection.name`,
 /// `db.operation.name`, `db.operation.summary`, and after an error `exception.message`, `exception.type` and
@@ -45,10 +45,11 @@ pub struct OpentelemetryOptions {
     /// Whether there are spans. If absent, the environment variable `OTEL_RUST_INSTRUMENTATION_CAIRNDB_ENABLED` decides: `1`,
     /// `true` or `yes`.
     pub enabled: Option<bool>,
-    /// How many bytes of a request a span shows as `db.query.text`, values included; 0 for none. If absent, the environment
-    /// variable `OTEL_RUST_INSTRUMENTATION_CAIRNDB_QUERY_TEXT_MAX_LENGTH` decides, and without it there is none.
+    /// The number of bytes of a request that a span shows as `db.query.text`, values included; 0 for none. If absent,
+    /// the environment variable `OTEL_RUST_INSTRUMENTATION_CAIRNDB_QUERY_TEXT_MAX_LENGTH` decides, and without it
+    /// there is none.
     pub query_text_max_length: Option<usize>,
-    /// What makes tracers. If absent, it is the one of the process.
+    /// The source of tracers. If absent, it is the one of the process.
     pub tracer_provider: Option<Arc<dyn ObjectSafeTracerProvider + Send + Sync>>,
 }
 
@@ -73,7 +74,7 @@ impl OpentelemetryOptions {
         self.enabled.unwrap_or_else(|| *ENABLED)
     }
 
-    /// How many bytes of a request a span shows.
+    /// The number of bytes of a request that a span shows.
     #[doc(hidden)]
     pub fn text_bytes_max(&self) -> usize {
         static LENGTH: LazyLock<usize> = LazyLock::new(|| {
@@ -150,7 +151,7 @@ impl Spans {
 }
 
 impl OpenSpan {
-    /// Ends the span of a call. `error` is absent if it succeeded, or if its result says what was refused.
+    /// Ends the span of a call. `error` is absent if it succeeded, or if its result says what was rejected.
     pub(crate) fn end(self, error: Option<&Error>, has_failed: bool, requested: &Requested<'_>) {
         let span = self.context.span();
         // Values may be secret, so they are shown only where that was asked for.

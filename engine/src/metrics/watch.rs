@@ -53,7 +53,7 @@ impl<'a> Watch<'a> {
         self.note(result.as_ref().err(), result.is_err(), requested);
     }
 
-    /// Counts a call whose result may have a list of refusals, which is a failure as well.
+    /// Counts a call whose result may have a list of rejections, which is a failure as well.
     #[inline]
     pub(crate) fn end_with_refusals<R>(
         self,
@@ -78,7 +78,7 @@ impl<'a> Watch<'a> {
             let ended = Ended { verb, has_failed, nanoseconds, tally, blocks };
             recorder.count(&ended);
             let is_slow = recorder.is_slow(nanoseconds);
-            // What was asked for is looked at only now: its shape costs more than most calls.
+            // The request is read only now: its shape costs more than most calls.
             if is_slow || span.is_some() {
                 let requested = requested();
                 if is_slow {
@@ -96,7 +96,7 @@ impl<'a> Watch<'a> {
     /// The call has opened a cursor, which is measured from now on. Returns `None` if nothing is measured.
     pub(crate) fn into_cursor(self, request: CursorRequest) -> Option<Box<CursorWatch>> {
         let Self { recorder, namespace, verb, start, span } = self;
-        // What the program does between calls of the cursor is no time of the store.
+        // The work of the program between calls of the cursor is not time of the store.
         if let Some(span) = span {
             span.end(None, false, &request.borrowed());
         }
@@ -104,7 +104,7 @@ impl<'a> Watch<'a> {
             return None;
         }
         recorder.cursor_opened();
-        // What opening has done is noted now: other verbs of this thread come before the cursor's end.
+        // The work of opening is noted now: other operations of this thread come before the cursor's end.
         let ended = Ended {
             verb,
             has_failed: false,
@@ -134,7 +134,7 @@ pub(crate) struct CursorWatch {
     request: CursorRequest,
 }
 
-/// What a cursor has returned.
+/// The documents that a cursor has returned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Returned {
     documents: u64,
@@ -150,7 +150,7 @@ impl Returned {
     }
 }
 
-/// What a cursor was opened with.
+/// The request of a cursor.
 #[derive(Debug, Default)]
 pub(crate) struct CursorRequest {
     pub(crate) filter: Option<Document>,

@@ -1,4 +1,4 @@
-//! Options and writes as values, by which two calls with one token are told apart.
+//! Options and writes as values, by which two calls with one token are distinguished.
 
 use bson::{Bson, Document};
 

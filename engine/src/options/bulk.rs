@@ -32,7 +32,7 @@ use crate::options::writes::UpdateModifications;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BulkWriteOptions {
-    /// With `true`, the default, the call stops at the first refused write. With `false` it tries all writes.
+    /// With `true`, the default, the call stops at the first rejected write. With `false` it tries all writes.
     pub ordered: Option<bool>,
     /// The same as the option of `insert_one`, for all inserts. It has no effect on other writes.
     pub bypass_document_validation: Option<bool>,
@@ -43,7 +43,7 @@ pub struct BulkWriteOptions {
     /// The time limit of all writes together, after which the call fails with code 50 (`MaxTimeMSExpired`). What was
     /// written by then stays.
     pub max_time: Option<Duration>,
-    /// When the writes are acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the writes are acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
 }
 
@@ -141,7 +141,7 @@ macro_rules! model {
             /// ```
             pub fn builder() -> $builder {
                 $builder {
-                    // The call refuses an empty namespace, which is not a valid name.
+                    // The call rejects an empty namespace, which is not a valid name.
                     model: Self {
                         namespace: Namespace::new("", ""),
                         $($required: Document::new().into(),)*
@@ -241,7 +241,7 @@ model!(
         update: UpdateModifications,
     },
     {
-        /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
+        /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,
@@ -267,7 +267,7 @@ model!(
         update: UpdateModifications,
     },
     {
-        /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
+        /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation,

@@ -1,4 +1,4 @@
-//! How a call compares strings: the options of MongoDB's collations.
+//! The comparison of strings in a call: the options of MongoDB's collations.
 
 use base::error::Result;
 use bson::{Document, RawDocumentBuf, doc};
@@ -41,7 +41,7 @@ pub struct Collation {
     pub numeric_ordering: Option<bool>,
     /// Whether spaces and punctuation count as letters do.
     pub alternate: Option<CollationAlternate>,
-    /// What does not count with [`CollationAlternate::Shifted`].
+    /// The characters that do not count with [`CollationAlternate::Shifted`].
     pub max_variable: Option<CollationMaxVariable>,
     /// Accepted and kept. Texts are always compared in their normal form.
     pub normalization: Option<bool>,
@@ -94,7 +94,8 @@ pub enum CollationAlternate {
     Shifted,
 }
 
-/// What [`CollationAlternate::Shifted`] is about. For its use see [`Collation::max_variable`](Collation).
+/// The characters that [`CollationAlternate::Shifted`] is about. For its use see
+/// [`Collation::max_variable`](Collation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CollationMaxVariable {
@@ -133,7 +134,7 @@ impl Collation {
         Self::with_locale(Self::SIMPLE)
     }
 
-    /// Returns the collation of a language, with the language's own options. A call refuses a language that does not exist
+    /// Returns the collation of a language, with the language's own options. A call rejects a language that does not exist
     /// (2, `BadValue`).
     ///
     /// ```
@@ -252,7 +253,7 @@ impl Collation {
     }
 
     /// Sets whether accents are compared from the end of a string. Only languages without rules of their own, such as `fr` and
-    /// `en`, have this order; calls refuse it for the others (238).
+    /// `en`, have this order; calls reject it for the others (238).
     ///
     /// ```
     /// use cairndb::Collation;
@@ -265,7 +266,7 @@ impl Collation {
 
     /// Reads the document of a command, and checks it.
     pub(crate) fn from_document(document: &Document) -> Result<Self> {
-        // What is left out below is either checked here, or changes nothing.
+        // The options that are left out below are either checked here, or change nothing.
         let rules = Rules::parse(&RawDocumentBuf::try_from(document)?)?;
         // Each has a value that was checked above, or none.
         let text = |name| document.get_str(name).ok();
@@ -276,7 +277,7 @@ impl Collation {
         let strength =
             level.and_then(|level| STRENGTHS.get(usize::try_from(level).ok()?.checked_sub(1)?).copied());
         Ok(Self {
-            // Without a locale the document was refused.
+            // Without a locale the document was rejected.
             locale: text("locale").unwrap_or(Self::SIMPLE).to_owned(),
             strength,
             case_level: flag("caseLevel"),
@@ -345,7 +346,7 @@ impl Collation {
     /// The rules, loaded and checked.
     pub(crate) fn rules(given: Option<&Self>) -> Result<Rules> {
         match given {
-            // `simple` with options goes on to the check, which refuses it.
+            // `simple` with options goes on to the check, which rejects it.
             Some(collation) if collation.locale != Self::SIMPLE || *collation != Self::simple() => {
                 Ok(Rules::parse(&RawDocumentBuf::try_from(&collation.to_document())?)?)
             }

@@ -28,9 +28,10 @@ use store::options::WriteConcern;
 pub struct GridFsBucketOptions {
     /// The name of the bucket, which the names of its two collections begin with. The default is `fs`.
     pub bucket_name: Option<String>,
-    /// How many bytes of a file a chunk has. The default is 261,120, which is 255 KiB.
+    /// The number of bytes of a file in a chunk. The default is 261,120, which is 255 KiB.
     pub chunk_size_bytes: Option<u32>,
-    /// When the writes of the bucket are acknowledged. The default is as the client was opened.
+    /// The write concern of the bucket: it decides when the writes are acknowledged. The default is as the client was
+    /// opened.
     pub write_concern: Option<WriteConcern>,
 }
 
@@ -82,7 +83,7 @@ impl GridFsBucketOptionsBuilder {
         self
     }
 
-    /// How many bytes of a file a chunk has. The default is 261,120, which is 255 KiB.
+    /// Sets the number of bytes of a file in a chunk. The default is 261,120, which is 255 KiB.
     ///
     /// ```
     /// # use cairndb::{Client, GridFsBucketOptions};
@@ -101,7 +102,8 @@ impl GridFsBucketOptionsBuilder {
         self
     }
 
-    /// When the writes of the bucket are acknowledged. The default is as the client was opened.
+    /// Sets the write concern of the bucket: it decides when the writes are acknowledged. The default is as the
+    /// client was opened.
     ///
     /// ```
     /// # use std::io::Write;
@@ -144,9 +146,9 @@ impl GridFsBucketOptionsBuilder {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GridFsUploadOptions {
-    /// How many bytes of the file a chunk has. The default is that of the bucket.
+    /// The number of bytes of the file in a chunk. The default is that of the bucket.
     pub chunk_size_bytes: Option<u32>,
-    /// What the document of the file has as `metadata`.
+    /// The `metadata` of the file's document.
     pub metadata: Option<Document>,
 }
 

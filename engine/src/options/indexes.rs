@@ -206,7 +206,7 @@ pub struct IndexOptions {
     /// With `true`, the index is kept up to date, and no search uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
-    /// How the index compares strings. By default their bytes are compared.
+    /// The index's comparison of strings. By default their bytes are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collation: Option<Collation>,
     /// With `true`, this is the index on `_id` of a collection that was declared to be clustered.
@@ -416,8 +416,8 @@ impl IndexOptionsBuilder {
         self
     }
 
-    /// How the index compares strings: by default their bytes. Together with `unique`, no two documents can have strings that
-    /// are equal by the rules of the language.
+    /// Sets the index's comparison of strings: by default by their bytes. Together with `unique`, no two documents
+    /// can have strings that are equal by the rules of the language.
     ///
     /// Searches for strings use the index if they have the same collation. For numbers, dates and all values without strings
     /// the collation makes no difference.

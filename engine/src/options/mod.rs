@@ -1,7 +1,7 @@
 //! The options of the client and of its verbs.
 //!
 //! The names are those of MongoDB's Rust driver. Options of the driver that only concern a network or a cluster are missing.
-//! A value that is not supported is refused when the call runs.
+//! A value that is not supported is rejected when the call runs.
 
 pub(crate) mod argument;
 mod bulk;

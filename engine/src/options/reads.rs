@@ -47,8 +47,8 @@ pub struct FindOptions {
     pub limit: Option<i64>,
     /// The first key of the hinted index, in its order, that is not read any more: a value for each field of the index.
     pub max: Option<Document>,
-    /// How long [`next_if_any`](crate::Cursor::next_if_any) of a cursor that awaits documents waits for one. One second if
-    /// nothing is said.
+    /// The time that [`next_if_any`](crate::Cursor::next_if_any) of a cursor that awaits documents waits for one. One
+    /// second if nothing is said.
     pub max_await_time: Option<Duration>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
     /// cursor does not count.
@@ -106,8 +106,8 @@ pub struct AggregateOptions {
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
     /// cursor does not count.
     pub max_time: Option<Duration>,
-    /// When the writes of `$merge` are acknowledged. The default is as the client was opened. What `$out` puts in place is
-    /// always journaled.
+    /// The write concern of `$merge`: it decides when the writes are acknowledged. The default is as the client was
+    /// opened. What `$out` puts in place is always journaled.
     pub write_concern: Option<WriteConcern>,
 }
 
@@ -174,10 +174,10 @@ pub struct DistinctOptions {
     pub max_time: Option<Duration>,
 }
 
-/// What a cursor does after the last document.
+/// The behavior of a cursor after the last document.
 ///
 /// A tailable cursor reads a capped collection in the order in which documents were inserted, and goes on with those that are
-/// inserted later. [`Cursor`](crate::Cursor#tailable-cursors) tells how it is read, and how it ends.
+/// inserted later. [`Cursor`](crate::Cursor#tailable-cursors) says how it is read, and how it ends.
 ///
 /// ```
 /// # use cairndb::{Client, CursorType, bson::{Document, doc}};

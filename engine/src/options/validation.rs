@@ -31,7 +31,7 @@ pub enum ValidationLevel {
     Moderate,
 }
 
-/// What becomes of a document that is not valid.
+/// The treatment of an invalid document.
 ///
 /// ```
 /// # use cairndb::{Client, ValidationAction, bson::{Document, doc}};
@@ -49,12 +49,12 @@ pub enum ValidationLevel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValidationAction {
-    /// The write is refused with code 121 (`DocumentValidationFailure`).
+    /// The write is rejected with code 121 (`DocumentValidationFailure`).
     #[default]
     Error,
     /// The write is done, and a warning is logged.
     Warn,
-    /// The write is refused, and a warning is logged.
+    /// The write is rejected, and a warning is logged.
     ErrorAndLog,
 }
 

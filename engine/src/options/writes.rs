@@ -31,7 +31,7 @@ pub struct InsertOneOptions {
     pub bypass_document_validation: Option<bool>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -61,11 +61,11 @@ pub struct InsertOneOptions {
 pub struct InsertManyOptions {
     /// With `true`, an auto-increment field keeps the value that a document has, whatever the field's mode is.
     pub bypass_document_validation: Option<bool>,
-    /// With `true`, the default, the call stops at the first refused document. With `false` it tries all documents.
+    /// With `true`, the default, the call stops at the first rejected document. With `false` it tries all documents.
     pub ordered: Option<bool>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -99,7 +99,7 @@ pub struct DeleteOptions {
     pub let_vars: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -139,7 +139,7 @@ pub struct ReplaceOptions {
     pub sort: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -165,7 +165,7 @@ pub struct ReplaceOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UpdateOptions {
-    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
+    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
     /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
@@ -181,7 +181,7 @@ pub struct UpdateOptions {
     pub sort: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
@@ -208,7 +208,7 @@ pub struct UpdateOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOneAndUpdateOptions {
-    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
+    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
     /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
@@ -222,7 +222,7 @@ pub struct FindOneAndUpdateOptions {
     pub sort: Option<Document>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
@@ -267,7 +267,7 @@ pub struct FindOneAndReplaceOptions {
     pub sort: Option<Document>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
@@ -305,7 +305,7 @@ pub struct FindOneAndDeleteOptions {
     pub projection: Option<Document>,
     /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// When the write is acknowledged. The default is as the client was opened.
+    /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
     /// The rules by which strings are compared. By default their bytes are compared.
     pub collation: Option<Collation>,
@@ -317,8 +317,8 @@ pub struct FindOneAndDeleteOptions {
     pub comment: Option<Bson>,
 }
 
-/// What an update does: operators such as `{$set: {..}}`, or a pipeline of stages. A [`Document`] and a `Vec<Document>`
-/// convert into it.
+/// The modifications of an update: operators such as `{$set: {..}}`, or a pipeline of stages. A [`Document`] and a
+/// `Vec<Document>` convert into it.
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};

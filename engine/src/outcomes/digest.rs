@@ -1,10 +1,10 @@
-//! The digest by which two calls with one token are told apart: SipHash-2-4 of 128 bits, with a key of zeros. It is on disk, so it never
+//! The digest by which two calls with one token are distinguished: SipHash-2-4 of 128 bits, with a key of zeros. It is on disk, so it never
 //! changes. It guards against mistakes, and not against who looks for two calls of the same digest.
 
 use base::error::Result;
 use bson::Document;
 
-/// How many bytes a digest has.
+/// The number of bytes of a digest.
 pub(crate) const DIGEST_BYTES: usize = 16;
 const BLOCK_BYTES: usize = 8;
 

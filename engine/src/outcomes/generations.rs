@@ -29,7 +29,7 @@ use crate::outcomes::token_row::{self, TokenRow};
 const AHEAD: Duration = Duration::from_secs(300);
 const FIRST: u32 = 1;
 
-/// How long tokens are remembered, and how many bytes they may have.
+/// The time for which tokens are remembered, and the limit of their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenLimits {
     pub(crate) retention: Duration,
@@ -46,7 +46,7 @@ impl Default for TokenLimits {
 pub(crate) struct Generations {
     limits: TokenLimits,
     known: RwLock<Known>,
-    /// How many calls were answered from rows.
+    /// The number of calls that were answered from rows.
     replays: AtomicU64,
 }
 
@@ -61,9 +61,9 @@ struct Known {
 
 struct Generation {
     number: u32,
-    /// When it began, in milliseconds since 1970.
+    /// Its begin, in milliseconds since 1970.
     began: u64,
-    /// How many bytes its rows have, with their keys.
+    /// The bytes of its rows, with their keys.
     bytes: AtomicU64,
 }
 
@@ -171,7 +171,7 @@ impl Generations {
         self.replays.fetch_add(1, Relaxed);
     }
 
-    /// How many calls were answered from rows since the store was opened, and how many bytes all rows have.
+    /// The number of calls that were answered from rows since the store was opened, and the bytes of all rows.
     pub(crate) fn measured(&self) -> (u64, u64) {
         (self.replays.load(Relaxed), self.known.read().bytes())
     }
@@ -189,7 +189,7 @@ impl Generations {
         })
     }
 
-    /// How much later than the oldest generation a token must have been made.
+    /// The time by which a token must be newer than the oldest generation.
     fn margin(&self) -> Duration {
         AHEAD.min(self.limits.retention / 2)
     }
@@ -201,7 +201,7 @@ pub(crate) struct NewRow<'a> {
     pub(crate) row: TokenRow,
     /// The newest generation of the look-up that found no row.
     pub(crate) seen: u32,
-    /// How a planted fault writes the row.
+    /// The way in which an injected fault writes the row.
     pub(crate) write_apart: &'a dyn Fn(Batch<'_>) -> Result<()>,
 }
 
@@ -243,7 +243,7 @@ impl Known {
         }
     }
 
-    /// Refuses a token that was made before the oldest one that is remembered.
+    /// Rejects a token that was made before the oldest one that is remembered.
     fn refuse_old(&self, token: &Token, margin: Duration) -> Result<()> {
         // Until the first generation is gone, all tokens are remembered that were ever used.
         let Some(oldest) = self.before.as_ref().filter(|before| before.number > FIRST) else {
@@ -514,7 +514,7 @@ mod tests {
         };
         assert_eq!((refused.code(), stored), (Some(146), 4), "{refused}");
         let (_, bytes) = fixture.generations.measured();
-        // They are counted anew by the next opening.
+        // They are counted again by the next opening.
         let again = Fixture::load(&fixture.client);
         fixture
             .with(|storage| again.prepare_at(storage, &OperationContext::unlimited(), start))

@@ -23,7 +23,7 @@ use crate::outcomes::row::now_millis;
 use crate::outcomes::token::Token;
 use crate::outcomes::token_row::{self, TokenRow};
 
-/// The field of a result that tells which call it is of.
+/// The field of a result that says which call it is of.
 const CALL: &CStr = cstr!("o");
 
 /// A call, as its token knows it.
@@ -113,17 +113,17 @@ impl Once {
         self.state.lock().generated = generated;
     }
 
-    /// Tells that the next commit changes a document.
+    /// Says that the next commit changes a document.
     pub(crate) fn expect_change(&self) {
         self.state.lock().effect = Some(rawdoc! { "n": 1_i64, "m": 1_i64 });
     }
 
-    /// Tells that the next commit removes a document.
+    /// Says that the next commit removes a document.
     pub(crate) fn expect_removal(&self) {
         self.state.lock().effect = Some(rawdoc! { "n": 1_i64 });
     }
 
-    /// Tells that the next commit stores a new document, which has its `_id`.
+    /// Says that the next commit stores a new document, which has its `_id`.
     pub(crate) fn expect_new(&self, document: &RawDocument) {
         let mut effect = RawDocumentBuf::new();
         if let Ok(Some(id)) = document.get("_id") {
@@ -137,7 +137,7 @@ impl Once {
         state.effect = Some(effect);
     }
 
-    /// Tells what the call is answered, which its next commit stores.
+    /// Says what the call is answered, which its next commit stores.
     pub(crate) fn expect_answer(&self, answer: &Document) -> Result<()> {
         let answer = RawDocumentBuf::try_from(answer)?;
         let mut state = self.state.lock();

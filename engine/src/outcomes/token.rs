@@ -7,7 +7,7 @@ use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Uuid};
 
-/// How many bytes a token may have.
+/// The limit of a token's bytes.
 const BYTES_MAX: usize = 64;
 const OBJECT_ID_BYTES: usize = 12;
 const UUID_BYTES: usize = 16;
@@ -17,7 +17,7 @@ const UUID_BYTES: usize = 16;
 /// [`Client::token`](crate::Client::token) makes one. A call and each repetition of it have the same token, and no other call has it. A text
 /// and the bytes of its UTF-8 are one token.
 ///
-/// A token that tells when it was made, an `ObjectId` or a UUID of version 7, is refused once it may have been forgotten; any other
+/// A token that says when it was made, an `ObjectId` or a UUID of version 7, is rejected once it may have been forgotten; any other
 /// one would be run again then. See [the page on exactly once](crate::guide::exactly_once).
 ///
 /// ```
@@ -93,7 +93,7 @@ impl Token {
         &self.bytes
     }
 
-    /// Refuses a token that is empty or too long.
+    /// Rejects a token that is empty or too long.
     pub(crate) fn check(&self) -> Result<()> {
         let len = self.bytes.len();
         if (1..=BYTES_MAX).contains(&len) {
@@ -103,7 +103,7 @@ impl Token {
         Err(Error::invalid_argument(message))
     }
 
-    /// When it was made, in milliseconds since 1970, if it tells that.
+    /// The time of the token, in milliseconds since 1970, if it has one.
     pub(crate) fn millis(&self) -> Option<u64> {
         match self.kind {
             TokenKind::ObjectId => {

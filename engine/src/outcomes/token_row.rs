@@ -12,7 +12,7 @@ const TAG_TOKEN: u8 = 1;
 /// The layout of the values.
 const LAYOUT: u8 = 1;
 const GENERATION_BYTES: usize = 4;
-/// The length of what stands before the result in a value.
+/// The length of what is before the result in a value.
 const HEAD_BYTES: usize = 1 + DIGEST_BYTES + 8;
 
 /// The key of the row of a token in a generation.
@@ -54,7 +54,7 @@ pub(crate) fn generation_of(key: &[u8]) -> Option<u32> {
 pub(crate) struct TokenRow {
     /// The digest of the call and its arguments.
     pub(crate) digest: [u8; DIGEST_BYTES],
-    /// When it was made, in milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub(crate) millis: u64,
     /// Its result. See `once`.
     pub(crate) result: RawDocumentBuf,

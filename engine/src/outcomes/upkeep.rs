@@ -13,9 +13,9 @@ use store::write::{Batch, CommitLevel};
 use crate::outcomes::row::{Row, SessionKey};
 use crate::outcomes::turns::Turns;
 
-/// How long rows are kept: twice as long as a session lasts that is not used.
+/// The time for which rows are kept: twice as long as a session lasts that is not used.
 const KEPT: Duration = Duration::from_secs(3600);
-/// How many rows one commit removes.
+/// The number of rows that one commit removes.
 const ROWS_MAX: usize = 1000;
 
 /// Removes the rows that are older than [`KEPT`].
@@ -56,7 +56,7 @@ fn remove_older_than(turns: &Turns, storage: Storage<'_>, kept: Duration) -> Res
             let is_still_old = |key: &[u8]| -> Result<bool> {
                 Ok(database.get(Family::Outcomes, key)?.is_some_and(|value| is_old(key, &value)))
             };
-            // A command that runs writes its rows anew, and they must not be taken for the old ones.
+            // A command that runs writes its rows again, and they must not be mistaken for the old ones.
             turns.alone_if_free(*session, || remove(storage, rows, &is_still_old))?;
         }
         if is_end {

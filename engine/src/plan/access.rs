@@ -15,7 +15,7 @@ use crate::options::PlantedFault;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// What a search asks for, as far as its plan depends on it.
+/// The request of a search, as far as its plan depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) selector: &'a Selector,
@@ -27,7 +27,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) reads_all: bool,
 }
 
-/// What is needed of the documents that match.
+/// The parts of matching documents that are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Needed {
     /// The documents themselves.
@@ -40,7 +40,7 @@ pub(crate) enum Needed {
 }
 
 impl Needed {
-    /// What the rows of a projection need.
+    /// The needs of a projection's rows.
     pub(crate) fn for_rows(projection: Option<&Projection>) -> Self {
         projection.and_then(Projection::included_fields).map_or(Self::Documents, Self::Fields)
     }

@@ -170,7 +170,7 @@ pub(crate) fn is_only_equalities(filter: &Document) -> bool {
     true
 }
 
-/// The value that a condition fixes. Returns `None` if it is no equality.
+/// The value that a condition fixes. Returns `None` if it is not an equality.
 fn equal_value(condition: &Bson) -> Option<&Bson> {
     if matches!(condition, Bson::RegularExpression(_)) {
         return None;

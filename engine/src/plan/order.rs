@@ -30,7 +30,7 @@ pub(crate) struct Order {
     min: Option<Document>,
     /// The first key that is not read any more. Absent for no bound.
     max: Option<Document>,
-    /// How texts compare.
+    /// The comparison of strings.
     collation: Collation,
 }
 
@@ -153,7 +153,7 @@ impl Order {
         Ok(Some(range))
     }
 
-    /// A key of a bound as an index with a collation has it. Refuses texts if the index has them in another order than the
+    /// A key of a bound as an index with a collation has it. Rejects texts if the index has them in another order than the
     /// search.
     fn in_keys(&self, key: &[RawBson], keys: &Collation) -> Result<Vec<RawBson>> {
         if self.collation != *keys && key.iter().any(|value| has_text(value.as_raw_bson_ref())) {
@@ -184,7 +184,7 @@ fn key_of(bound: &Document, fields: &[(&str, Direction)]) -> Result<Vec<RawBson>
         .collect::<bson::error::Result<_>>()?)
 }
 
-/// Refuses a hint that names no index.
+/// Rejects a hint that names no index.
 pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
     hint.map_or(Ok(()), |hint| resolve(hint, indexes, &SIMPLE).map(|_| ()))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Point<'a>(&'a [u8]);
 pub(crate) struct Moment {
     pub(crate) now: DateTime,
     pub(crate) operation: OperationContext,
-    /// How texts compare.
+    /// The comparison of strings.
     pub(crate) collation: Collation,
 }
 

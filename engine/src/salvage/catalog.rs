@@ -1,4 +1,4 @@
-//! What a damaged folder still knows of collections and sequences, and what the new folder's catalog becomes.
+//! The collections and sequences that a damaged folder still knows, and the catalog of the new folder.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(super) struct FoundCollection {
     pub(super) indexes: Vec<Index>,
     pub(super) fields: Vec<NumberedField>,
     pub(super) capped: Option<Capped>,
-    /// What the keys of records have of long `_id`s. `None` as long as no key has told it: the entry is lost.
+    /// The form of long `_id`s in the keys of records. `None` as long as no key has told it: the entry is lost.
     pub(super) long_keys: Option<LongKeys>,
     /// Whether a record has a shortened key.
     pub(super) has_shortened: bool,
@@ -63,7 +63,7 @@ struct FoundView {
     stored: Vec<u8>,
 }
 
-/// What was found of the catalog.
+/// The findings of the catalog.
 #[derive(Default)]
 pub(super) struct FoundCatalog {
     /// The damaged folder.
@@ -75,7 +75,7 @@ pub(super) struct FoundCatalog {
     sequences: BTreeMap<SequenceId, FoundSequence>,
     marks: BTreeMap<SequenceId, Mark>,
     gaps: Vec<(Vec<u8>, Vec<u8>)>,
-    /// When each generation of tokens began.
+    /// The begin of each generation of tokens.
     pub(super) generations: BTreeMap<u32, u64>,
     /// The highest ids that were met.
     highest_id: u32,
@@ -122,7 +122,7 @@ impl FoundCatalog {
                 let began = <[u8; 8]>::try_from(value).ok().map(u64::from_be_bytes);
                 self.generations.extend(tagged_id(found.key).zip(began));
             }
-            // Counters are counted anew, and builds of indexes begun anew.
+            // Counters are counted again, and builds of indexes begun again.
             _ => {}
         }
         if found.may_be_old && matches!(tag, META_COLLECTION | META_SEQUENCE | META_MARK) {
@@ -241,7 +241,7 @@ impl FoundCatalog {
         let Some(id) = tagged_id(key) else { return };
         self.meet(id);
         // The decoding validates the bytes, so they are a document then.
-        // Entries of indexes are made anew, so it does not matter by which rules these were made.
+        // Entries of indexes are made again, so it does not matter by which rules these were made.
         let decoded = entry::decode_made_by(SortKeyRules::Any, CollectionId(id), value);
         let decoded = decoded.and_then(|entry| {
             let mut stored = Document::try_from(RawDocument::from_bytes(value)?)?;
@@ -361,7 +361,7 @@ impl FoundCollection {
         }
     }
 
-    /// The stored form without indexes, which are built anew.
+    /// The stored form without indexes, which are built again.
     fn entry(&self) -> Result<Vec<u8>> {
         let mut stored = self.stored.clone().unwrap_or_default();
         let kept = |field: &Bson| {
@@ -388,7 +388,7 @@ fn named(namespace: &Namespace) -> SalvagedCollection {
     SalvagedCollection { namespace: namespace.to_string(), ..SalvagedCollection::default() }
 }
 
-/// Refuses a format that is not known: its keys could mean anything.
+/// Rejects a format that is not known: its keys could mean anything.
 fn check_format(path: &Path, value: &[u8]) -> Result<()> {
     match value.try_into().map(u32::from_be_bytes) {
         Ok(version) if !is_readable(version) => {

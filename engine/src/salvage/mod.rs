@@ -39,7 +39,7 @@ pub use self::report::{LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCo
 const MEMORY_BUDGET: usize = 64 << 20;
 /// The bytes in which an index build sorts its keys.
 const INDEX_BUILD_MEMORY: usize = 32 << 20;
-/// How often progress is told.
+/// The interval of progress reports.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 type Callback<'a> = dyn FnMut(u64) + 'a;
@@ -53,7 +53,7 @@ type Callback<'a> = dyn FnMut(u64) + 'a;
 /// - All tables and logs are read block by block and record by record, past what is damaged.
 /// - Of each document the newest version that can be read is copied, if it is well-formed and stored under the key of its
 ///   `_id`. Documents that are known to be deleted are not.
-/// - Indexes are built anew. Sequences and auto-increment fields go on after every value that they had reserved, and after
+/// - Indexes are built again. Sequences and auto-increment fields go on after every value that they had reserved, and after
 ///   every value that documents have.
 /// - If it is not known any more which tables belong to the database, all are taken. A collection whose name is lost is called
 ///   `salvaged.collection_` and its number.
@@ -286,7 +286,7 @@ fn build_indexes(
     }
 }
 
-/// Whether an index was refused for its documents. Any other failure is one of the new folder, and ends the salvage.
+/// Whether an index was rejected for its documents. Any other failure is one of the new folder, and ends the salvage.
 fn is_of_documents(error: &Error) -> bool {
     // That the disk is full has a code, too.
     error.code().is_some() && !error.is_no_space()

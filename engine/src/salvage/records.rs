@@ -30,7 +30,7 @@ pub(super) struct Copier<'a> {
     /// Documents of collections that were dropped.
     pub(super) dropped: u64,
     pub(super) documents: u64,
-    /// When the first row of each generation of tokens was made.
+    /// The time of the first row of each generation of tokens.
     generations: BTreeMap<u32, u64>,
 }
 

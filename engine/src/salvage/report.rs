@@ -30,7 +30,7 @@ use crate::results::VerifyReport;
 pub struct SalvageReport {
     /// The new folder, which can be opened as a database.
     pub path: PathBuf,
-    /// What was copied, and refused, of each collection.
+    /// The copied and rejected documents of each collection.
     pub collections: Vec<SalvagedCollection>,
     /// The bytes of files that could not be read: the first [`SalvageReport::LISTED_MAX`].
     pub unreadable: Vec<UnreadableBytes>,
@@ -41,13 +41,13 @@ pub struct SalvageReport {
     pub lost_writes: Vec<LostWrites>,
     /// The number of sequences.
     pub sequences: u64,
-    /// What was decided, and what else has to be known: sentences.
+    /// Decisions, and other facts that have to be known: sentences.
     pub notes: Vec<String>,
     /// The report of verifying the new folder.
     pub verified: VerifyReport,
 }
 
-/// What was salvaged of one collection.
+/// The salvaged part of one collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SalvagedCollection {
@@ -60,10 +60,10 @@ pub struct SalvagedCollection {
     pub documents: u64,
     /// The size of these documents in bytes.
     pub document_bytes: u64,
-    /// How many of these documents may be older versions, because a newer one may have been in bytes that cannot be read. Writes
-    /// that are lost from logs are not among them: see [`SalvageReport::lost_writes`].
+    /// The number of these documents that may be older versions, because a newer one may have been in bytes that
+    /// cannot be read. Writes that are lost from logs are not among them: see [`SalvageReport::lost_writes`].
     pub may_be_old: u64,
-    /// The number of documents that were refused.
+    /// The number of documents that were rejected.
     pub refused: u64,
     /// The first [`SalvageReport::LISTED_MAX`] of these.
     pub refusals: Vec<Refusal>,
@@ -79,7 +79,7 @@ pub struct SalvagedCollection {
 pub struct Refusal {
     /// The stored key in hexadecimal.
     pub key: String,
-    /// Why the document was refused.
+    /// The reason why the document was rejected.
     pub reason: String,
 }
 
@@ -89,7 +89,7 @@ pub struct Refusal {
 pub struct LostIndex {
     /// The name of the index.
     pub name: String,
-    /// Why the index could not be built.
+    /// The reason why the index could not be built.
     pub reason: String,
 }
 
@@ -99,16 +99,16 @@ pub struct LostIndex {
 pub struct UnreadableBytes {
     /// The file.
     pub file: PathBuf,
-    /// Where the bytes begin.
+    /// The offset of the bytes.
     pub offset: u64,
-    /// How many bytes they are. 0 if that is not known, and of a file that is missing.
+    /// The number of bytes. 0 if that is not known, and of a file that is missing.
     pub bytes: u64,
-    /// What is wrong with them.
+    /// The problem.
     pub reason: String,
-    /// Whose keys were in them: a collection, several, or a column family. `None` if that is not known.
+    /// The owner of the keys in them: a collection, several, or a column family. `None` if that is not known.
     pub place: Option<String>,
-    /// How many keys of the whole file could not be read, if that is known. It is told at the first damage of the file. Keys are
-    /// documents, deleted documents and older versions.
+    /// The number of keys of the whole file that could not be read, if that is known. It is told at the first damage
+    /// of the file. Keys are documents, deleted documents and older versions.
     pub keys: Option<u64>,
 }
 

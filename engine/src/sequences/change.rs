@@ -102,7 +102,7 @@ impl AlterSequence<'_> {
     /// Changes the sequence.
     pub fn run(self) -> Result<()> {
         self.sequence.on_state(|state, storage| {
-            // Asked first: a sequence in memory must not change in a store that refuses writes.
+            // Asked first: a sequence in memory must not change in a store that rejects writes.
             storage.store.admit_write()?;
             state.sequence.alter(&self.options.options, &state.store(storage))?;
             storage.store.sync_written(storage.database)

@@ -13,7 +13,7 @@ use crate::shared::{Caller, Shared};
 
 /// A sequence of a database: values that any number of threads take, each value once.
 ///
-/// A handle is cheap to clone and may be used from many threads. It stands for a name: after the sequence was
+/// A handle is cheap to clone and may be used from many threads. It means a name: after the sequence was
 /// dropped or renamed, verbs fail with -324 (`SDB_SEQUENCE_NOT_EXIST`) until a sequence has this name again.
 ///
 /// ```

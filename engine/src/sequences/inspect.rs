@@ -133,7 +133,7 @@ pub(crate) fn snapshot_of(state: &SequenceState) -> SequenceSnapshot {
         object_id: state.identity.object_id,
         internal: state.identity.owner.is_some(),
         id: shown(state.identity.id.0),
-        // 0 stands for no collection: collections have ids from 1 on.
+        // 0 means no collection: collections have ids from 1 on.
         collection_id: state.identity.owner.map_or(0, |owner| owner.0.into()),
         name: state.identity.name.clone(),
         version: snapshot.version,

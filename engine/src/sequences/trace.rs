@@ -1,4 +1,4 @@
-//! Why a number is missing: what became of one value of a sequence.
+//! Traces one value of a sequence: the reason why a number is missing.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::results::SequenceGap;
 use crate::sequences::handle::Sequence;
 use crate::sequences::inspect::gaps_of;
 
-/// How often the ledger is read again because it was written meanwhile.
+/// The number of times that the ledger is read again because it was written meanwhile.
 const ATTEMPTS: u32 = 16;
 
-/// What became of one value of a sequence: the result of [`Sequence::trace`].
+/// The fate of one value of a sequence: the result of [`Sequence::trace`].
 ///
 /// It is about the sequence as it is declared now, and since its last restart: what it was before is not remembered, but for
 /// the gaps.
@@ -39,22 +39,23 @@ const ATTEMPTS: u32 = 16;
 pub struct ValueTrace {
     /// The value that was asked for.
     pub value: i64,
-    /// What became of it.
+    /// Its fate.
     pub verdict: ValueVerdict,
-    /// How often the sequence had started over when it passed the value. `None` if it has not passed it.
+    /// The number of times that the sequence had started over when it passed the value. `None` if it has not passed
+    /// it.
     pub round: Option<i32>,
-    /// Why it is no value of the sequence: `outside` of its bounds, `beforeStart`, or `between` two values. `None` if it is
-    /// one.
+    /// The reason why it is not a value of the sequence: `outside` of its bounds, `beforeStart`, or `between` two
+    /// values. `None` if it is one.
     pub reason: Option<String>,
     /// Whether no insert is under way that may have the value. If one is, its document may be there in a moment.
     pub settled: bool,
     /// The gaps that have the value, oldest first. A sequence that was restarted or has started over may have several.
     pub gaps: Vec<SequenceGap>,
-    /// How many values are lost whose gaps are not in the ledger any more: it keeps the newest thousand.
+    /// The number of lost values whose gaps are not in the ledger any more: it keeps the newest thousand.
     pub unlisted: u64,
 }
 
-/// What became of a value, besides a document that has it.
+/// The fate of a value, besides a document that has it.
 ///
 /// ```
 /// # use cairndb::{Client, ValueVerdict};
@@ -76,7 +77,7 @@ pub struct ValueTrace {
 pub enum ValueVerdict {
     /// The sequence will come to it.
     NotYet,
-    /// It is no value of the sequence: see [`ValueTrace::reason`].
+    /// It is not a value of the sequence: see [`ValueTrace::reason`].
     Never,
     /// It is lost, and [`ValueTrace::gaps`] say why. After a crash the gap has all values that may be lost, and a caller
     /// may have got some of them.
@@ -89,7 +90,7 @@ pub enum ValueVerdict {
 }
 
 impl Sequence {
-    /// What became of a value: why a number is missing.
+    /// Traces a value: the reason why a number is missing.
     ///
     /// It also works for the sequence of an auto-increment field, by its internal name;
     /// [`AutoIncrementField::trace`](crate::AutoIncrementField::trace) does the same by the field. A document that has the
@@ -132,13 +133,13 @@ impl TraceValue<'_> {
     }
 }
 
-/// What became of a value of a sequence.
+/// Traces a value of a sequence.
 pub(crate) fn trace_of(state: &SequenceState, database: &Arc<Database>, value: i64) -> Result<ValueTrace> {
     let mut attempt = 1;
     let (trace, gaps) = loop {
         let trace = state.sequence.trace(value);
         let gaps = gaps_of(state, database)?;
-        // What was lost in between is in the one and not in the other, and the two would not add up.
+        // Values that were lost in between are in the one and not in the other, and the two would not add up.
         if attempt == ATTEMPTS || state.sequence.trace(value) == trace {
             break (trace, gaps);
         }

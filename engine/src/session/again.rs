@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
 use base::sync;
 
-/// How long a transaction is tried again, as in MongoDB's drivers.
+/// The time for which a transaction is tried again, as in MongoDB's drivers.
 const RETRY_TIME: Duration = Duration::from_secs(120);
-/// How long it is waited before that: not at first, then by half as much longer each time, up to a maximum.
+/// The pause before that: none at first, then half as long again each time, up to a maximum.
 const RETRY_PAUSE: Duration = Duration::from_micros(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// How long a transaction is tried already.
+/// The time for which a transaction has been tried.
 pub(crate) struct Patience {
     began: Instant,
     pause: Duration,

@@ -13,7 +13,7 @@ use crate::shared::{Caller, Shared};
 use crate::transaction::Transaction;
 use crate::write::staged::commit::{self, Terms};
 
-/// How a transaction is committed.
+/// The commit of a transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Commit<'a> {
     pub(crate) shared: &'a Arc<Shared>,

@@ -39,7 +39,7 @@ impl<T> SessionCursor<T> {
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
         let Some(transaction) = &self.transaction else { return self.cursor.advance() };
         if !session.has(transaction) || !transaction.is_open() {
-            // What it has read would be kept as long as it is.
+            // The documents that it has read would be kept as long as it is.
             self.cursor = Cursor::of(RawCursor::empty());
             let message = "the cursor is of a transaction that has ended, or of another session";
             return Err(Error::command(Code::CURSOR_NOT_FOUND, message));

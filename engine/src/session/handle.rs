@@ -49,7 +49,7 @@ pub struct ClientSession {
     caller: Caller,
     id: Document,
     defaults: TransactionOptions,
-    /// What it reads, if it is a snapshot session.
+    /// The state that it reads, if it is a snapshot session.
     snapshot: Option<Arc<Transaction>>,
     state: State,
     /// The token of the transaction that is in progress.
@@ -195,7 +195,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Refuses to start a transaction in a session that cannot have one now.
+    /// Does not start a transaction in a session that cannot have one now.
     pub(super) fn check_begin(&self) -> Result<()> {
         if self.snapshot.is_some() {
             return Err(refused("Transactions are not supported in snapshot sessions"));
@@ -317,8 +317,8 @@ pub struct CommitTransaction<'a> {
 }
 
 impl CommitTransaction<'_> {
-    /// When the commit is acknowledged, in the place of what the transaction was started with. A commit that is repeated with
-    /// a concern that asks for more waits for that.
+    /// Sets the write concern of the commit, in place of the one that the transaction was started with. A commit that
+    /// is repeated with a concern that asks for more waits for that.
     ///
     /// ```
     /// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
@@ -341,7 +341,7 @@ impl CommitTransaction<'_> {
         self
     }
 
-    /// How long the commit may wait for others, in the place of what the transaction was started with.
+    /// Sets the time that the commit may wait for others, in place of the one that the transaction was started with.
     ///
     /// ```
     /// # use std::time::Duration;

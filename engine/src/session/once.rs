@@ -19,11 +19,11 @@ use crate::session::again::Patience;
 use crate::session::handle::ClientSession;
 use crate::session::options::TransactionOptions;
 
-/// How the rows of transactions name them.
+/// The name of transactions in rows.
 const NAME: &str = "a transaction";
 /// The field of what the function of a transaction has returned.
 const RESULT: &str = "v";
-/// How many bytes that may have: as many as a document.
+/// The limit of that in bytes: that of a document.
 const RESULT_BYTES_MAX: usize = 16 << 20;
 
 /// The action that [`StartTransaction::exactly_once`](crate::action::StartTransaction::exactly_once) returns. [`run`](Self::run) or

@@ -1,4 +1,4 @@
-//! What a transaction reads, and when its commit is acknowledged.
+//! The options of transactions: their reads, and the acknowledgement of their commits.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::transaction::Isolation;
 /// The name of the level that no other store has.
 const SERIALIZABLE: &str = "serializable";
 
-/// How what a transaction reads agrees with what others write.
+/// The agreement of a transaction's reads with the writes of others.
 ///
 /// ```
 /// use cairndb::ReadConcern;
@@ -81,16 +81,16 @@ impl ReadConcern {
     }
 }
 
-/// What a transaction may be given when it is started.
+/// The options of a transaction when it is started.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TransactionOptions {
-    /// What it reads. `local`, `majority` and `snapshot` all mean the state of its first statement; `serializable` that it must still be
-    /// so at the commit.
+    /// The read concern. `local`, `majority` and `snapshot` all mean the state of its first statement; `serializable`
+    /// that it must still be so at the commit.
     pub read_concern: Option<ReadConcern>,
-    /// When the commit is acknowledged. The default is as the client was opened.
+    /// The write concern of the commit. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// How long the commit may wait for others.
+    /// The time that the commit may wait for others.
     pub max_commit_time: Option<Duration>,
 }
 
@@ -104,7 +104,7 @@ impl TransactionOptions {
         }
     }
 
-    /// What the transaction promises.
+    /// The promise of the transaction.
     pub(super) fn isolation(&self) -> Isolation {
         match &self.read_concern {
             Some(concern) if concern.level() == SERIALIZABLE => Isolation::Serializable,

@@ -32,7 +32,7 @@ impl<'a> StartSession<'a> {
         Self { shared, caller, defaults, causal_consistency: None, snapshot: false, snapshot_time: None }
     }
 
-    /// What transactions are started with unless they say it themselves.
+    /// Sets the options of transactions that do not set them themselves.
     pub fn default_transaction_options(mut self, options: TransactionOptions) -> Self {
         self.defaults = options;
         self
@@ -88,7 +88,7 @@ impl<'a> StartSession<'a> {
         if snapshot_time.is_some() && !snapshot {
             return Err(Error::invalid_argument("a snapshot time is given to a snapshot session alone"));
         }
-        // Fails in a closed client, and in a forked child, before a lock is taken.
+        // Fails in a closed client, and in a forked child, before a lock is acquired.
         drop(shared.store.enter()?);
         shared.start_upkeep()?;
         let session = ClientSession::new(Arc::clone(shared), caller.clone(), defaults);
@@ -114,7 +114,7 @@ pub struct StartTransaction<'a> {
 }
 
 impl<'a> StartTransaction<'a> {
-    /// What the transaction reads: the state of its first statement, at each level that it can have. With
+    /// Sets the state that the transaction reads: that of its first statement, at each level that it can have. With
     /// [`ReadConcern::serializable`] the commit looks whether that is still so.
     ///
     /// ```
@@ -139,13 +139,14 @@ impl<'a> StartTransaction<'a> {
         self
     }
 
-    /// When the commit is acknowledged. The default is as the client was opened.
+    /// Sets the write concern: it decides when the commit is acknowledged. The default is as the client was opened.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self
     }
 
-    /// How long the commit may wait for others. When it is over, the commit fails with code 50 (`MaxTimeMSExpired`), and nothing is stored.
+    /// Sets the time that the commit may wait for others. When it is over, the commit fails with code 50
+    /// (`MaxTimeMSExpired`), and nothing is stored.
     pub fn max_commit_time(mut self, time: Duration) -> Self {
         self.options.max_commit_time = Some(time);
         self

@@ -88,7 +88,7 @@ pub(super) fn commit_many<S: InsertedSet>(
             committed = accepted.len();
         }
     }
-    // What was refused, or is committed already, leaves no batch.
+    // Documents that were rejected, or are committed already, leave no batch.
     if accepted.len() > committed {
         holds.stage(&mut insertion.batch, accepted.len());
         target.expect_new(accepted.iter().skip(committed).copied());
@@ -122,7 +122,7 @@ pub(crate) fn trim(target: Target<'_>) -> Result<()> {
     if insertion.batch.is_empty() { Ok(()) } else { insertion.commit(&mut held) }
 }
 
-/// What a call inserts together.
+/// The documents that a call inserts together.
 pub(super) struct Call<'a, 'b, 'h> {
     pub(super) candidates: &'a [Candidate<'b>],
     pub(super) order: InsertOrder,
@@ -182,7 +182,7 @@ struct Insertion<'a, 'b> {
     removed: HashSet<Vec<u8>>,
     arrays: NewArrays,
     inserted: u64,
-    /// What the batch adds to the number of documents.
+    /// The change of the number of documents by the batch.
     change: i64,
 }
 
@@ -204,7 +204,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         })
     }
 
-    /// Stages a document, and the removal of those that it leaves no room for. Returns why it is refused, if it is.
+    /// Stages a document, and the removal of those that it leaves no room for. Returns why it is rejected, if it is.
     fn take(&mut self, candidate: &'b Candidate<'b>, latched: &mut Latched<'_>) -> Result<Option<Refusal>> {
         let Candidate { prepared, drawn, .. } = candidate;
         if let Some(refusal) = self.refuse(candidate)? {
@@ -225,7 +225,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             }
         }
         let id = encoded_id(&prepared.record_key);
-        // From here on nothing can be refused.
+        // From here on nothing can be rejected.
         let (order, position) = (self.turn.id(), self.turn.state.next);
         self.target.put_free_record(&mut self.batch, &prepared.record_key, prepared.bytes);
         for entry in &drawn.entries {
@@ -385,7 +385,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         // By the state it is seen whether a commit with an unknown outcome was made.
         let state = self.turn.state;
         let committed = self.turn.commit(batch, |batch| target.commit(batch, &arrays, latched));
-        // What was staged is stored now, and is looked up like everything else.
+        // The staged documents are stored now, and are looked up like everything else.
         self.staged.clear();
         self.added.clear();
         self.removed.clear();

@@ -1,4 +1,5 @@
-//! What a write makes of a document: an update's operators or pipeline, or a replacement. Pure, but for the clock.
+//! The change that a write makes to a document: an update's operators or pipeline, or a replacement. Pure, but for
+//! the clock.
 
 use base::codes::{refused, text_with_causes};
 use base::error::{Error, Result};
@@ -22,7 +23,7 @@ use crate::plan::selector::Selector;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 
-/// How much of an `_id` an error repeats.
+/// The number of characters of an `_id` that an error repeats.
 const ID_CHARACTERS_MAX: usize = 200;
 
 /// A change of documents.
@@ -31,10 +32,10 @@ pub(crate) enum Change<'a> {
     Update {
         update: Update,
         clock: (DateTime, Timestamp),
-        /// What an upsert inserts. If it is absent, the update makes a document of the filter.
+        /// The document that an upsert inserts. If it is absent, the update makes a document of the filter.
         supplied: Option<&'a [u8]>,
     },
-    /// Another document in the place of the one that is there.
+    /// Another document in place of the one that is there.
     Replacement(ValidDocument<'a>),
 }
 
@@ -75,7 +76,7 @@ impl<'a> Change<'a> {
         Ok(Self::Replacement(document))
     }
 
-    /// Whether it puts another document in the place of the one that is there.
+    /// Whether it puts another document in place of the one that is there.
     #[inline]
     pub(super) fn is_replacement(&self) -> bool {
         matches!(self, Self::Replacement(_))
@@ -93,7 +94,7 @@ impl<'a> Change<'a> {
         match self {
             Self::Update { update, clock: (now, timestamp), .. } => {
                 let operation = selector.variables().operation();
-                // What a positional `$` stands for is found only where the update has one.
+                // The meaning of a positional `$` is computed only if the update has one.
                 let position = selector
                     .filter()
                     .filter(|_| update.is_positional())
@@ -128,8 +129,8 @@ impl<'a> Change<'a> {
 
     /// The document that an upsert inserts when the filter finds no document. It may lack an `_id`.
     pub(super) fn upserted(&self, filter: &Document) -> Result<Vec<u8>> {
-        // The filter was parsed before, so all that this can refuse is an expression: without the caller's variables there
-        // is no value to start a document from.
+        // The filter was parsed before, so all that this can reject is an expression: without the caller's variables there
+        // is not a value to start a document from.
         let filter = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &Variables::default())?;
         match self {
             Self::Update { supplied: Some(document), .. } => Ok(document.to_vec()),

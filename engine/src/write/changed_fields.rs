@@ -6,8 +6,8 @@ use index::element::elements;
 
 use crate::catalog::indexes::Index;
 
-/// How many fields may have changed, or may be in another place. The name of each is compared with each field of each index, so where
-/// there are more, all indexes are looked at.
+/// The number of fields that may have changed, or may be in another place. The name of each is compared with each
+/// field of each index, so where there are more, all indexes are looked at.
 const NAMES_MAX: usize = 64;
 
 /// The fields in which two documents differ.
@@ -50,7 +50,7 @@ impl<'d> ChangedFields<'d> {
     /// Whether the entries of the two documents in the index may differ.
     pub(super) fn concern(&self, index: &Index) -> bool {
         let Some(names) = &self.names else { return true };
-        // Which fields a wildcard stands for is not looked at.
+        // Which fields a wildcard means is not looked at.
         if index.spec.wildcard().is_some() {
             return true;
         }
@@ -203,7 +203,7 @@ mod tests {
     fn bytes_that_cannot_be_walked_concern_every_index() {
         let good = bson::rawdoc! { "_id": 1, "a": 1 };
         let mut bytes = good.as_bytes().to_vec();
-        // The type of `a`, which is no type now.
+        // The type of `a`, which is not a type now.
         bytes[13] = 0x7f;
         let bad = RawDocument::from_bytes(&bytes).expect("its length is right");
         for (old, new) in [(bad, &*good), (&*good, bad), (bad, bad)] {

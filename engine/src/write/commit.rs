@@ -28,7 +28,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Target<'_> {
-    /// Tells that the next commit stores new documents, if the command may be repeated.
+    /// Says that the next commit stores new documents, if the command may be repeated.
     #[inline]
     pub(super) fn expect_new<'c, 'd: 'c>(&self, candidates: impl IntoIterator<Item = &'c Candidate<'d>>) {
         if self.retryable.is_none() && self.once.is_none() {
@@ -66,7 +66,7 @@ pub(super) fn commit_one(
     } else {
         target.latch(record_key)?
     };
-    // Under the latches from here on. The `_id` first: a document that collides on several indexes is refused by that
+    // Under the latches from here on. The `_id` first: a document that collides on several indexes is rejected by that
     // of `_id`.
     refuse_taken_id(target, prepared)?;
     for entry in unique_entries(target, &drawn.entries) {
@@ -116,7 +116,7 @@ pub(super) fn commit_many<S: InsertedSet>(
         match find_taken(target, candidate, absence, &mut staged, &accepted)? {
             None => {
                 stage(target, &mut batch, &candidate.prepared, &candidate.drawn.entries);
-                // Only of accepted documents: a refused one leaves no mark in the catalog.
+                // Only of accepted documents: a rejected one leaves no mark in the catalog.
                 arrays.extend(candidate.drawn.arrays.iter().cloned());
                 staged.add(target, candidate);
                 accepted.push(candidate);
@@ -160,7 +160,7 @@ fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
 struct StagedKeys<'a> {
     /// In the order of their documents.
     keys: Vec<&'a [u8]>,
-    /// How many of them are in `taken`.
+    /// The number of them that are in `taken`.
     gathered: usize,
     taken: HashSet<&'a [u8]>,
 }

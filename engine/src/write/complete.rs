@@ -18,7 +18,7 @@ pub(super) struct CompleteDraft<'a> {
     pub(super) timestamps: Timestamps,
 }
 
-/// Where a document's `_id` comes from.
+/// The source of a document's `_id`.
 pub(super) enum DocumentId {
     /// The document brings it, as the element at this place of its bytes.
     Own(Range<usize>),

@@ -22,7 +22,7 @@ use crate::catalog::stage::stage_entry;
 use crate::one_line::OneLine;
 use crate::write::order_build::OrderBuild;
 
-/// What became of a conversion.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Converted {
     Done,
@@ -36,7 +36,7 @@ pub(crate) enum Converted {
 #[derive(Clone, Copy)]
 pub(crate) struct Conversion<'a> {
     pub(crate) limits: CappedLimits,
-    /// What the wait for the gate is a part of.
+    /// The operation that the wait for the gate is a part of.
     pub(crate) operation: &'a OperationContext,
     /// Says whether to go on.
     pub(crate) look: &'a dyn Fn() -> Result<()>,
@@ -56,7 +56,7 @@ pub(crate) fn convert(
     let order = catalog.begin_order(storage)?;
     let converted = convert_alone(storage, state, order, conversion);
     if !matches!(converted, Ok(Converted::Done)) {
-        // What is left stays marked, and the next open removes it.
+        // The rest stays marked, and the next open removes it.
         if let Err(error) = discard(storage, order) {
             tracing::warn!(error = %OneLine(error), namespace = %OneLine(&state.namespace), "what a conversion had stored stays until the next open");
         }
@@ -83,7 +83,7 @@ fn convert_alone(
     // A build would go on with an index that the collection is to lose.
     refuse_builds(state)?;
     let build = OrderBuild { storage, collection: state.id, order: capped.order, operation, look };
-    // What has no room gets no position, and goes with the commit.
+    // Documents beyond the limits get no position, and go with the commit.
     let kept = build.kept(capped.limits)?;
     if definition.log.is_some() && kept.first.as_slice() > state.id.prefix().as_slice() {
         let message = format!(
@@ -101,7 +101,7 @@ fn convert_alone(
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    // A range and not single keys: the lowest `_id`s are one span of records. Builds that began since they were refused
+    // A range and not single keys: the lowest `_id`s are one span of records. Builds that began since they were rejected
     // begin again, with the documents that stay. The counter with the commit, so that an audit sees both or neither.
     let remove = || {
         let range = RecordRange::Before(&kept.first);

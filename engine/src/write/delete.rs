@@ -21,7 +21,7 @@ use crate::write::{COMMIT_BYTES_MAX, STEPS_UNDER_LATCH, Target, staged};
 
 /// Documents that a `delete_many` latches together.
 pub(super) const LATCHED_DOCUMENTS_MAX: usize = 1000;
-/// How many steps it may take to look at them again. The rest is left to another commit.
+/// The number of steps that checking them again may need. The rest is left to another commit.
 const BATCH_STEPS_UNDER_LATCH: u64 = 4 * STEPS_UNDER_LATCH;
 
 /// Removes the first document that matches. Returns what `show` made of it, before it was removed: if `show` fails, the
@@ -85,8 +85,8 @@ fn delete_walked(
                 search.operation().look()?;
                 let done = match delete_batch(target, selector, rest) {
                     Err(error) if is_refused_by_quota(&error) => {
-                        // What was deleted stays on the disk as long as this walk could read it. Without the walk it goes,
-                        // and the same deletes find room.
+                        // Deleted documents stay on the disk as long as this walk could read them. Without the walk
+                        // it goes, and the same deletes find room.
                         walk.end();
                         *deleted += delete_batch(target, selector, rest)?.deleted;
                         return Ok(false);
@@ -106,7 +106,7 @@ fn delete_walked(
     }
 }
 
-/// Whether a commit was refused before anything of it was written, because the folder may not grow.
+/// Whether a commit was rejected before anything of it was written, because the folder may not grow.
 pub(super) fn is_refused_by_quota(error: &Error) -> bool {
     error.is_no_space() && !error.is_commit_unknown()
 }
@@ -118,7 +118,7 @@ fn delete_found<R>(
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
     let is_checked = target.database.fault() != PlantedFault::DeletesNotChecked;
-    // What the caller is shown comes before the commit, because a refusal must not remove the document.
+    // The document for the caller comes before the commit, because a rejection must not remove the document.
     let judge = |current: &[u8]| {
         let is_match = !is_checked || check.holds(stored(key, current)?)?;
         is_match.then(|| show(current)).transpose()
@@ -160,10 +160,10 @@ fn delete_found<R>(
     }
 }
 
-/// What one commit of a `delete_many` did.
+/// The result of one commit of a `delete_many`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Done {
-    /// How many of the documents that were found. At least one.
+    /// The number of found documents that were checked. At least one.
     pub(super) looked_at: usize,
     pub(super) deleted: u64,
 }

@@ -1,4 +1,4 @@
-//! What a change makes of a document, and what that changes in the indexes.
+//! The result of a change of a document, and its changes of the indexes.
 
 use base::error::{Error, Result};
 use bson::RawDocumentBuf;
@@ -21,7 +21,7 @@ use crate::write::modified::Shown;
 use crate::write::prepare::{Taker, encoded_id};
 use crate::write::unique::{is_taken, is_unique, taken_entry};
 
-/// What a change makes of a document, and what the caller is shown.
+/// The result of a change of a document, and the document for the caller.
 pub(super) enum Computed {
     /// The document does not pass the check any more.
     NotMatched,
@@ -42,7 +42,7 @@ pub(super) struct Changed<'a> {
     pub(super) change: DocumentChange<'a>,
 }
 
-/// What is to become of a document.
+/// The requested update of a document.
 pub(super) struct Wish<'a> {
     pub(super) check: &'a Check<'a>,
     pub(super) change: &'a Change<'a>,
@@ -89,7 +89,7 @@ struct States<'a> {
     new: &'a [u8],
 }
 
-/// What an update changes in the indexes, and nothing of what stays.
+/// The changes of an update in the indexes, without what stays.
 #[derive(Default)]
 pub(super) struct Difference {
     /// Entries that the old document did not have, or with another value.

@@ -16,13 +16,13 @@ use crate::document::print;
 const KEY_PATTERN: &str = "keyPattern";
 const KEY_VALUE: &str = "keyValue";
 
-/// The refusal of a document whose `_id` another document has.
+/// The rejection of a document whose `_id` another document has.
 #[cold]
 pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
     error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() }, None)
 }
 
-/// The refusal of a document whose key in a unique secondary index another document has. `entry_key` is the whole key
+/// The rejection of a document whose key in a unique secondary index another document has. `entry_key` is the whole key
 /// of the entry, `types` its type bytes.
 #[cold]
 pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> Refusal {
@@ -47,7 +47,7 @@ pub(crate) fn of_values(namespace: &Namespace, index: &Index, values: Document) 
     error_of(namespace, index, values.into_iter().map(|(name, value)| (name, shown(value))).collect())
 }
 
-/// The refusal of a document whose shortened key in an index is that of a document with another value.
+/// The rejection of a document whose shortened key in an index is that of a document with another value.
 #[cold]
 pub(crate) fn of_other_value(namespace: &Namespace, index: &str, values: &Document) -> Refusal {
     let shown = print::print_fields(values.iter().map(|(name, value)| (name.as_str(), value)));
@@ -73,7 +73,7 @@ pub(crate) struct TakenKey<'a> {
     pub(crate) pattern: &'a Document,
     /// The values. In the place of texts there are sort keys if the index has a collation.
     pub(crate) value: &'a Document,
-    /// How the index compares texts. Absent if by their bytes.
+    /// The index's comparison of strings. Absent if by their bytes.
     pub(crate) collation: Option<&'a Document>,
 }
 

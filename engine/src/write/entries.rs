@@ -32,13 +32,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// How many bytes key and value have.
+    /// The bytes of key and value.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.value.len()
     }
 }
 
-/// What a document puts into the indexes of its collection.
+/// The entries of a document in the indexes of its collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drawn {
     /// All entries, index by index, ascending within one.
@@ -58,12 +58,12 @@ pub(crate) struct EntryParts<'a> {
     pub(crate) fields: &'a [u8],
     /// The encoded `_id` of the document.
     pub(crate) id: &'a [u8],
-    /// What restores the fields' types. In an index of [`EntryDetail::Whole`] what restores the `_id`'s type and the order
-    /// of the fields follows.
+    /// The bytes that restore the fields' types. In an index of [`EntryDetail::Whole`] what restores the `_id`'s type
+    /// and the order of the fields follows.
     pub(crate) types: &'a [u8],
 }
 
-/// Computes what a document puts into indexes, which are given with their positions. Refuses one that puts too much there.
+/// Computes what a document puts into indexes, which are given with their positions. Rejects one that puts too much there.
 pub(crate) fn entries_of<'i>(
     indexes: impl IntoIterator<Item = (usize, &'i Index)>,
     document: &RawDocument,
@@ -82,7 +82,7 @@ pub(crate) fn stored_entries_of<'i>(
     draw(indexes, document, encoded_id, Limited::EachIndex)
 }
 
-/// Refuses entries that a write adds for one document, if they take more than they may.
+/// Rejects entries that a write adds for one document, if they take more than they may.
 pub(crate) fn check_added(bytes: usize) -> Result<(), Refusal> {
     if bytes <= ENTRY_BYTES_MAX {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn check_added(bytes: usize) -> Result<(), Refusal> {
     ))
 }
 
-/// Where the entries of a document are added up for [`ENTRY_BYTES_MAX`].
+/// The place in which the entries of a document are added up for [`ENTRY_BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limited {
     AllIndexes,
@@ -161,7 +161,7 @@ pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> 
     let rest = entry_key.get(ID_BYTES..)?;
     // A unique entry has the id in its value, a plain one at the end of its key; see the header.
     if index.spec.is_unique() {
-        // The id's length is not stored: its encoding tells where it ends.
+        // The id's length is not stored: its encoding says where it ends.
         let id_bytes = index.spec.long_keys().skip(value, Direction::Ascending).ok()?;
         let (id, types) = value.split_at_checked(id_bytes)?;
         return Some(EntryParts { fields: rest, id, types });

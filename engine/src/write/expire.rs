@@ -18,7 +18,7 @@ use crate::write::delete::{LATCHED_DOCUMENTS_MAX, delete_batch, is_refused_by_qu
 /// collection's indexes gets its turn.
 const ROUND_DOCUMENTS_MAX: usize = 20_000;
 
-/// What a round did.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
     pub(crate) deleted: u64,
@@ -52,7 +52,8 @@ pub(crate) fn expire_some(target: Target<'_>, index: &Index, now: DateTime) -> R
             target.operation.look()?;
             let done = match delete_batch(target, &selector, rest) {
                 Err(error) if is_refused_by_quota(&error) => {
-                    // What was deleted stays on the disk as long as this walk could read it: another round finds the rest.
+                    // Deleted documents stay on the disk as long as this walk could read them: another round finds
+                    // the rest.
                     drop(matches);
                     let done = delete_batch(target, &selector, rest)?;
                     return Ok(Round { deleted: round.deleted + done.deleted, has_more: true });
@@ -66,7 +67,7 @@ pub(crate) fn expire_some(target: Target<'_>, index: &Index, now: DateTime) -> R
     Ok(round)
 }
 
-/// The filter of the documents that have expired. Returns `None` if the index is no TTL index.
+/// The filter of the documents that have expired. Returns `None` if the index is not a TTL index.
 fn expired(index: &Index, now: DateTime) -> Option<Document> {
     let seconds = index.settings.expire_after_seconds?;
     let field = index.spec.fields().first()?;

@@ -28,13 +28,13 @@ pub(crate) struct DocumentSearch<'a> {
 }
 
 impl<'a> DocumentSearch<'a> {
-    /// What the write may use of time and memory.
+    /// The write's limits of time and memory.
     pub(crate) fn operation(&self) -> &'a OperationContext {
         self.selector.variables().operation()
     }
 }
 
-/// What must hold of a document, under its latch, for a write to be done.
+/// The condition on a document, under its latch, for a write.
 pub(crate) struct Check<'a> {
     selector: &'a Selector,
     /// The sort that it was chosen by, and its key in it at that time.
@@ -71,14 +71,14 @@ type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
 #[derive(Default)]
 pub(crate) struct Walk {
     matches: Option<(CollectionId, Matches)>,
-    /// What a sort in memory has seen before a pause.
+    /// The state of a sort in memory before a pause.
     sorter: Option<Sorter<Leading>>,
     is_paused: bool,
     /// Whether a document was found that another writer had changed or removed.
     has_lost: bool,
 }
 
-/// Where a step of a walk has come.
+/// The result of a step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// To a document that matches.
@@ -88,11 +88,11 @@ pub(super) enum Next {
     Pause,
 }
 
-/// How many keys or documents are looked at between two looks at the gate: well below a millisecond.
+/// The number of keys or documents between two checks of the gate: well below a millisecond.
 const LOOKED_AT: u32 = 256;
 
 impl Walk {
-    /// The walk over what matched when it was opened. `reads_all` tells whether it is followed to its end.
+    /// The walk over what matched when it was opened. `reads_all` says whether it is followed to its end.
     fn matches(
         &mut self,
         target: Target<'_>,
@@ -155,7 +155,7 @@ impl Walk {
         self.matches.as_ref().map(|(_, matches)| matches.record_key()).unwrap_or_default()
     }
 
-    /// Ends the walk: the next one begins anew.
+    /// Ends the walk: the next one begins again.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
@@ -293,7 +293,7 @@ fn on_least<R>(
 }
 
 /// Opens a walk over the documents that match, each of them once, as they are now: what the write changes does not show.
-/// `reads_all` tells whether it is followed to its end.
+/// `reads_all` says whether it is followed to its end.
 pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>, reads_all: bool) -> Result<Matches> {
     let DocumentSearch { selector, order } = search;
     let asked = Asked { selector, order, needs: &Needed::Documents, one_of_each: None, reads_all };

@@ -21,7 +21,7 @@ use crate::document::print::print_value;
 use crate::options::{ClusteredIndex, Collation, IndexModel};
 use crate::write::index_settings;
 
-/// How many secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.
+/// The limit of secondary indexes in a collection: MongoDB's 64, less the one on `_id`.
 const INDEXES_MAX: usize = 63;
 /// The fields that a description of the index on `_id` may have.
 const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
@@ -143,7 +143,7 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
     if let Some(existing) = indexes.iter().find(|index| index.name == *name) {
         if existing.spec == *spec && existing.settings.has_same_documents(settings) {
             index_settings::compare_expiry(existing, settings)?;
-            // Whether it is hidden is no difference, as in MongoDB.
+            // Whether it is hidden is not a difference, as in MongoDB.
             return Ok(Presence::Identical);
         }
         return Err(Error::command(
@@ -199,7 +199,7 @@ fn id_direction(keys: &Document, number: i32) -> Option<Ordering> {
 }
 
 /// Checks a description of the index on `_id`, as a command gives it. Every collection has that index under a fixed name,
-/// so a description of it is accepted whatever name it gives, because drivers make one up. Other options are refused.
+/// so a description of it is accepted whatever name it gives, because drivers make one up. Other options are rejected.
 pub(crate) fn check_id_index(given: &Document) -> Result<()> {
     let Some(keys) = given.get_document("key").ok().filter(|keys| is_id_pattern(keys)) else { return Ok(()) };
     if let Some(option) = given.keys().find(|option| !ID_INDEX_OPTIONS.contains(&option.as_str())) {
@@ -221,7 +221,7 @@ pub(crate) fn check_id_index(given: &Document) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a collation of the index on `_id` that is not that of its collection, as MongoDB does.
+/// Rejects a collation of the index on `_id` that is not that of its collection, as MongoDB does.
 pub(crate) fn check_id_collation(given: &Rules, of_collection: &Rules) -> Result<()> {
     if given == of_collection {
         return Ok(());

@@ -39,7 +39,7 @@ pub(crate) fn describe_given(options: &IndexOptions, description: &mut Document)
     }
 }
 
-/// Refuses a definition of an existing index with another expiry. It is changed by `collMod`, not by a second creation.
+/// Rejects a definition of an existing index with another expiry. It is changed by `collMod`, not by a second creation.
 pub(crate) fn compare_expiry(existing: &Index, settings: &IndexSettings) -> Result<()> {
     if existing.settings.expire_after_seconds == settings.expire_after_seconds {
         return Ok(());

@@ -119,9 +119,9 @@ impl<'d, S: InsertedSet> InsertingMany<'d, S> {
     }
 }
 
-/// What became of a part.
+/// The result of a part.
 struct StoredPart {
-    /// How many documents were stored.
+    /// The number of stored documents.
     documents: usize,
     /// The first document that was not tried, if the part has paused.
     paused_at: Option<usize>,
@@ -132,7 +132,7 @@ struct StoredPart {
 fn insert_only<S: InsertedSet>(target: Target<'_>, drafts: &mut Drafts) -> Result<InsertOutcome<S>> {
     match insert_one(target, drafts) {
         Ok(inserted) => Ok(InsertOutcome::of_one(inserted)),
-        // What refuses the document is told by position, as for any other of a batch. All else fails the call.
+        // The rejection of a document has its position, as for any other of a batch. All else fails the call.
         Err(error) if matches!(error.kind(), ErrorKind::Write(_)) => {
             let refused = error.into_refusal()?;
             Ok(InsertOutcome { refused: vec![refused.at(0)], ..InsertOutcome::default() })
@@ -156,8 +156,8 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
     // Long enough for the key of any common `_id`, so that it is allocated once.
     let mut scratch = Vec::with_capacity(KEY_BYTES);
     let prepared = prepare(complete, target.collection, &mut scratch).map_err(Error::write)?;
-    // What a find-and-modify shows of an upsert is made of the final bytes, and before the commit: if it cannot be made,
-    // nothing may be stored.
+    // The document that a find-and-modify returns for an upsert is made of the final bytes, and before the commit: if
+    // it cannot be made, nothing may be stored.
     if let Some(preview) = target.preview {
         preview(prepared.bytes)?;
     }
@@ -217,7 +217,7 @@ fn store_part<S: InsertedSet>(
             stored += commit_all(target, Call { candidates: &candidates, order, holds }, outcome)?;
             candidates.clear();
         }
-        // The commit above may have refused a document: an ordered call stops there.
+        // The commit above may have rejected a document: an ordered call stops there.
         if order == InsertOrder::Ordered && outcome.refused.len() > refused_before {
             break;
         }
@@ -254,7 +254,7 @@ fn store_part<S: InsertedSet>(
     if order == InsertOrder::Ordered {
         // A malformed document is found when it is prepared, a duplicate before it only by the commit.
         outcome.refused.truncate(refused_before + 1);
-        // The last commit has refused one: there is no rest to go on with.
+        // The last commit has rejected one: there is no rest to go on with.
         if outcome.refused.len() > refused_before {
             paused_at = None;
         }
@@ -275,7 +275,7 @@ fn commit_all<S: InsertedSet>(
 ) -> Result<usize> {
     if let Some(staging) = target.staging {
         let staged = staged::insert_all(target, staging, (call.candidates, call.order), outcome)?;
-        // The documents after those were refused, so their numbers are free again.
+        // The documents after those were rejected, so their numbers are free again.
         call.holds.back_to(staged);
         return Ok(staged);
     }
@@ -285,7 +285,7 @@ fn commit_all<S: InsertedSet>(
     }
 }
 
-/// What the collection's indexes get of a prepared document.
+/// Builds the index entries of a prepared document.
 #[inline]
 fn draw(target: Target<'_>, prepared: &Prepared<'_>) -> std::result::Result<Drawn, Refusal> {
     let id = encoded_id(&prepared.record_key);
@@ -301,17 +301,17 @@ fn draw(target: Target<'_>, prepared: &Prepared<'_>) -> std::result::Result<Draw
     Ok(drawn)
 }
 
-/// Refuses a document that no collection can store.
+/// Rejects a document that no collection can store.
 pub(crate) fn check_one(document: &Drafts) -> Result<()> {
     document.documents().try_for_each(validate_insert).map_err(Error::write)
 }
 
-/// The refusals of a call of which no document can be stored, whatever the collection holds; empty if one can.
+/// The rejections of a call of which no document can be stored, whatever the collection holds; empty if one can.
 pub(crate) fn refuse_all(documents: &Drafts, order: InsertOrder) -> Vec<IndexedWriteError> {
     let mut refused = Vec::new();
     for (position, document) in documents.documents().enumerate() {
         match validate_insert(document) {
-            // One that can be stored makes the collection, and then the insert itself refuses the others.
+            // One that can be stored makes the collection, and then the insert itself rejects the others.
             Ok(()) => return Vec::new(),
             Err(refusal) => refused.push(refusal.at(position)),
         }

@@ -67,19 +67,19 @@ use crate::write::validation::Checks;
 /// latches.
 const COMMIT_BYTES_MAX: usize = 8 << 20;
 
-/// What a write works on. The collection's gate is held shared for as long as this lives.
+/// The write context. The collection's gate is held shared for as long as this lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) store: &'a Store,
     pub(crate) database: &'a Arc<Database>,
     pub(crate) collection: &'a CollectionState,
-    /// What the collection is declared to be. The indexes and fields that the write goes by follow.
+    /// The definition of the collection. The indexes and fields that the write goes by follow.
     pub(crate) definition: &'a Definition,
     pub(crate) indexes: &'a [Index],
     pub(crate) fields: &'a AutoFields,
     /// The acquirer whose blocks values are taken from. `None` means the shared one.
     pub(crate) acquirer: Option<&'a Acquirer>,
-    /// What makes the `_id`s that documents lack.
+    /// The generator of the `_id`s that documents lack.
     pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
     /// Looks at the final bytes of a document that is inserted alone, before the commit. Its error fails the insert.
@@ -90,14 +90,14 @@ pub(crate) struct Target<'a> {
     pub(crate) retryable: Option<&'a Retryable>,
     /// The call with a token that the write is.
     pub(crate) once: Option<&'a Once>,
-    /// What checks the documents that are written. Absent where none are checked.
+    /// The checks of the documents that are written. Absent where none are checked.
     pub(crate) checks: Option<&'a Checks<'a>>,
-    /// What the write may use of time and memory.
+    /// The write's limits of time and memory.
     pub(crate) operation: &'a OperationContext,
 }
 
-/// How many steps a write may compute while it holds latches: about a millisecond. What takes longer is computed without them, and
-/// counts if the document is still the same under the latch.
+/// The number of steps that a write may compute while it holds latches: about a millisecond. What takes longer is
+/// computed without them, and counts if the document is still the same under the latch.
 const STEPS_UNDER_LATCH: u64 = 1 << 14;
 
 /// Adds an event, if there is one.
@@ -112,8 +112,8 @@ fn add_event(batch: &mut Batch<'_>, event: Option<Vec<u8>>) {
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
-    /// What a write works on in the gate of a collection. It numbers from the shared blocks, and checks and shows no document, unless its
-    /// caller sets that.
+    /// The context of a write in the gate of a collection. It numbers from the shared blocks, and checks and shows no
+    /// document, unless its caller sets that.
     #[inline]
     pub(crate) fn within(
         storage: Storage<'a>,
@@ -182,8 +182,8 @@ impl<'a> Target<'a> {
         Storage { store: self.store, database: self.database }
     }
 
-    /// What a search by `selector` reads. The gate is held, so the catalog cannot change between its look-up and the
-    /// snapshot.
+    /// The view that a search by `selector` reads. The gate is held, so the catalog cannot change between its look-up
+    /// and the snapshot.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
         match self.staging {
             Some(Staging { open, state }) => {
@@ -224,7 +224,7 @@ impl<'a> Target<'a> {
     #[cold]
     fn leave_step(&self, given: &Arc<GivenKeys>, space: KeySpace) {
         let (keys, latches) = (Arc::clone(given), Arc::clone(&self.store.latches));
-        // How many entries an index has is not known: a document may have none, or many.
+        // The number of entries of an index is not known: a document may have none, or many.
         let stored = self.collection.count.known().filter(|_| space.family == Family::Records);
         let step = Step { keys, latches, space, stored };
         match self.store.errands() {
@@ -349,7 +349,7 @@ impl<'a> Target<'a> {
     fn commit_repeatable(&self, mut batch: Batch<'_>, latched: &mut Latched<'_>) -> Result<()> {
         let staged = self.retryable.map(|retryable| retryable.stage(&mut batch));
         let mut write = |batch| self.write_batch(batch, latched);
-        // A batch that makes room is no effect of the call.
+        // A batch that makes room is not an effect of the call.
         match self.once.filter(|once| once.is_expecting()) {
             None => write(batch)?,
             Some(once) => once.commit(batch, write, &|apart| self.store.commit(apart, self.level))?,
@@ -387,7 +387,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Tells what the next commit does, if the command may be repeated.
+    /// Says what the next commit does, if the command may be repeated.
     #[inline]
     pub(super) fn expect(&self, effect: Effect) {
         if let Some(once) = self.once {

@@ -1,4 +1,4 @@
-//! What a change of documents tells its caller: how many there were, and what one of them was or became.
+//! The report of a change of documents to its caller: their number, and the state of one of them before or after.
 
 use std::ops::AddAssign;
 
@@ -13,7 +13,7 @@ pub(crate) enum Image {
     After,
 }
 
-/// What the caller is shown of a document. It is made before the commit: if that fails, nothing is written.
+/// The document that the caller gets. It is made before the commit: if that fails, nothing is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) image: Image,
@@ -40,7 +40,7 @@ impl Shown<'_> {
 pub(crate) struct Matched {
     /// Whether the update changed it.
     pub(crate) is_modified: bool,
-    /// What is shown of the wanted state; `None` if no state is wanted.
+    /// The document in the wanted state; `None` if no state is wanted.
     pub(crate) shown: Option<RawDocumentBuf>,
 }
 
@@ -51,7 +51,7 @@ impl Matched {
     }
 }
 
-/// How many documents matched, and how many of them were changed.
+/// The number of documents that matched, and of those that were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) matched: u64,

@@ -1,4 +1,4 @@
-//! What an insert did, as its verbs and commands read it.
+//! The result of an insert, for its operations and commands.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use bson::Bson;
 
 use crate::write::prepare::Prepared;
 
-/// What an `insert_many` does at a refused document.
+/// The behavior of an `insert_many` at a rejected document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InsertOrder {
     /// Stops there.
@@ -17,14 +17,14 @@ pub(crate) enum InsertOrder {
     Unordered,
 }
 
-/// What became of the document of an `insert_one`.
+/// The result of inserting one document.
 #[derive(Debug)]
 pub(crate) struct Inserted {
     pub(crate) id: Bson,
     pub(crate) generated: GeneratedValues,
 }
 
-/// What became of the documents of an `insert_many`, by position in the call.
+/// The results of an `insert_many`, by position in the call.
 #[derive(Debug, Default)]
 pub(crate) struct InsertOutcome<S> {
     pub(crate) inserted: S,

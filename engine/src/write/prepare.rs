@@ -14,7 +14,7 @@ use crate::write::complete::{CompleteDraft, DocumentId, MadeId};
 /// Room for the key of any `_id` but long strings and documents.
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// Where a document's first element starts: after its length.
+/// The offset of a document's first element: after its length.
 const FIRST_ELEMENT: usize = 4;
 
 /// A record key. Those of `ObjectId`s and numbers need no allocation: a batch holds a thousand of them.

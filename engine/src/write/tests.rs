@@ -1,4 +1,4 @@
-//! What commits hold: counted here, because the public API shows only that they were done.
+//! The locks and latches that commits hold: counted here, because the public API shows only that they were done.
 
 use std::collections::HashMap;
 
@@ -68,13 +68,13 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let done = delete_batch(target, &everything, &all).expect("deleted");
     assert_eq!(done, Done { looked_at: 3, deleted: 3 });
     assert_eq!(found(), all[3..]);
-    // What is gone already is looked at, and costs nothing.
+    // Removed documents are checked, and cost nothing.
     let done = delete_batch(target, &everything, &all).expect("deleted");
     assert_eq!(done, Done { looked_at: 6, deleted: 3 });
     assert_eq!(state.count.known(), Some(0));
 }
 
-/// Every key that the store has, with its value, but for how far its sequences are: those move with what is refused.
+/// Every key that the store has, with its value, but for how far its sequences are: those move with what is rejected.
 fn key_space(client: &Client) -> Vec<(Family, Vec<u8>, Vec<u8>)> {
     let database = client.shared().store.enter().expect("open");
     let snapshot = Snapshot::take(&database);
@@ -99,7 +99,7 @@ fn key_space(client: &Client) -> Vec<(Family, Vec<u8>, Vec<u8>)> {
 
 type Refused = Box<dyn Fn(&Collection<Document>) -> Result<()>>;
 
-/// Writes that are refused for what they ask.
+/// Writes that are rejected for what they ask.
 fn refused_writes() -> Vec<(&'static str, Refused)> {
     fn insert(document: Document) -> Refused {
         Box::new(move |things| things.insert_one(&document).run().map(|_| ()))
@@ -159,7 +159,7 @@ fn refused_writes_leave_every_key_as_it_was() {
         let error = write(&things).expect_err(what);
         assert!(key_space(&client) == before, "{what} left a trace: {error}");
     }
-    // What is stored is seen.
+    // Stored documents are seen.
     things.insert_one(doc! { "_id": 3, "k": 9 }).run().expect("stored");
     assert!(key_space(&client) != before);
 }

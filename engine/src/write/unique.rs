@@ -1,4 +1,4 @@
-//! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
+//! Keys of unique indexes: which entries have them, the latches that protect them, and the rejection of a taken one.
 
 use base::error::Result;
 use base::namespace::Namespace;
@@ -49,7 +49,7 @@ pub(super) fn is_taken(target: Target<'_>, entry: &Entry) -> Result<bool> {
     Ok(target.admit_unique(entry)? == Absence::Unproven && target.exists(Family::Entries, &entry.key)?)
 }
 
-/// The refusal of a document whose unique key another document has: `staged`, or one that is stored.
+/// The rejection of a document whose unique key another document has: `staged`, or one that is stored.
 pub(super) fn taken_entry(
     target: Target<'_>,
     entry: &Entry,
@@ -71,7 +71,7 @@ pub(super) fn taken_entry(
     Ok(of_values(namespace, index, &entry.key, taker.document, staged.or(stored)))
 }
 
-/// The refusal of a document whose `_id` another document has, or one with the same shortened key: `staged`, or one that is stored.
+/// The rejection of a document whose `_id` another document has, or one with the same shortened key: `staged`, or one that is stored.
 pub(super) fn taken_id(
     target: Target<'_>,
     prepared: &Prepared<'_>,
@@ -103,7 +103,7 @@ pub(super) fn may_be_shortened(index: &Index, entry_key: &[u8]) -> bool {
     index.spec.long_keys().is_shortened(entry_key.len().saturating_sub(ID_BYTES))
 }
 
-/// The refusal of a document by the values of its key. The key is that of `other` too, if that could be read.
+/// The rejection of a document by the values of its key. The key is that of `other` too, if that could be read.
 pub(super) fn of_values(
     namespace: &Namespace,
     index: &Index,

@@ -16,10 +16,10 @@ use crate::write::duplicate::{TakenKey, taken_key};
 use crate::write::insert;
 use crate::write::outcome::Inserted;
 
-/// How often an upsert searches again. Each time, another writer inserted the document and removed it.
+/// The number of times that an upsert searches again. Each time, another writer inserted the document and removed it.
 const ATTEMPTS: usize = 100;
 
-/// What an upsert did.
+/// The result of an upsert.
 pub(crate) enum Upserted<R> {
     /// It changed what was there.
     Changed(R),
@@ -27,7 +27,7 @@ pub(crate) enum Upserted<R> {
     Inserted(Inserted),
 }
 
-/// Refuses an upsert that no collection could accept.
+/// Rejects an upsert that no collection could accept.
 pub(crate) fn check(filter: &Document, change: &Change<'_>) -> Result<()> {
     insert::check_one(&Drafts::of_bytes(&change.upserted(filter)?))
 }

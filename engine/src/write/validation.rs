@@ -19,19 +19,19 @@ use crate::catalog::validation::Validation;
 use crate::one_line::OneLine;
 use crate::options::{ValidationAction, ValidationLevel};
 
-/// The most bytes that the details of one refused document take.
+/// The most bytes that the details of one rejected document take.
 const DETAILS_BYTES_MAX: usize = 1 << 20;
 
-/// How many bytes of details are made for the documents of one call, or of its validator read for them, whichever is more.
+/// The limit of details for the documents of one call, or of its validator's bytes read for them, whichever is more.
 const CALL_BYTES_MAX: usize = 4 << 20;
 
-/// What checks the documents of one call.
+/// The checks of the documents of one call.
 pub(crate) struct Checks<'a> {
     namespace: &'a Namespace,
     validation: &'a Validation,
     /// One clock for the call.
     variables: Variables,
-    /// How many bytes may still be made or read for the details of the call.
+    /// The number of bytes that may still be made or read for the details of the call.
     left: Cell<usize>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Checks<'a> {
         Some(Self { namespace, validation, variables, left: Cell::new(CALL_BYTES_MAX) })
     }
 
-    /// Checks a document that is to be inserted. Returns why it is refused.
+    /// Checks a document that is to be inserted. Returns why it is rejected.
     pub(super) fn refuse(&self, document: &RawDocument) -> Result<Option<Refusal>> {
         if self.is_valid(document)? {
             return Ok(None);
@@ -58,7 +58,7 @@ impl<'a> Checks<'a> {
         self.refuse_invalid(document)
     }
 
-    /// Checks a document that is to take the place of another one. Returns why it is refused.
+    /// Checks a document that is to replace another one. Returns why it is rejected.
     pub(super) fn refuse_change(&self, old: &RawDocument, new: &RawDocument) -> Result<Option<Refusal>> {
         if self.is_valid(new)? {
             return Ok(None);
@@ -101,7 +101,7 @@ impl<'a> Checks<'a> {
         Ok(Some(refusal))
     }
 
-    /// MongoDB's `errInfo`. Documents are refused by the thousand, and each time the whole validator is read. So both what all
+    /// MongoDB's `errInfo`. Documents are rejected by the thousand, and each time the whole validator is read. So both what all
     /// of them tell together and what is read for it are bounded.
     fn details(&self, document: &RawDocument) -> Result<Document> {
         let Some(validator) = self.validation.active() else { return Ok(Document::new()) };

@@ -4,11 +4,11 @@
 
 use store::latch::hash_of;
 
-/// How many bits a filter has for each key that it is made for: one question in 300 about a key that was never given is
-/// answered wrongly then, and one in 5,000 by a small filter, whose memory counts for little.
+/// The number of bits of a filter for each key that it is made for: one question in 300 about a key that was never
+/// given is answered wrongly then, and one in 5,000 by a small filter, whose memory counts for little.
 const BITS_PER_KEY: u64 = 12;
 const BITS_PER_KEY_SMALL: u64 = 20;
-/// How many keys a small filter has at most.
+/// The limit of keys of a small filter.
 const KEYS_SMALL: u64 = 512 << 10;
 /// The 64-bit words of a line. A key sets one bit in each.
 const WORDS: usize = 8;
@@ -29,7 +29,7 @@ impl BloomFilter {
         Self { lines: vec![Line([0; WORDS]); lines].into() }
     }
 
-    /// How many bytes a filter for `keys` keys has.
+    /// The size of a filter for `keys` keys, in bytes.
     pub(super) fn bytes_for(keys: u64) -> u64 {
         Self::lines_for(keys) * size_of::<Line>() as u64
     }

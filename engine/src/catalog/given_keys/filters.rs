@@ -4,14 +4,14 @@ use store::filter_space::FilterBytes;
 
 use crate::catalog::given_keys::bloom::{BloomFilter, hash_of_key};
 
-/// How many keys a late write pays for while there is no filter. The checker of interleavings has few writes, so there the first one
-/// pays for a filter.
+/// The number of keys that a late write pays for while there is no filter. The checker of interleavings has few
+/// writes, so there the first one pays for a filter.
 const KEYS_PER_WRITE: i64 = if cfg!(feature = "shuttle") { 1000 } else { 8 };
-/// How many keys a late write pays for while there is a filter, and another one is wanted.
+/// The number of keys that a late write pays for while there is a filter, and another one is wanted.
 const KEYS_PER_WRITE_WITH_FILTER: i64 = 2;
-/// How many keys must be paid for before a step reads them.
+/// The number of keys that must be paid for before a step reads them.
 const STEP_KEYS: i64 = if cfg!(feature = "shuttle") { 1 } else { 4096 };
-/// What must be paid before the next attempt after one that found no memory or could not read. It doubles each time.
+/// The payment before the next attempt after one that found no memory or could not read. It doubles each time.
 const PAUSE_KEYS: i64 = 8 << 20;
 const PAUSE_DOUBLINGS_MAX: u32 = 20;
 /// Each filter is made for this many keys at least.
@@ -40,7 +40,7 @@ pub(crate) enum Absence {
     Unproven,
 }
 
-/// What a write was told when it was admitted with a key.
+/// The result of an absence check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
     pub(crate) absence: Absence,
@@ -48,7 +48,7 @@ pub(crate) struct Admission {
     pub(crate) needs_step: bool,
 }
 
-/// What is to be done for a filter.
+/// The next work for a filter.
 pub(super) enum Part {
     /// Begin a filter for `keys` keys.
     Begin { keys: u64 },
@@ -66,13 +66,13 @@ pub(super) struct Chunk {
     pub(super) hashes: Vec<u64>,
     /// The last of the keys.
     pub(super) last: Vec<u8>,
-    /// What reading them is charged.
+    /// The charge for reading them.
     pub(super) charge: i64,
     /// Whether no key is left after them.
     pub(super) is_last: bool,
 }
 
-/// What came of a chunk.
+/// The result of a chunk.
 #[derive(Default)]
 pub(super) struct Entered {
     /// Whether there is more to do.
@@ -85,13 +85,13 @@ pub(super) struct Entered {
 pub(super) struct Filters {
     /// Answers questions.
     ready: Option<Filter>,
-    /// Is being filled, to take the place of `ready`.
+    /// Is being filled, to replace `ready`.
     pub(super) growing: Option<Growing>,
-    /// How many keys of late writes were above the `top` of `ready`.
+    /// The number of keys of late writes that were above the `top` of `ready`.
     beyond: u64,
-    /// How many keys may be read. Below zero while no filter is to be made.
+    /// The number of keys that may be read. Below zero while no filter is to be made.
     credit: i64,
-    /// How many attempts have failed since a filter was made.
+    /// The number of attempts that have failed since a filter was made.
     failures: u32,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Filter {
     /// The highest key that it answers for.
     top: Vec<u8>,
     layers: Vec<Layer>,
-    /// How many keys it had when it was made.
+    /// The number of its keys when it was made.
     made_of: u64,
     /// Whether there was no memory for a layer.
     cannot_grow: bool,
@@ -108,7 +108,7 @@ pub(super) struct Filter {
 
 pub(super) struct Layer {
     pub(super) bloom: BloomFilter,
-    /// How many keys it has, and how many it was made for.
+    /// The number of its keys, and the number that it was made for.
     pub(super) keys: u64,
     pub(super) capacity: u64,
     pub(super) _bytes: FilterBytes,
@@ -119,7 +119,7 @@ pub(super) struct Growing {
     pub(super) progress: Progress,
 }
 
-/// How far the making of a filter has come.
+/// The progress of making a filter.
 pub(super) enum Progress {
     /// All latches below this one were seen free since writes are entered into the filter.
     Passing(usize),
@@ -178,8 +178,8 @@ impl Filters {
         self.credit >= STEP_KEYS
     }
 
-    /// What is to be done, where about `stored` keys are stored, if that is known. Returns `None` if no other filter is needed,
-    /// or not enough keys are paid for.
+    /// The next work, if about `stored` keys are stored, if that is known. Returns `None` if no other filter is
+    /// needed, or not enough keys are paid for.
     pub(super) fn next_part(&self, stored: Option<u64>) -> Option<Part> {
         if self.credit <= 0 || !self.is_wanted() {
             return None;
@@ -240,7 +240,7 @@ impl Filters {
         if let Some(made) = &mut made {
             made.made_of = made.keys();
         }
-        // What was paid too much is not kept: the next filter is paid for when it is wanted.
+        // An overpayment is not kept: the next filter is paid for when it is wanted.
         (self.beyond, self.credit, self.failures) = (0, 0, 0);
         Entered { goes_on: false, replaced: std::mem::replace(&mut self.ready, made) }
     }

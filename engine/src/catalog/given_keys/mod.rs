@@ -44,21 +44,23 @@ struct State {
     highest: Option<Vec<u8>>,
     marks: Marks,
     filters: Filters,
-    /// How often everything was forgotten. A step that began before that has nothing to add to.
+    /// The number of times that everything was forgotten. A step that began before that has nothing to add to.
     generation: u64,
     /// Whether there is a step that is not dropped yet. It stays when everything is forgotten: two steps must never be made at a time.
     is_step_left: bool,
 }
 
-/// How many admissions lie between two marks. Ids that several threads make, or several processes, ascend but for a few thousand.
+/// The number of admissions between two marks. Ids that several threads make, or several processes, ascend but for a
+/// few thousand.
 const MARK_INTERVAL: u32 = if cfg!(feature = "shuttle") { 1 } else { 8192 };
 
-/// What the highest key was some time ago. A write of a key that is not above it is late: the key is not one of ids that ascend.
+/// The highest key some time ago. A write of a key that is not above it is late: the key is not one of ids that
+/// ascend.
 #[derive(Default)]
 struct Marks {
     /// At least [`MARK_INTERVAL`] admissions ago.
     old: Vec<u8>,
-    /// When the interval began.
+    /// The highest key at the begin of the interval.
     new: Vec<u8>,
     /// Admissions in the interval.
     count: u32,
@@ -79,7 +81,7 @@ impl Marks {
     }
 }
 
-/// What is to be done next for a filter.
+/// The next work for a filter.
 struct Growth {
     part: Part,
     generation: u64,
@@ -105,7 +107,7 @@ impl GivenKeys {
         drop(old);
     }
 
-    /// Enters `key`, whose latch the caller holds, and tells whether it needs a lookup. `last_stored` reads the last
+    /// Enters `key`, whose latch the caller holds, and says whether it needs a lookup. `last_stored` reads the last
     /// stored key, on first use.
     pub(crate) fn admit(
         &self,
@@ -148,8 +150,8 @@ impl GivenKeys {
         true
     }
 
-    /// What is to be done for a filter, where about `stored` keys are stored, if that is known. Returns `None` if no other one is
-    /// needed, or not enough keys are paid for.
+    /// The next work for a filter, if about `stored` keys are stored, if that is known. Returns `None` if no other
+    /// one is needed, or not enough keys are paid for.
     fn next_part(&self, stored: Option<u64>) -> Option<Growth> {
         let state = self.state.lock();
         // Nothing was given since all was forgotten.

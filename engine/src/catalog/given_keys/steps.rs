@@ -1,12 +1,12 @@
-//! How a filter is made: in steps of a few milliseconds, on the background thread.
+//! The construction of a filter: in steps of a few milliseconds, on the background thread.
 //!
 //! 1. Memory is taken, and the empty filter put where writes enter their keys into it.
 //! 2. Each latch is seen free once. A write that was admitted before the filter was there holds its latch until its
 //!    commit has returned, so from now on every key that is not in the filter is stored, deleted, or was never given.
 //! 3. The stored keys are read in their order. Those that are stored meanwhile are in the filter already.
-//! 4. The filter takes the place of the old one.
+//! 4. The filter replaces the old one.
 //!
-//! A filter that is full gets another layer, in a step as well. It is read anew only if it is out of date: most of its keys
+//! A filter that is full gets another layer, in a step as well. It is read again only if it is out of date: most of its keys
 //! were deleted, or many are above its `top`.
 //!
 //! No write waits for a step, and a step waits for no write: it ends at a latch that is busy, and the next one goes on there.
@@ -27,15 +27,15 @@ use crate::catalog::given_keys::filters::{Chunk, Part};
 use crate::catalog::given_keys::{GivenKeys, Growth};
 use crate::options::PlantedFault;
 
-/// When a step ends. Syncs in the background wait for it, and for what it has begun: some keys, or a layer in which megabytes are
-/// set to zero.
+/// The time limit of a step. Syncs in the background wait for it, and for what it has begun: some keys, or a layer in
+/// which megabytes are set to zero.
 const STEP_TIME: Duration = Duration::from_millis(2);
-/// How many keys, and how many bytes of their values, are read before the keys are entered together and the clock is
-/// looked at.
+/// The number of keys, and of bytes of their values, that are read before the keys are entered together and the clock
+/// is checked.
 const CHUNK_KEYS: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
-/// How many deleted keys in a row end a step with an error: RocksDB passes them within one call. They are gone when it has
-/// compacted its tables, and the filter is made then.
+/// The number of deleted keys in a row that end a step with an error: RocksDB passes them within one call. They are
+/// gone when it has compacted its tables, and the filter is made then.
 const DELETED_MAX: u64 = 10_000;
 /// A document is charged like one more key for each of these bytes: a collection of large ones is hardly ever read.
 const BYTES_PER_KEY: usize = 4 << 10;
@@ -49,11 +49,11 @@ pub(crate) struct Step {
     pub(crate) stored: Option<u64>,
 }
 
-/// Where the keys of a collection or of an index are.
+/// The place of the keys of a collection or of an index.
 #[derive(Debug)]
 pub(crate) struct KeySpace {
     pub(crate) family: Family,
-    /// What all of them start with.
+    /// Their common prefix.
     pub(crate) prefix: Vec<u8>,
     /// The end (excluded) of all of them.
     pub(crate) end: Vec<u8>,

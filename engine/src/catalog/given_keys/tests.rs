@@ -20,7 +20,7 @@ use crate::catalog::given_keys::{GivenKeys, MARK_INTERVAL};
 use crate::fixture::Fixture;
 use crate::options::PlantedFault;
 
-/// How many documents the collections of these tests have.
+/// The number of documents in the collections of these tests.
 const STORED: u32 = 3000;
 /// As many keys as pay for whatever a test reads.
 const PAYING: u32 = 40_000;
@@ -134,7 +134,7 @@ impl Stored {
         (0..500).for_each(|_| self.step());
     }
 
-    /// How many of a hundred keys that were never given are proven absent.
+    /// The number of a hundred keys that were never given that are proven absent.
     fn proven(&self, from: u32) -> usize {
         (from..from + 100).filter(|number| self.admit(&self.absent(*number)) == Absence::Proven).count()
     }
@@ -178,7 +178,8 @@ fn keys_above_the_highest_one_of_a_filter_are_looked_up_until_it_is_renewed() {
     assert!(proven.count() >= 97);
 }
 
-/// What an insert that was admitted before the filter commits while the filter is made, where it was read already or not.
+/// The result of an insert that was admitted before the filter and commits while the filter is made, where it was
+/// read already or not.
 fn insert_in_the_middle(stored: &Stored) -> Absence {
     let late = stored.absent(7);
     stored.pay(PAYING);

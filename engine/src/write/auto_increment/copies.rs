@@ -11,7 +11,7 @@ use crate::write::Target;
 /// Copies documents.
 ///
 /// # Errors
-/// What a field's mode refuses.
+/// What a field's mode rejects.
 pub(super) fn copy<'d>(
     target: Target<'_>,
     documents: impl Iterator<Item = &'d [u8]>,

@@ -21,7 +21,7 @@ pub(super) struct Gapless {
     now: Numbering,
     /// The state after each number of documents, from 0 on. Empty where all of them are stored or none.
     after: Vec<Numbering>,
-    /// How many values were passed that no commit has written yet.
+    /// The number of passed values that no commit has written yet.
     passed: usize,
     /// The state after what a transaction has staged. Absent if it is that of the sequence.
     staged: Option<Numbering>,
@@ -90,7 +90,7 @@ impl Gapless {
     /// Goes back to the state before a document that is inserted alone. Values that were passed stay passed.
     pub(super) fn begin_again(&mut self, turn: &Turn<'_>) -> Result<(), SequenceError> {
         self.now = self.staged.clone().map_or_else(|| turn.number(), Ok)?;
-        // What was passed is not written yet, so a fresh copy of the state does not know of it.
+        // Passed values are not written yet, so a fresh copy of the state does not know of them.
         for _ in 0..self.passed {
             self.now.take()?;
         }

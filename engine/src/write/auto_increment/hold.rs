@@ -62,7 +62,7 @@ pub(super) struct SequenceHold<'a> {
     _place: Option<Held>,
 }
 
-/// What an insert holds of a sequence, by the sequence's contract.
+/// The hold of an insert on a sequence, by the sequence's contract.
 enum ByContract<'a> {
     /// A registration: the sequence's safe watermark waits for the commit, and other writers do not.
     Fast { slot: SlotOf<'a>, _pass: Pass<'a> },
@@ -215,7 +215,7 @@ impl<'a> SequenceHold<'a> {
         }
     }
 
-    /// Takes back what [`stage`](Self::stage) told a gapless sequence: the commit was refused before it was written.
+    /// Takes back what [`stage`](Self::stage) told a gapless sequence: the commit was rejected before it was written.
     pub(super) fn unstage(&self) {
         if let ByContract::Gapless { turn, .. } = &self.contract {
             turn.unstage();

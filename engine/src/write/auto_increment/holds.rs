@@ -49,7 +49,7 @@ impl<'a> SequenceHolds<'a> {
 
     /// Stages the marks of the gapless sequences after the first `accepted` documents.
     pub(in crate::write) fn stage(&mut self, batch: &mut Batch<'_>, accepted: usize) {
-        // The documents after the accepted ones were refused, so their numbers are free again.
+        // The documents after the accepted ones were rejected, so their numbers are free again.
         self.back_to(accepted);
         self.holds.iter().for_each(|hold| hold.stage(batch));
     }
@@ -95,7 +95,7 @@ impl<'a> SequenceHolds<'a> {
         self.holds.iter().filter(|hold| hold.is_held_by(index)).for_each(SequenceHold::give_up);
     }
 
-    /// To be called with the error of what stores documents. If that tells that nothing was written, gapless sequences are in no
+    /// To be called with the error of what stores documents. If that says that nothing was written, gapless sequences are in no
     /// doubt, and their numbers are free again.
     #[cold]
     pub(super) fn failed(&self, error: &Error) {
@@ -125,7 +125,7 @@ impl<'a> SequenceHolds<'a> {
         self.holds.iter_mut().for_each(|hold| hold.back_to(documents));
     }
 
-    /// Passes the gapless values that a refused document was given and that another document has, as the fields of the
+    /// Passes the gapless values that a rejected document was given and that another document has, as the fields of the
     /// index tell. Returns whether there are any.
     pub(super) fn pass(&mut self, copies: &CopiedDrafts, document: usize, index: Option<&Document>) -> bool {
         let mut passed = false;
@@ -151,7 +151,7 @@ impl<'a> SequenceHolds<'a> {
         if target.staging.is_some_and(|staging| !staging.open.stage().overlay().is_empty()) {
             return Ok(());
         }
-        // Whatever becomes of the transaction: the refusal aborts it.
+        // Whatever becomes of the transaction: the rejection aborts it.
         let target = Target { staging: None, ..target };
         let mut batch = Batch::new(target.database);
         self.holds.iter().for_each(|hold| hold.stage(&mut batch));

@@ -2,7 +2,7 @@
 //!
 //! Where nothing is numbered there is one part, the whole call; else a part is as much as one commit holds, so that a long call
 //! does not number all before it stores the first. A gapless sequence numbers only documents that are stored, so there a
-//! refused document ends a part too, and those after it are numbered again.
+//! rejected document ends a part too, and those after it are numbered again.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ use crate::write::duplicate::key_pattern;
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 use crate::write::{COMMIT_BYTES_MAX, Target};
 
-/// How many documents a gapless sequence numbers at once after a refused one; then twice as many, and so on. Short, so
-/// that many refusals do not number the whole rest of the call again each time.
+/// The number of documents that a gapless sequence numbers at once after a rejected one; then twice as many, and so
+/// on. Short, so that many rejections do not number the whole rest of the call again each time.
 const PART_LEN_AFTER_REFUSAL: usize = 8;
 
 /// The documents of a call, with the sequences that they are numbered by.
@@ -32,7 +32,7 @@ pub(in crate::write) struct ManyDocuments<'a> {
     holds: SequenceHolds<'a>,
     /// The first document that no part had yet.
     next: usize,
-    /// How many documents the next part may have.
+    /// The limit of documents in the next part.
     part_len_max: usize,
     /// The part that is being stored, if it was numbered.
     copies: Option<CopiedDrafts>,
@@ -46,7 +46,7 @@ pub(in crate::write) struct ManyDocuments<'a> {
 pub(in crate::write) struct NumberedPart<'p, 'a> {
     /// Position of the first of them in the call.
     pub(in crate::write) start: usize,
-    /// How many of the drafts are before it: they were stored or refused earlier.
+    /// The number of drafts before it: they were stored or rejected earlier.
     pub(in crate::write) done: usize,
     pub(in crate::write) drafts: &'p mut Drafts,
     pub(in crate::write) order: InsertOrder,
@@ -63,13 +63,13 @@ impl<'a> ManyDocuments<'a> {
         next: usize,
     ) -> Result<Self> {
         let holds = SequenceHolds::enter(target)?;
-        // Later the parts tell by position what is refused: some of the documents are stored.
+        // Later the parts tell by position what is rejected: some of the documents are stored.
         if next == 0
             && !target.fields.is_empty()
             && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX
         {
-            // What a mode refuses refuses the call, so all are completed before the first is stored. Where one commit
-            // holds all, the first part does that.
+            // A mode that rejects a document rejects the call, so all are completed before the first is stored. Where
+            // one commit holds all, the first part does that.
             for document in drafts.documents() {
                 copy(target, [document].into_iter())?;
             }
@@ -117,7 +117,7 @@ impl<'a> ManyDocuments<'a> {
         });
         let copies = match numbered {
             Ok(copies) => copies,
-            // Also what a mode refuses, if the fields were changed while the call had left the collection.
+            // Also what a mode rejects, if the fields were changed while the call had left the collection.
             Err(error) => {
                 refused.extend(refuse_rest(error, start..self.drafts.len(), order)?);
                 return Ok(None);
@@ -125,7 +125,7 @@ impl<'a> ManyDocuments<'a> {
         };
         // Looked at now: preparing a document may move its fields.
         self.generated = generated_values(target, &copies);
-        // A refused document must be the last that its part stored: those after it have numbers that depend on it.
+        // A rejected document must be the last that its part stored: those after it have numbers that depend on it.
         let order = if self.holds.is_gapless() { InsertOrder::Ordered } else { order };
         let CopiedDrafts { drafts, .. } = self.copies.insert(copies);
         Ok(Some(NumberedPart { start, done: 0, drafts, order, holds: &mut self.holds }))
@@ -137,7 +137,7 @@ impl<'a> ManyDocuments<'a> {
     }
 
     /// Goes on after a part of which `stored` documents were stored, publishes what was committed with them, and adds
-    /// their values to `outcome`, which has the part's refusals already.
+    /// their values to `outcome`, which has the part's rejections already.
     pub(in crate::write) fn publish_part<S: InsertedSet>(
         &mut self,
         target: Target<'_>,
@@ -145,7 +145,7 @@ impl<'a> ManyDocuments<'a> {
         outcome: &mut InsertOutcome<S>,
     ) -> Result<()> {
         let start = self.next;
-        // Values of documents that were refused are not reported, but the first of all values is, stored or not.
+        // Values of documents that were rejected are not reported, but the first of all values is, stored or not.
         let generated = std::mem::take(&mut self.generated);
         let first = generated.first().and_then(|(_, values)| values.first());
         outcome.last_generate_id = outcome.last_generate_id.or(first);
@@ -158,7 +158,7 @@ impl<'a> ManyDocuments<'a> {
             self.next = part.map_or(self.drafts.len(), |copies| start + copies.drafts.len());
             return Ok(());
         }
-        // What was passed before is part of the state that was committed, so nothing is left to write.
+        // Values that were passed before are part of the state that was committed, so nothing is left to write.
         if stored > 0 {
             self.holds.publish(target)?;
             self.has_passed = false;
@@ -166,7 +166,7 @@ impl<'a> ManyDocuments<'a> {
             self.holds.back_to(0);
         }
         let Some(copies) = &self.copies else { return Ok(()) };
-        // An ordered part has one refusal at most, and it is the last of the call so far.
+        // An ordered part has one rejection at most, and it is the last of the call so far.
         let Some(refusal) = outcome.refused.last().filter(|refusal| refusal.index >= start) else {
             self.next += copies.drafts.len();
             self.part_len_max = self.part_len_max.saturating_mul(2);
@@ -178,7 +178,7 @@ impl<'a> ManyDocuments<'a> {
         self.part_len_max = PART_LEN_AFTER_REFUSAL;
         self.next = match self.order {
             InsertOrder::Ordered => self.drafts.len(),
-            // The refused document is not tried again; those after it are numbered by the next part.
+            // The rejected document is not tried again; those after it are numbered by the next part.
             InsertOrder::Unordered => refusal.index + 1,
         };
         Ok(())
@@ -209,8 +209,8 @@ impl<'a> ManyDocuments<'a> {
     }
 }
 
-/// Refuses the rest of a call after a part of it was done, document by document. Before that, what a sequence refuses
-/// refuses the call.
+/// Rejects the rest of a call after a part of it was done, document by document. Before that, what a sequence rejects
+/// rejects the call.
 fn refuse_rest(error: Error, rest: Range<usize>, order: InsertOrder) -> Result<Vec<IndexedWriteError>> {
     if rest.start == 0 || !matches!(error.kind(), ErrorKind::Sequence(_)) {
         return Err(error);

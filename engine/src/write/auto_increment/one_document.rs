@@ -29,7 +29,7 @@ pub(in crate::write) struct OneDocument<'a> {
     holds: SequenceHolds<'a>,
 }
 
-/// How the values get into the document.
+/// The way in which the values get into the document.
 enum Form<'a> {
     /// Its collection has no auto-increment field.
     Unnumbered,
@@ -63,7 +63,7 @@ impl<'a> OneDocument<'a> {
     /// Enters the sequences of the collection and takes the values that the document lacks.
     ///
     /// # Errors
-    /// What makes the document unfit to be stored, what a field's mode refuses, and what a sequence refuses.
+    /// What makes the document unfit to be stored, what a field's mode rejects, and what a sequence rejects.
     #[inline]
     pub(in crate::write) fn number(&mut self, target: Target<'a>) -> Result<()> {
         if target.fields.is_empty() {
@@ -216,8 +216,8 @@ impl<'a> OneDocument<'a> {
             return None;
         }
         let pattern = taken_key(error)?.pattern;
-        // Any unique index may be the one that refused. A generated value can be at fault only if the index has its field;
-        // else another value would be refused for the same reason.
+        // Any unique index may be the one that rejected. A generated value can be at fault only if the index has its field;
+        // else another value would be rejected for the same reason.
         let is_numbered = target.fields.iter().any(|field| pattern.contains_key(field.field.path()));
         is_numbered.then_some(pattern)
     }

@@ -21,7 +21,7 @@ use crate::write::index_build::load::load;
 use crate::write::index_build::report::{Callback, Report};
 use crate::write::index_definition::{self, IndexDefinition, Presence};
 
-/// How often the caller of an index that another thread builds looks whether its own time is over.
+/// The interval in which the caller of an index that another thread builds checks whether its own time is over.
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The weight of the notes that may be left so that the build can end: they are read while no write to the collection
@@ -30,19 +30,19 @@ const REST_WEIGHT_MAX: u64 = 512 << 10;
 /// More rounds than this are a sign that writers note as fast as the build reads.
 const ROUNDS_ENOUGH: u32 = 8;
 
-/// What is to be built, and by what means.
+/// The index to build, and the means.
 #[derive(Clone, Copy)]
 pub(crate) struct BuildRequest<'a> {
     pub(crate) storage: Storage<'a>,
     pub(crate) catalog: &'a Catalog,
     pub(crate) collection: &'a CollectionState,
     pub(crate) definition: &'a IndexDefinition,
-    /// How many bytes of keys are sorted in memory.
+    /// The number of bytes of keys that are sorted in memory.
     pub(crate) memory: usize,
     pub(crate) operation: &'a OperationContext,
 }
 
-/// How a call that asked for an index went on.
+/// The outcome of a call that asked for an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The collection has the index.
@@ -87,7 +87,7 @@ pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'
         return Ok(Outcome::Changed);
     }
     match running.run(request, snapshot, callback) {
-        // What was read is out of date. The build begins anew with the documents that are left.
+        // The documents that were read are out of date. The build begins again with the documents that are left.
         Err(_) if running.build.ended() == Some(BuildEnd::RecordsRemoved) => Ok(Outcome::Changed),
         done => done.map(|()| Outcome::Present),
     }
@@ -205,7 +205,7 @@ impl Drop for Running<'_> {
 }
 
 fn abandon(storage: Storage<'_>, ids: BuildIds) {
-    // What cannot be removed now, because the disk is full for example, is removed by the next open.
+    // Whatever cannot be removed now, because the disk is full for example, is removed by the next open.
     let abandoned = change::abandon_index(storage, ids);
     if let Err(error) = abandoned.and_then(|()| storage.store.sync_written(storage.database)) {
         tracing::warn!(error = %OneLine(error), "entries of an abandoned index build stay until the next open");

@@ -1,4 +1,4 @@
-//! What the parts of a build share: what they work on, the keys of a document, and the errors of a build.
+//! The common part of a build: its context, the keys of a document, and the errors of a build.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::write::duplicate;
 use crate::write::entries::{Entry, entries_of, split};
 use crate::write::unique::{document_of, may_be_shortened, of_values};
 
-/// What the parts of a build work on.
+/// The context of the parts of a build.
 #[derive(Clone, Copy)]
 pub(super) struct Building<'a> {
     pub(super) storage: Storage<'a>,
@@ -64,7 +64,7 @@ impl Building<'_> {
         }
     }
 
-    /// The refusal of a shortened key by the values of its documents. Returns `None` if the document is gone.
+    /// The rejection of a shortened key by the values of its documents. Returns `None` if the document is gone.
     fn by_documents(&self, key: &[u8], value: &[u8], other: Option<&[u8]>) -> Result<Option<Refusal>> {
         let (index, database) = (&self.build.index, self.storage.database);
         let read = |value: &[u8]| document_of(database, self.collection.id, index, (key, value));

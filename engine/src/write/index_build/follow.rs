@@ -31,12 +31,12 @@ use crate::write::index_build::report::Report;
 const COMMIT_BYTES_MAX: usize = 128 << 10;
 /// Notes after which entries are committed.
 const COMMIT_NOTES_MAX: usize = 500;
-/// How long writers may work between two times that they are held up.
+/// The time that writers may work between two times that they are held up.
 const WRITERS_TURN: Duration = Duration::from_millis(4);
 /// The longest time that they are held up. A commit that is under way then is still finished.
 const HELD_UP_MAX: Duration = Duration::from_millis(20);
-/// How much more is read than writers note, while they are held up from time to time. Each round is then shorter than the
-/// one before.
+/// The reading beside the notes of writers, while they are held up from time to time: this many times as much. Each
+/// round is then shorter than the one before.
 const READ_PER_NOTED: u64 = 2;
 /// The most bytes of keys that may wait because other documents have them.
 const WAITING_BYTES_MAX: usize = 16 << 20;
@@ -80,7 +80,7 @@ struct Versions {
     new: Records,
 }
 
-/// When writers are held up, and when they have their turn.
+/// The times at which writers are held up, and those of their turns.
 struct Turns<'a> {
     building: &'a Building<'a>,
     pace: Pace,

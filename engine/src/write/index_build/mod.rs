@@ -2,7 +2,7 @@
 //!
 //! `build` is the line of a build: begin, load, follow, finish. `load` reads a snapshot, sorts the entries (`sorter`)
 //! and stores them as tables. `follow` brings the entries up to a later snapshot, round by round, by the notes of writers
-//! (`catalog::builds`). `report` tells how far the build is.
+//! (`catalog::builds`). `report` says how far the build is.
 //!
 //! The entries carry an id that no catalog entry names until all of them are written. So a build that was cut short is
 //! invisible, and the next open removes what it wrote.

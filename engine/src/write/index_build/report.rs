@@ -12,13 +12,13 @@ use crate::progress::{IndexBuildPhase, IndexBuildProgress};
 const TOLD_INTERVAL: Duration = Duration::from_millis(100);
 /// The time between two lines in the log.
 const LOGGED_INTERVAL: Duration = Duration::from_secs(5);
-/// How much is done between two looks at the clock.
+/// The amount of work between two checks of the clock.
 const DONE_PER_LOOK: u64 = 256;
 
 /// The caller's function.
 pub(crate) type Callback<'a> = dyn FnMut(&IndexBuildProgress) + Send + 'a;
 
-/// Tells how far a build is.
+/// Says how far a build is.
 pub(super) struct Report<'a, 'c> {
     build: &'a Build,
     namespace: &'a Namespace,
@@ -60,7 +60,7 @@ impl<'a, 'c> Report<'a, 'c> {
             return;
         }
         self.looked_at = self.done;
-        // What is there to do was counted before, and more may have been added since.
+        // The amount of work was counted before, and more may have been added since.
         self.total = if self.total > 0 { self.total.max(self.done) } else { 0 };
         self.build.advance(self.phase, self.done, self.total);
         if self.told.elapsed() >= TOLD_INTERVAL {
@@ -73,7 +73,7 @@ impl<'a, 'c> Report<'a, 'c> {
         }
     }
 
-    /// Tells that the index is there.
+    /// Says that the index is there.
     pub(super) fn end(&mut self) {
         let (namespace, index, took) = (self.namespace, &self.build.index.name, self.began.elapsed());
         tracing::info!(namespace = %OneLine(namespace), index = %OneLine(index), ?took, "index build is done");

@@ -9,7 +9,7 @@ use store::keys::{ID_BYTES, IndexId};
 use store::run::{RunReader, RunWriter};
 use store::scratch::{BuildFile, BuildFolder};
 
-/// How many runs of one generation are merged to one run.
+/// The number of runs of one generation that are merged to one run.
 const FAN_IN: usize = 32;
 
 /// Entries that are being sorted.
@@ -22,7 +22,7 @@ pub(super) struct Sorter<'a> {
     folder: Option<BuildFolder>,
     /// The runs with their generations, which descend.
     runs: Vec<(u32, BuildRun<'a>)>,
-    /// How many runs were made.
+    /// The number of created runs.
     made: usize,
     entries: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Sorted<'a> {
     source: Source<'a>,
     /// The folder of the build, if it was needed.
     pub(super) folder: Option<BuildFolder>,
-    /// How many there are.
+    /// The number of entries.
     pub(super) entries: u64,
 }
 
@@ -52,7 +52,7 @@ struct Buffer {
     slots: Vec<Slot>,
 }
 
-/// Where an entry stands in the buffer.
+/// The place of an entry in the buffer.
 #[derive(Clone, Copy)]
 struct Slot {
     /// The first bytes of the key after the id of the index. Most comparisons end here, without a look at the buffer.
@@ -141,7 +141,7 @@ impl Sorted<'_> {
 }
 
 impl Buffer {
-    /// How many bytes the buffer takes with another entry of `bytes` bytes. It grows by doubling.
+    /// The size of the buffer with another entry of `bytes` bytes. It grows by doubling.
     fn bytes_with(&self, bytes: usize) -> usize {
         let grown = |capacity: usize, needed: usize| if needed > capacity { 2 * needed } else { capacity };
         let slots = grown(self.slots.capacity(), self.slots.len() + 1);
@@ -210,7 +210,7 @@ fn merge(mut runs: Vec<BuildRun<'_>>, mut take: impl FnMut(&[u8], &[u8]) -> Resu
         if !run.advance()? {
             heap.swap_remove(0);
         }
-        // Either the last run stands at the root now, or the lowest one with a higher entry.
+        // Either the last run is at the root now, or the lowest one with a higher entry.
         sift_down(&mut heap, 0, &runs);
     }
     Ok(())

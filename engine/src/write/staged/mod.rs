@@ -30,7 +30,7 @@ pub(super) fn insert(target: Target<'_>, staging: Staging<'_>, candidate: &Candi
     }
 }
 
-/// Stages new documents, up to the first that is refused: it ends the transaction. A call with a token is a transaction by itself, and
+/// Stages new documents, up to the first that is rejected: it ends the transaction. A call with a token is a transaction by itself, and
 /// an unordered one goes on with the next document. Returns how many were staged.
 pub(super) fn insert_all<S: InsertedSet>(
     target: Target<'_>,
@@ -73,7 +73,7 @@ fn stage_new(target: Target<'_>, staging: Staging<'_>, candidate: &Candidate<'_>
     note_arrays(target, staging, &drawn.arrays)
 }
 
-/// Claims the keys of a new document. Returns why it is refused, if one of them is taken.
+/// Claims the keys of a new document. Returns why it is rejected, if one of them is taken.
 fn refuse_taken(
     target: Target<'_>,
     staging: Staging<'_>,
@@ -90,7 +90,7 @@ fn refuse_taken(
     refuse_taken_entries(target, staging, unique, prepared.as_taker())
 }
 
-/// Claims keys of unique indexes. Returns why the document is refused, if one of them is taken.
+/// Claims keys of unique indexes. Returns why the document is rejected, if one of them is taken.
 fn refuse_taken_entries<'e>(
     target: Target<'_>,
     staging: Staging<'_>,
