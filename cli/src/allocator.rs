@@ -1,4 +1,4 @@
-//! How the process gives memory back to the system.
+//! The memory of the process, and how it is given back to the system.
 
 #![allow(unsafe_code, reason = "a setting of the C library is a foreign call")]
 

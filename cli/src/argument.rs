@@ -1,4 +1,4 @@
-//! Values of options that may stand in a file or on standard input.
+//! Values of options that may be in a file or on standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::signals::Signals;
 /// A larger filter or pipeline could not be sent.
 const ARGUMENT_BYTES_MAX: u64 = 16 << 20;
 
-/// The text that an option's value stands for.
+/// The text that an option's value means.
 pub(crate) fn content(option: &str, value: &str, signals: &Signals) -> Result<String, Failure> {
     let (name, opened) = if value == "-" {
         ("standard input", Interruptible::standard(signals))

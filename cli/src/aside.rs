@@ -16,7 +16,7 @@ use crate::command::raw;
 use crate::failure::Failure;
 use crate::store::Store;
 
-/// How the names begin. An id and the name of the collection that is replaced follow, with dots between.
+/// The beginning of the names. An id and the name of the collection that is replaced follow, with dots between.
 const PREFIX: &str = "cairn-loading.";
 const ID_DIGITS: usize = 24;
 /// The longest name of a collection with its database, as in MongoDB.
@@ -65,7 +65,7 @@ pub(crate) fn sign_name(id: ObjectId) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The name of the collection that `name` was to replace, or what stands for a long one.
+/// The name of the collection that `name` was to replace, or what means a long one.
 pub(crate) fn shown_ending(name: &str) -> &str {
     ending_of(name).unwrap_or(name)
 }
@@ -78,8 +78,8 @@ fn id_of(name: &str) -> Option<ObjectId> {
     ObjectId::parse_str(id).ok().filter(|_| is_whole)
 }
 
-/// What processes have in a database, or have left, that replace collections that are `meant`, by the ids in the names; with
-/// their signs, and signs that stand alone.
+/// The leftovers and running work of processes in a database that replace collections that are `meant`, by the ids in
+/// the names; with their signs, and signs that are alone.
 pub(crate) fn leftovers(
     store: &dyn Store,
     database: &str,
@@ -108,7 +108,7 @@ pub(crate) fn leftovers(
     Ok(all)
 }
 
-/// Puts the collection `name` in the place of `collection`, or of a view of that name.
+/// Puts the collection `name` in place of `collection`, or of a view of that name.
 pub(crate) fn put_in_place(
     store: &dyn Store,
     database: &str,
@@ -130,7 +130,7 @@ pub(crate) fn put_in_place(
     }
 }
 
-/// Removes a collection or a view. That there is none is no error.
+/// Removes a collection or a view. That there is none is not an error.
 pub(crate) fn remove(store: &dyn Store, database: &str, name: &str) -> Result<(), Failure> {
     let command: Document = doc! { "drop": name, "writeConcern": { "j": true } };
     match store.run(database, raw(&command)?) {

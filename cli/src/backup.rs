@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// The folder to make; through a server, its name in the server's folder for backups.
     #[arg(value_name = "DEST")]
     target: PathBuf,
-    /// How many copies the destination keeps, the new one among them.
+    /// The number of copies that the destination keeps, the new one among them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     generations: Option<u32>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     report(&words, &arguments.talk, |signals| back_up(arguments, signals))
 }
 
-/// What a command that makes a copy calls itself and its work.
+/// The name of a command that makes a copy, and of its work.
 pub(crate) struct Words {
     pub(crate) command: &'static str,
     pub(crate) verb: &'static str,
@@ -145,7 +145,7 @@ pub(crate) fn made(
     made
 }
 
-/// What is counted in a phase of a backup.
+/// The unit of a phase of a backup.
 fn unit_of(phase: BackupPhase) -> Unit {
     match phase {
         BackupPhase::Verifying(phase) => verify::unit_of(phase),

@@ -2,7 +2,7 @@
 
 use cairndb::bson::RawDocument;
 
-/// What is sent at once: documents, and bytes unless it is one document.
+/// The limit of one batch: documents, and bytes unless it is one document.
 const DOCUMENTS: usize = 1_000;
 const BYTES: usize = 2 << 20;
 

@@ -63,7 +63,7 @@ fn looks_like_json(text: &str) -> bool {
             .starts_with('"')
 }
 
-/// Whether a value has a document that stands for a value of another type in Extended JSON.
+/// Whether a value has a document that means a value of another type in Extended JSON.
 fn has_wrapper(value: &Bson) -> bool {
     let is_within =
         |document: &Document| document.iter().any(|(name, value)| is_wrapper(name) || has_wrapper(value));
@@ -77,7 +77,7 @@ fn evaluated(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failur
     use crate::look::Look;
     use crate::script::{self, Engine, Purpose, Stopped, Target};
 
-    /// What an expression may have; what is larger is given as Extended JSON.
+    /// The memory limit of an expression; larger values are given as Extended JSON.
     const MEMORY_BYTES: usize = 64 << 20;
 
     // An expression has no business with the store: one that asks `db` sees an empty one.

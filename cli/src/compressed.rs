@@ -1,7 +1,7 @@
 //! Streams of bytes that may be compressed, which their first bytes say.
 //!
 //! Compressed data may have several members, as gzip calls them, or frames, as Zstandard does. Zeros after a member are padding, with
-//! which tapes and block devices fill their last block; anything else that is no member is an error, after all that came before.
+//! which tapes and block devices fill their last block; anything else that is not a member is an error, after all that came before.
 
 use std::io::{BufRead, BufReader, Cursor, Error, ErrorKind, Read};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use flate2::bufread::GzDecoder;
 
 use crate::interruptible::is_by_signal;
 
-/// How compressed data begins. Zstandard has frames besides that are to be skipped.
+/// The beginning of compressed data. Zstandard has frames besides that are to be skipped.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_SKIPPED: [u8; 3] = [0x2a, 0x4d, 0x18];
@@ -21,12 +21,12 @@ const PADDING: u8 = 0;
 /// The error where the compression ends before the file does.
 const AFTER_MEMBERS: &str =
     "after the compressed data comes something that is neither more of it nor padding";
-/// What is read from the system at once.
+/// The size of one read from the system.
 const BUFFER_BYTES: usize = 128 << 10;
-/// What a decompressor may remember of what it wrote: 32 MiB.
+/// The limit of a decompressor's window: 32 MiB.
 const WINDOW_LOG_MAX: u32 = 25;
 
-/// What is read.
+/// The stream that is read.
 pub(crate) type Stream = Box<dyn Read + Send>;
 
 /// The stream without its compression, if it has one.
@@ -37,7 +37,7 @@ pub(crate) fn decompressed(stream: Stream) -> std::io::Result<Stream> {
     }
 }
 
-/// What a file has that ought to be compressed data.
+/// The content of a file that ought to be compressed data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Soundness {
     /// It has no compression.
@@ -103,7 +103,7 @@ pub(crate) fn peek(stream: &mut Stream, len: usize) -> std::io::Result<Vec<u8>> 
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // What came until then is not lost: the next read ends in the same way.
+            // The part until then is not lost: the next read ends in the same way.
             Err(error) if filled > 0 && is_by_signal(&error) => break,
             Err(error) if filled > 0 => {
                 *stream = Box::new(Broken(Some(error)));
@@ -138,7 +138,7 @@ struct Members {
 }
 
 impl Members {
-    /// How many bytes were read from the system and not yet looked at.
+    /// The number of bytes that were read from the system and not yet used.
     fn unread(&self) -> u64 {
         let unread = match &self.current {
             Some(Member::Gzip(decoder)) => decoder.get_ref().buffer().len(),
@@ -265,7 +265,7 @@ mod tests {
         zstd::encode_all(bytes, 1).unwrap()
     }
 
-    /// What is read until the end, or until an error.
+    /// The part that is read until the end, or until an error.
     fn text(parts: &[&[u8]], is_slow: bool) -> (String, Option<ErrorKind>) {
         let whole = Cursor::new(parts.concat());
         let stream: Stream = if is_slow { Box::new(Slowly(whole)) } else { Box::new(whole) };

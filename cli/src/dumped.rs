@@ -1,10 +1,10 @@
-//! What `cairn dump` and `cairn restore` both know of a dump: where it is, and what it has.
+//! The common knowledge of `cairn dump` and `cairn restore` about a dump: its place, and its content.
 
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Where a dump is, or goes.
+/// The place of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DumpPlace<'a> {
     Directory(&'a Path),
@@ -25,11 +25,11 @@ impl<'a> DumpPlace<'a> {
     }
 }
 
-/// What one that a dump has is.
+/// The kind of an object in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DumpedKind {
     Collection,
     View,
-    /// The users of a folder, which are no collection that a command can reach.
+    /// The users of a folder, which are not collection that a command can reach.
     Users,
 }

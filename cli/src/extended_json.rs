@@ -15,12 +15,12 @@ use crate::argument::shown;
 use crate::failure::Failure;
 use crate::look::{Look, Part};
 
-/// Deeper documents are refused: MongoDB stores up to 200 levels, and each takes some of the stack.
+/// Deeper documents are rejected: MongoDB stores up to 200 levels, and each takes some of the stack.
 const DEPTH_MAX: usize = 250;
 /// Milliseconds of 1970 to 9999, the years that relaxed mode writes as text.
 const WRITTEN_DATES: std::ops::Range<i64> = 0..253_402_300_800_000;
 
-/// How values are written whose type JSON does not have.
+/// The notation of values whose type JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Every type comes back.
@@ -54,7 +54,7 @@ pub(crate) fn is_wrapper(name: &str) -> bool {
     )
 }
 
-/// How documents are laid out.
+/// The layout of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) mode: Mode,
@@ -335,7 +335,7 @@ fn is_control_beyond_ascii(character: char) -> bool {
     character.is_control() && !character.is_ascii()
 }
 
-/// What a value is colored as. Returns `None` for what has others in it, each with its own color.
+/// The color of a value. Returns `None` for what has others in it, each with its own color.
 pub(crate) fn part_of(value: RawBsonRef<'_>, mode: Mode) -> Option<Part> {
     match value {
         RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::JavaScriptCodeWithScope(_) => None,
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// What a terminal obeys is an escape there, and in a file stays what it is.
+    /// Control characters are escaped at a terminal, and written as they are to a file.
     #[test]
     fn at_a_terminal_parts_have_colors_and_controls_are_escapes() {
         let raw =

@@ -1,11 +1,11 @@
-//! Why a command did not do all of its work, and the exit status that tells a script so.
+//! The error of a command, and the exit status that reports it to a script.
 
 use cairndb::bson::{Document, doc};
 use query::code::Code;
 
 use crate::figures::{DOCUMENTS, counted_were};
 
-/// What the exit status means. 0 is success; the numbers never change.
+/// The meaning of the exit status. 0 is success; the numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command failed.
@@ -48,16 +48,16 @@ impl Exit {
     }
 }
 
-/// A command's error: the exit status, a message for people, and the code of a refused database command.
+/// A command's error: the exit status, a message for people, and the code of a rejected database command.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) code: Option<i32>,
-    /// The line of the input at which the command ended, or that was refused first if it came to the end.
+    /// The line of the input at which the command ended, or that was rejected first if it came to the end.
     pub(crate) line: Option<u64>,
-    /// What else the reply to a refused database command has, as `keyPattern`.
+    /// The other fields of the reply to a rejected database command, such as `keyPattern`.
     pub(crate) details: Option<Box<Document>>,
     /// Whether a report on standard error has told it, where nothing else may stand then.
     pub(crate) is_told: bool,
@@ -106,7 +106,7 @@ impl From<cairndb::Error> for Failure {
     }
 }
 
-/// What a reply of a server would have besides the code and the message.
+/// The fields that a server's reply would have besides the code and the message.
 fn details(error: &cairndb::Error) -> Option<Box<Document>> {
     use cairndb::{ErrorKind, WriteFailure};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 
-/// What is counted, as one and as several.
+/// The name of a counted thing, as one and as several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noun(pub(crate) &'static str, pub(crate) &'static str);
 
@@ -42,7 +42,7 @@ pub(crate) fn counted(number: u64, noun: Noun) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// What was done to a number of things, as `1 record was rejected`.
+/// The past tense for a number of things, as `1 record was rejected`.
 pub(crate) fn counted_were(number: u64, noun: Noun) -> String {
     format!("{} {}", counted(number, noun), were(number))
 }
@@ -52,7 +52,7 @@ pub(crate) fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }
 }
 
-/// What there is of several kinds, without those of which there is nothing.
+/// The counts of several kinds, without those that are 0.
 pub(crate) fn list(counts: &[(u64, Noun)]) -> String {
     let there = counts.iter().filter(|(number, _)| *number > 0);
     there.map(|&(number, noun)| counted(number, noun)).collect::<Vec<_>>().join(", ")
@@ -72,7 +72,7 @@ pub(crate) fn size(bytes: u64) -> String {
     counted(bytes, BYTES)
 }
 
-/// How long something took: `12 ms`, `1.2 s`, `2 min 5 s`, `3 h 20 min`.
+/// A duration: `12 ms`, `1.2 s`, `2 min 5 s`, `3 h 20 min`.
 pub(crate) fn time(elapsed: Duration) -> String {
     let milliseconds = elapsed.as_millis();
     if milliseconds < 1000 {
@@ -89,12 +89,12 @@ pub(crate) fn time(elapsed: Duration) -> String {
     format!("{} h {} min", count(seconds / HOUR), seconds % HOUR / MINUTE)
 }
 
-/// How many were done a second: `1,234 a second`.
+/// A rate: `1,234 a second`.
 pub(crate) fn rate(done: u64, elapsed: Duration) -> String {
     format!("{} a second", count(a_second(done, elapsed)))
 }
 
-/// How many bytes were done a second: `1.2 MB a second`.
+/// A rate of bytes: `1.2 MB a second`.
 pub(crate) fn rate_of_bytes(done: u64, elapsed: Duration) -> String {
     format!("{} a second", size(a_second(done, elapsed)))
 }
@@ -105,7 +105,7 @@ fn a_second(done: u64, elapsed: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// How a command that is done ends its line: the time, and how many documents or records it did a second.
+/// The end of a command's last line: the time, and the number of documents or records a second.
 pub(crate) fn in_time(done: u64, elapsed: Duration) -> String {
     format!("in {}, {}", time(elapsed), rate(done, elapsed))
 }

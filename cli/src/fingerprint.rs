@@ -43,7 +43,7 @@ impl Fingerprint {
         both.filter(|(_, (own, other))| own != other).map(|(part, _)| part).collect()
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) fn parts(&self) -> usize {
         self.sums.len()
     }

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// What a cell shows that has no value.
+/// The text of a cell without a value.
 const NOTHING: &str = "-";
 
 /// A table. Its first columns are texts, and the others numbers, which end below each other.
@@ -51,12 +51,13 @@ impl Grid {
     }
 }
 
-/// How many columns of a terminal a text takes: those of Chinese and Japanese and most emoji take two, and accents none.
+/// The number of a terminal's columns that a string needs: those of Chinese and Japanese and most emoji need two, and
+/// accents none.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// A value, or what stands for none.
+/// A value, or what means none.
 pub(crate) fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
 }

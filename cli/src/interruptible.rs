@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::signals::Signals;
 use crate::standard;
 
-/// What is read, and what ends it.
+/// A reader, and the signals that end it.
 pub(crate) struct Interruptible {
     from: Input,
     signals: Signals,
@@ -25,7 +25,7 @@ enum Input {
     File(File),
 }
 
-/// Why reading has ended before the end.
+/// The error of a read that was ended.
 #[derive(Debug, thiserror::Error)]
 #[error("a signal has ended the reading")]
 struct Ended;

@@ -7,7 +7,7 @@ use crate::command::raw;
 use crate::failure::{Exit, Failure};
 use crate::store::Store;
 
-/// Where MongoDB keeps what belongs to a server and not to its user. CairnDB has no such databases.
+/// MongoDB's databases that belong to a server and not to its user. CairnDB has no such databases.
 const SERVERS_OWN: [&str; 2] = ["config", "local"];
 
 /// The names of the databases that are the user's, those with sequences alone too.
@@ -77,7 +77,7 @@ pub(crate) fn named(collection: &str) -> Result<RawDocumentBuf, Failure> {
     raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })
 }
 
-/// Refuses a collection that is not there: its name is mistyped more often than it is meant.
+/// Rejects a collection that is not there: its name is mistyped more often than it is meant.
 pub(crate) fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
     if store.stream(database, named(collection)?)?.advance()? {
         return Ok(());
@@ -85,7 +85,7 @@ pub(crate) fn check_collection(store: &dyn Store, database: &str, collection: &s
     Err(Failure::new(Exit::Failed, format!("there is no collection {database}.{collection}")))
 }
 
-/// Refuses a database that is not there.
+/// Rejects a database that is not there.
 pub(crate) fn check_database(store: &dyn Store, database: &str) -> Result<(), Failure> {
     if databases(store)?.iter().any(|name| name == database) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the engine, the server and the driver log, on standard error.
+//! The log of the engine, the server and the driver, on standard error.
 //!
 //! Logging never hurts what is logged: a line that cannot be written, because the disk is full or the pipe's other end was
 //! closed, is lost and counted, and an event is one line whatever a client has called its collections.
@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::{FormatFields, debug_fn};
 
 use crate::plain::plain;
 
-/// How many lines of this process could not be written.
+/// The number of this process's lines that could not be written.
 static LOST: LazyLock<Arc<AtomicU64>> = LazyLock::new(Arc::default);
 
 /// Logs what is at least as important as the level.
@@ -30,7 +30,7 @@ pub(crate) fn start(level: LevelFilter) {
         .init();
 }
 
-/// How many lines could not be written, also those to come.
+/// The number of lines that could not be written, also those to come.
 pub(crate) fn lost() -> Arc<AtomicU64> {
     Arc::clone(&LOST)
 }

@@ -1,5 +1,5 @@
-//! How answers look at a terminal: indented, in colors, and without a byte that a terminal would obey. What goes into a file or
-//! a pipe is as it is stored.
+//! The look of answers at a terminal: indented, in colors, and without a byte that a terminal would obey. What goes
+//! into a file or a pipe is as it is stored.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ enum When {
 }
 
 impl Coloring {
-    /// How answers on standard output look.
+    /// The look of answers on standard output.
     pub(crate) fn look(self) -> Look {
         let is_terminal = std::io::stdout().is_terminal();
         let is_colored = match self.color {
@@ -46,7 +46,7 @@ fn has_colors() -> bool {
     is_wanted && std::env::var_os("TERM").is_some_and(|name| name != "dumb")
 }
 
-/// How answers look. By default as in a file.
+/// The look of answers. By default as in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) is_terminal: bool,

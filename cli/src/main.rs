@@ -122,7 +122,7 @@ enum Command {
 }
 
 impl Command {
-    /// Refuses a standard output that was closed before anything is done, where what is asked for goes there.
+    /// Rejects a standard output that was closed before anything is done, where what is asked for goes there.
     fn check_output(&self) -> Result<(), Failure> {
         let is_printed = match self {
             #[cfg(feature = "shell")]
@@ -206,11 +206,11 @@ fn command() -> clap::Command {
     overview::with_groups(Arguments::command())
 }
 
-/// Tells what is wrong with the command line, in a report if it asks for one.
+/// Says what is wrong with the command line, in a report if it asks for one.
 fn refuse(refused: &clap::Error) -> ExitCode {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
     let Some(line) = refusal(refused, &words) else { return explain(refused) };
-    // Where documents would have gone to standard output, the report does not.
+    // If documents would have gone to standard output, the report does not.
     let is_output_taken = matches!(words.first().map(String::as_str), Some("export" | "query"))
         || words.first().is_some_and(|name| name == "dump") && is_to_standard_output(&words);
     if is_output_taken {
@@ -339,7 +339,7 @@ mod tests {
         lines.filter(|line| !line.starts_with("      ")).map(|line| line.trim().to_owned()).collect()
     }
 
-    /// What a terminal of 80 columns breaks over two lines is no command any more.
+    /// A line that a terminal of 80 columns breaks is not a command any more.
     #[test]
     fn every_example_is_printed_as_it_is_written_and_is_a_command() {
         let mut command = super::command().term_width(80);
@@ -359,7 +359,7 @@ mod tests {
                     .split(|word| word == "|")
                     .filter(|part| part.first().is_some_and(|word| word == "cairn"))
                 {
-                    // What a shell does with its output or input is no part of the command.
+                    // A redirection of the shell is not a part of the command.
                     let end = part.iter().position(|word| word == ">" || word == "<").unwrap_or(part.len());
                     let parsed = Arguments::try_parse_from(&part[..end]);
                     assert!(parsed.is_ok(), "{name}: {example}: {}", parsed.map(drop).unwrap_err());

@@ -117,10 +117,10 @@ fn end(server: &dyn Store, number: &str) -> Result<(), Failure> {
     server.run("admin", raw(&doc! { "killOp": 1, "op": op })?).map(drop)
 }
 
-/// The commands by which clients see that a server is there. They wait for its changes, and are no work.
+/// The commands by which clients see that a server is there. They wait for its changes, and are not work.
 const GREETINGS: [&str; 3] = ["hello", "isMaster", "ismaster"];
 
-/// What the server is at work on, but for greetings and the command that asks.
+/// The running operations of the server, except greetings and the command that asks.
 fn operations(server: &dyn Store) -> Result<Vec<Document>, Failure> {
     let reply = server.run("admin", raw(&doc! { "currentOp": 1 })?)?;
     let all = reply.get_array("inprog").map(Vec::as_slice).unwrap_or_default();

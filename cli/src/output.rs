@@ -1,4 +1,4 @@
-//! Where a command's documents go: standard output, or a file that has its name only once it is whole.
+//! The target of a command's documents: standard output, or a file that has its name only once it is whole.
 //!
 //! A file is written as `NAME.partial`, locked against other processes, synced and renamed. If the command does
 //! not end well, the partial file is removed and what had the name before stays as it was.
@@ -18,7 +18,7 @@ use crate::plain::plain;
 use crate::regular;
 use crate::standard;
 
-/// What is collected before the system is asked to write.
+/// The number of bytes that are collected before the system is asked to write.
 const BUFFER_BYTES: usize = 256 << 10;
 /// As many links after each other as Linux follows.
 const LINKS_MAX: usize = 40;
@@ -34,7 +34,7 @@ pub(crate) fn set_users_mask(mask: u32) {
     USERS_MASK.store(mask, Ordering::Relaxed);
 }
 
-/// What writing came to.
+/// The result of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Whole,
@@ -184,7 +184,7 @@ fn through(name: &Path, written: std::io::Result<()>) -> Result<Written, Failure
     }
 }
 
-/// Whether something has the name that is no file and is not replaced: a pipe, or a device that takes bytes one after the other.
+/// Whether something has the name that is not a file and is not replaced: a pipe, or a device that takes bytes one after the other.
 fn is_stream(name: &Path) -> bool {
     let kind = std::fs::metadata(name).map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
@@ -288,7 +288,7 @@ impl Partial {
                 file.get_ref().sync_data()?;
                 Ok(file.get_ref().metadata()?.len())
             }),
-            // What is compressed is not whole before its end, so nothing could go on after it.
+            // A compressed stream is not whole before its end, so nothing could continue after it.
             Some(Body::Gzip(_) | Body::Zstd(_)) | None => Ok(0),
         };
         synced.map_err(|error| self.failed(&error))
@@ -331,7 +331,7 @@ impl Partial {
     }
 
     fn remove(&self) {
-        // What cannot be removed keeps the ending that says what it is.
+        // A file that cannot be removed keeps the ending that says what it is.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -353,7 +353,7 @@ fn partial_name(name: &Path) -> Result<PathBuf, Failure> {
     Ok(name.with_file_name(partial_name))
 }
 
-/// Refuses a file that is there, unless it may be replaced. Pipes and devices never are.
+/// Rejects a file that is there, unless it may be replaced. Pipes and devices never are.
 pub(crate) fn refuse_existing(name: &Path, may_replace: bool) -> Result<(), Failure> {
     if !may_replace && std::fs::metadata(name).is_ok() && !is_stream(name) {
         return Err(Failure::usage(format!(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What readers come for, and the commands for it.
+/// The tasks of readers, and the commands for them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Ask and change", &["query", "shell"]),
     ("Look", &["schema", "stats", "sequences", "inspect"]),
@@ -19,7 +19,7 @@ const ABOUT_HELP: &str = "Prints this page, or the help of a command";
 /// The command line with the page in groups.
 pub(crate) fn with_groups(command: clap::Command) -> clap::Command {
     let listed = listed(&command);
-    // What clap has by itself, with these groups in the place of its list of commands.
+    // clap's own help, with these groups in place of its list of commands.
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}Options:\n{{options}}{{after-help}}"
     ))
@@ -54,10 +54,10 @@ fn about(command: &clap::Command, name: &str) -> Option<String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// What a terminal of 80 columns shows without breaking it.
+    /// The width that a terminal of 80 columns shows without breaking.
     const COLUMNS: usize = 80;
 
-    /// Checks that each command stands in one group, on one line.
+    /// Checks that each command is in one group, on one line.
     pub(crate) fn check(command: &clap::Command) {
         let named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         for inner in command.get_subcommands() {

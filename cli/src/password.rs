@@ -27,7 +27,7 @@ pub(crate) fn given(file: Option<&Path>, signals: &Signals) -> Result<Option<Str
     first_line(&name, opened).map(|line| Some(line.unwrap_or_default()))
 }
 
-/// The password that a person types, unseen. Returns `None` if standard input is no terminal.
+/// The password that a person types, unseen. Returns `None` if standard input is not a terminal.
 pub(crate) fn asked(prompt: &str, signals: &Signals) -> Result<Option<String>, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(None);

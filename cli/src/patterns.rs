@@ -26,7 +26,7 @@ impl Namespaces {
         (self.include.is_empty() || self.include.iter().any(matches)) && !self.exclude.iter().any(matches)
     }
 
-    /// Refuses patterns that have chosen nothing of `place`: a name that was mistyped must not look like work that was done.
+    /// Rejects patterns that have chosen nothing of `place`: a name that was mistyped must not look like work that was done.
     pub(crate) fn check_chosen(&self, is_any_chosen: bool, place: &str) -> Result<(), Failure> {
         if is_any_chosen || self.include.is_empty() {
             return Ok(());
@@ -37,15 +37,15 @@ impl Namespaces {
     }
 }
 
-/// A name in which each `*` stands for any text.
+/// A name in which each `*` means any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// What stands around the stars. There is one more than there are stars.
+    /// The parts around the stars. There is one more than there are stars.
     around: Vec<String>,
 }
 
 impl Pattern {
-    /// Reads a pattern. After a backslash a star stands for itself.
+    /// Reads a pattern. After a backslash a star means itself.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut around = vec![String::new()];
         let mut characters = text.chars();
@@ -68,7 +68,7 @@ impl Pattern {
         Ok(Self { around })
     }
 
-    /// What the stars stand for in a name that matches, each as short as can be.
+    /// The parts of a matching name that the stars mean, each as short as can be.
     fn parts<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
         let (first, others) = self.around.split_first()?;
         let mut rest = name.strip_prefix(first.as_str())?;
@@ -142,7 +142,7 @@ pub(crate) fn renamed(
     Ok((database.to_owned(), name.to_owned()))
 }
 
-/// The same of a collection or view. A new name that no store takes is refused.
+/// The same of a collection or view. A new name that no store takes is rejected.
 pub(crate) fn renamed_collection(
     rules: &[Rename],
     database: &str,

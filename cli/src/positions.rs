@@ -1,4 +1,4 @@
-//! Where sequences stand, and those of fields that number themselves.
+//! The positions of sequences, also of those of auto-increment fields.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::store::Store;
 /// A sequence at one moment.
 pub(crate) struct Position {
     pub(crate) database: String,
-    /// Its collection and field. `None` if it is no field's.
+    /// Its collection and field. `None` if it is not a field's.
     pub(crate) field: Option<(String, String)>,
     /// Attributes and state, with SequoiaDB's names.
     pub(crate) snapshot: Document,
@@ -52,7 +52,7 @@ impl Position {
         }
     }
 
-    /// Whose it is, for people.
+    /// The owner, for people.
     pub(crate) fn owner(&self) -> String {
         match &self.field {
             Some((collection, field)) => format!("{}.{collection}, field {field}", self.database),
@@ -96,7 +96,7 @@ pub(crate) fn positions(
     Ok(snapshots.into_iter().map(position).collect())
 }
 
-/// The fields that number themselves, each with its collection, by the name of the sequence.
+/// The auto-increment fields, each with its collection, by the name of the sequence.
 fn fields(
     store: &dyn Store,
     database: &str,

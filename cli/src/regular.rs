@@ -1,4 +1,4 @@
-//! Files that must be regular ones: what a dump has, and what the tool keeps for itself. A pipe in the place of one, which may
+//! Files that must be regular ones: what a dump has, and what the tool keeps for itself. A pipe in place of one, which may
 //! come with a dump of others, would be waited for without end.
 
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ pub(crate) fn open_or_create(path: &Path) -> Result<File> {
     open_by(OpenOptions::new().write(true).create(true).truncate(false), path)
 }
 
-/// Refuses what is there and is no regular file.
+/// Rejects what is there and is not a regular file.
 pub(crate) fn check(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(irregular(metadata.file_type())),

@@ -8,7 +8,7 @@ use crate::signals::Signals;
 use crate::store::{Access, BackedUp, BackupWish, folder_alone, open_for_reading};
 use crate::talk::{Talk, warn};
 
-/// What a folder of generations has.
+/// The file that marks a folder of generations.
 const GENERATIONS: &str = "CAIRNDB.backups";
 
 /// Copies a backup to a new folder, and verifies the copy.

@@ -18,7 +18,7 @@ use crate::talk::{Report, Talk};
 ///
 /// For a folder that does not open any more, or in which `cairn verify` finds damaged files, if there is no backup.
 /// Nothing in it is changed. All tables and logs are read block by block and record by record, past what is damaged;
-/// indexes are built anew, sequences go on after every value that was used, and the new folder is verified before it
+/// indexes are built again, sequences go on after every value that was used, and the new folder is verified before it
 /// has its name.
 ///
 /// Each collection, and everything that could not be read, is a line on standard output. The exit status is 3 if
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ),
         Err(failure) => (SalvageReport::default(), Err(failure)),
     };
-    // What was lost is told by the status also if it cannot be printed.
+    // The status reports a loss also if it cannot be printed.
     let done = if arguments.talk.json { done } else { done.and(print_lines(lines(&found)).map(drop)) };
     let sum = |count: fn(&SalvagedCollection) -> u64| found.collections.iter().map(count).sum::<u64>();
     let documents = sum(|collection| collection.documents);
@@ -112,7 +112,7 @@ fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Fa
     })
 }
 
-/// What was salvaged and what was not, for people.
+/// The salvaged and lost parts, for people.
 fn lines(report: &SalvageReport) -> Vec<String> {
     let mut lines = Vec::new();
     for collection in &report.collections {

@@ -18,13 +18,13 @@ use crate::signals::Signals;
 use crate::store::{Access, Store, namespace, open_for_reading};
 use crate::talk::{Report, Talk};
 
-/// How many documents are looked at unless the user says otherwise.
+/// The number of documents that are read by default.
 const SAMPLE: u32 = 1_000;
-/// More fields are refused: their names would take the memory.
+/// More fields are rejected: their names would take the memory.
 const FIELDS_MAX: usize = 10_000;
 /// Deeper documents are not looked into.
 const DEPTH_MAX: usize = 32;
-/// What fits on a screen.
+/// The number of rows that fit on a screen.
 const ROWS_MAX: usize = 40;
 
 /// Shows which fields the documents of a collection have.
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// The database and the collection, with a dot between them.
     #[arg(value_name = "DB.COLLECTION")]
     namespace: String,
-    /// How many documents are looked at, at most.
+    /// Read at most this many documents.
     #[arg(long, value_name = "N", default_value_t = SAMPLE, value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
     #[command(flatten)]
@@ -53,10 +53,10 @@ pub(crate) struct Arguments {
     talk: Talk,
 }
 
-/// What was seen.
+/// The fields that were seen.
 #[derive(Default)]
 struct Schema {
-    /// How many documents there are, and how many were looked at.
+    /// The number of documents, and of those that were read.
     documents: u64,
     sampled: u64,
     fields: Vec<Field>,
@@ -66,11 +66,11 @@ struct Schema {
 /// A field, or the elements of an array.
 struct Field {
     path: String,
-    /// How many documents have it.
+    /// The number of documents that have it.
     documents: u64,
     /// The last document that was seen to have it.
     last: u64,
-    /// How many values of each type there are, in the order in which they were seen.
+    /// The number of values of each type, in the order in which they were seen.
     types: Vec<(&'static str, u64)>,
 }
 

@@ -30,7 +30,7 @@ const NUMBERS: [(&str, &str); 9] = [
 
 /// Lists sequences with their attributes and positions.
 ///
-/// Those of fields that number themselves are listed too. The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile: the next value of a
+/// Those of auto-increment fields are listed too. The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile: the next value of a
 /// sequence is then the one after all that the process has reserved. `rounds` is how often a cycled sequence has started
 /// again.
 ///

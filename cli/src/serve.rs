@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     /// Seconds that tokens of commands with `exactlyOnce` are remembered, at least.
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(60..=31_622_400), help_heading = "Limits")]
     token_retention: u32,
-    /// MiB that the tokens may have that are remembered, with the answers to their commands. Beyond that new ones are refused.
+    /// MiB that the tokens may have that are remembered, with the answers to their commands. Beyond that new ones are rejected.
     #[arg(long, value_name = "MEBIBYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_048_576), help_heading = "Limits")]
     token_space: u32,
     #[command(flatten)]
@@ -82,21 +82,22 @@ pub(crate) struct Arguments {
     /// Open the folder for reading only.
     #[arg(long, help_heading = "Store")]
     read_only: bool,
-    /// What is logged to standard error: off, error, warn, info, debug or trace.
+    /// The level of the log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log and metrics")]
     log_level: LevelFilter,
     /// Log operations that take at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
     #[arg(long, value_name = "MILLISECONDS", default_value = "100", help_heading = "Log and metrics")]
     slow_threshold: SlowThreshold,
-    /// How many connections there may be at once: 10000 if nothing is given, and fewer if the process may not open enough files.
+    /// The limit of connections at one time: 10000 if nothing is given, and fewer if the process may not open enough
+    /// files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     max_connections: Option<u32>,
-    /// How many commands work on the store at the same time. The others wait, those of other clients too.
+    /// The number of commands that work on the store at the same time. The others wait, those of other clients too.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Limits")]
     max_commands: u32,
     #[command(flatten)]
     memory: Memory,
-    /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
+    /// Mebibytes that the folder may have on the disk. Writes that might exceed it are rejected; reads and deletes go on.
     #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..), help_heading = "Store")]
     disk_quota: Option<u32>,
     /// Mebibytes that the temporary files of sorts, groups and joins may have together. With 0, what needs more memory than it may have fails.
@@ -136,7 +137,7 @@ impl FromStr for SlowThreshold {
     }
 }
 
-/// How long the store and the server last.
+/// The lifetime of the store and the server.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Store")]
 struct Lifetime {
@@ -163,7 +164,7 @@ struct Memory {
     answers: u32,
 }
 
-/// How the store is protected from other people.
+/// The protection of the store from other people.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Users and TLS")]
 struct Protection {
@@ -183,7 +184,7 @@ struct Protection {
     insecure_plaintext: bool,
 }
 
-/// Why the server did not start, or did not end cleanly.
+/// The reason why the server did not start, or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the store cannot be opened")]
@@ -200,9 +201,9 @@ pub(crate) enum Error {
     Close(#[source] cairndb::Error),
 }
 
-/// How often it is looked whether the parent is still there.
+/// The interval of checks whether the parent is still there.
 const PARENT_INTERVAL: Duration = Duration::from_millis(200);
-/// How often it is looked whether operations have let go of much memory.
+/// The interval of checks whether operations have let go of much memory.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Less than this is kept for the next operations.
 const GIVEN_BACK_BYTES_MIN: u64 = 32 << 20;
@@ -235,7 +236,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
     if !arguments.lifetime.in_memory && !path.exists() {
         // Tried without a folder: options that no server can be started with leave none.
         let client = Client::in_memory().map_err(Error::Open)?;
-        // What it would log is logged by the server that follows.
+        // The server that follows logs what this one would log.
         let tried = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
             runtime.block_on(bind(client.clone(), &arguments)).map(drop)
         });
@@ -263,7 +264,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         Err(error) => return Err(Error::Open(error).into()),
     };
     if client.is_read_only() && !arguments.read_only {
-        // Whatever is logged: clients would only see that each write is refused.
+        // Whatever is logged: clients would only see that each write is rejected.
         warn(&format!(
             "the disk of {} is full: the folder is served for reading only; make room and start the server again",
             path.display()
@@ -344,7 +345,7 @@ fn bytes(mebibytes: u32) -> usize {
 /// Prints on standard output where the server listens, one line each, so that a script can read a chosen
 /// port.
 fn announce(server: &Server, arguments: &Arguments) -> Result<(), Failure> {
-    // Who starts a server in the background may close it, and does not wait for these lines.
+    // A caller that starts a server in the background may close it, and does not wait for these lines.
     if standard::check_output().is_err() {
         return Ok(());
     }

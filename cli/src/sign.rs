@@ -1,4 +1,4 @@
-//! Signs of life of a command that fills collections aside: who finds such a collection can tell whether its maker is still at
+//! Signs of life of a command that fills collections aside: who finds such a collection can say whether its maker is still at
 //! work on it, or was killed.
 //!
 //! A folder needs none: no other process can have it open for writing, so what is found there is left over. In a server the sign is
@@ -21,11 +21,11 @@ use crate::signals::Signals;
 use crate::store::Store;
 use crate::talk::warn;
 
-/// How often a sign is renewed.
+/// The interval in which a sign is renewed.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long a sign that stays as it is may still be that of a maker, whom a busy server has wait.
+/// The time for which an unchanged sign may still be that of a maker that waits for a busy server.
 const GONE: Duration = Duration::from_secs(10);
-/// How often it is looked whether a sign is renewed.
+/// The interval of checks whether a sign is renewed.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The sign of this process.
@@ -37,7 +37,7 @@ pub(crate) struct Sign {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where the sign is shown.
+/// The place where the sign is shown.
 struct Shown {
     store: Arc<dyn Store>,
     /// Databases, and the collections of the sign in them.
@@ -108,7 +108,7 @@ impl Sign {
         Ok(removed)
     }
 
-    /// Whether the maker of a sign is still at work. After a signal that is taken for granted, so that nothing is removed.
+    /// Whether the maker of a sign is still at work. After a signal that is mistaken for granted, so that nothing is removed.
     fn has_life(&self, database: &str, name: &str, is_told: bool) -> Result<bool, Failure> {
         let store = self.store();
         if store.is_alone() {
@@ -182,7 +182,7 @@ fn renew(store: &dyn Store, database: &str, name: &str) -> Result<(), Failure> {
     refused.map_or(Ok(()), Err)
 }
 
-/// When a sign was renewed. `None` if there is none.
+/// The last renewal of a sign. `None` if there is none.
 fn renewed_at(store: &dyn Store, database: &str, name: &str) -> Result<Option<DateTime>, Failure> {
     let mut found =
         store.stream(database, raw(&doc! { "find": name, "filter": { "_id": 1 }, "limit": 1 })?)?;
@@ -192,7 +192,7 @@ fn renewed_at(store: &dyn Store, database: &str, name: &str) -> Result<Option<Da
     Ok(found.current().get_datetime("at").ok())
 }
 
-/// How long ago something was by the server's clock. What lies ahead of it was just now.
+/// The age of something by the server's clock. What lies ahead of it was just now.
 fn age(store: &dyn Store, at: DateTime) -> Result<Duration, Failure> {
     let reply: Document = store.run("admin", raw(&doc! { "hello": 1 })?)?;
     let now = reply.get_datetime("localTime").map_or(at.timestamp_millis(), |now| now.timestamp_millis());

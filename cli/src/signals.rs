@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 
-/// What has been received so far.
+/// The signals that were received so far.
 #[derive(Clone)]
 pub(crate) struct Signals {
     /// The exit status of the first signal, 0 before it.
@@ -24,7 +24,7 @@ pub(crate) struct Signals {
     pub(crate) token: CancellationToken,
     /// At its end once a signal was received: what waits for a descriptor waits for this one too.
     alarm: Arc<PipeReader>,
-    /// What the next signal ends.
+    /// The work that the next signal ends.
     current: Arc<Mutex<Current>>,
 }
 

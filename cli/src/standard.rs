@@ -1,5 +1,5 @@
 //! Whether standard input and standard output were open when the process began. Before `main` the standard library puts
-//! `/dev/null` in the place of what is closed, and then nothing tells a closed output from one that was not wanted.
+//! `/dev/null` in place of what is closed, and then nothing tells a closed output from one that was not wanted.
 
 #![allow(unsafe_code, reason = "what runs before `main` is named to the linker, and asks the C library")]
 
@@ -30,7 +30,7 @@ pub(crate) fn was_input_closed() -> bool {
     INPUT_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Refuses a standard output that was closed: what is written there would be lost without a word.
+/// Rejects a standard output that was closed: what is written there would be lost without a word.
 pub(crate) fn check_output() -> Result<(), Failure> {
     if OUTPUT_CLOSED.load(Ordering::Relaxed) {
         return Err(Failure::new(

@@ -1,4 +1,4 @@
-//! What a command tells besides its data: words and progress on standard error, and the report.
+//! The output of a command besides its data: words and progress on standard error, and the report.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -19,10 +19,10 @@ use crate::plain::{json_line, plain};
 
 /// Between two lines of plain progress.
 const PLAIN_PAUSE: Duration = Duration::from_secs(5);
-/// How many warnings a report has: those who warn of documents end after a hundred themselves.
+/// The limit of a report's warnings: those about documents end after a hundred themselves.
 const HELD_MAX: usize = 200;
 
-/// How much a command tells, and how.
+/// The amount and the form of a command's messages.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reporting")]
 pub(crate) struct Talk {
@@ -36,10 +36,10 @@ pub(crate) struct Talk {
     /// Tell which database commands are run.
     #[arg(short, long)]
     verbose: bool,
-    /// How progress is shown: a bar on a terminal, or one line every five seconds.
+    /// The form of progress: a bar on a terminal, or one line every five seconds.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Shown,
-    /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
+    /// The level of the engine's and the driver's log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     log_level: LevelFilter,
     /// Warnings that wait for the report.
@@ -68,7 +68,7 @@ impl Talk {
     }
 
     /// A line that must be seen, of a command whose report may go to standard error: with `--json` the report has it, because
-    /// nothing else may stand there.
+    /// nothing else may be there.
     pub(crate) fn warn(&self, line: &str) {
         if !self.json {
             return warn(line);
@@ -153,7 +153,7 @@ pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{}", plain(line));
 }
 
-/// What is counted while a command works.
+/// The unit of a command's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Documents,
@@ -162,7 +162,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// How far a command is, with the rate, and with the time left where it is known how much there is.
+    /// The progress of a command, with the rate, and with the time left if the total is known.
     fn reached(self, done: u64, total: Option<u64>, elapsed: Duration) -> String {
         let number = match self {
             Self::Documents | Self::Entries => figures::count,
@@ -183,10 +183,10 @@ impl Unit {
     }
 }
 
-/// What is done so far, of how much.
+/// The work that is done so far, of a total.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    /// When the last plain line was printed.
+    /// The time of the last plain line.
     plain: Option<Instant>,
     total: Option<u64>,
     started: Instant,
@@ -198,7 +198,7 @@ impl Progress {
         self.set_in("", done);
     }
 
-    /// What is done so far, and where the work is: a collection, or nothing.
+    /// Sets the work that is done so far, and its place: a collection, or nothing.
     fn set_in(&mut self, place: &str, done: u64) {
         let before = if place.is_empty() { String::new() } else { format!("{}: ", plain(place)) };
         if let Some(bar) = &self.bar {
@@ -226,7 +226,7 @@ pub(crate) struct Phases<'a, P> {
     current: Option<(P, Progress)>,
 }
 
-/// How far a phase is. A `total` of 0 is not known.
+/// The progress of a phase. A `total` of 0 is not known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reached<'a> {
     /// The collection that is worked on, if the phase goes through them, or nothing.
@@ -261,7 +261,8 @@ impl<'a, P: PartialEq> Phases<'a, P> {
     }
 }
 
-/// How long the rest takes at the rate until now, in whole seconds, rounded up. Returns `None` if there is no rate yet.
+/// The time that the rest needs at the rate until now, in whole seconds, rounded up. Returns `None` if there is no
+/// rate yet.
 fn left(done: u64, total: u64, elapsed: Duration) -> Option<Duration> {
     let rest = u128::from(total.saturating_sub(done));
     let milliseconds = (elapsed.as_millis() * rest).checked_div(u128::from(done))?;
@@ -275,7 +276,7 @@ pub(crate) struct Report<'a> {
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// Texts: names of files that were made, and the like.
     pub(crate) names: Vec<(&'static str, String)>,
-    /// What was found: lists, or documents.
+    /// The findings: lists, or documents.
     pub(crate) found: Vec<(&'static str, Bson)>,
     pub(crate) failure: Option<Failure>,
 }

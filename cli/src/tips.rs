@@ -1,5 +1,5 @@
-//! What an option of MongoDB's tools is called here. The tips that are made from similar names mislead: `--headerline` is not
-//! `--no-header`, but its opposite.
+//! The names here for options of MongoDB's tools. The tips that are made from similar names mislead: `--headerline`
+//! is not `--no-header`, but its opposite.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

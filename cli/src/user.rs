@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             let signals = Signals::watch()?;
             let password = signals.judge(password(password_file.as_deref(), &signals), "interrupted")?;
             if !path.exists() {
-                // Tried without a folder: a name or a password that is refused leaves none.
+                // Tried without a folder: a name or a password that is rejected leaves none.
                 let client = Client::in_memory()?;
                 let added = Users::of(&client).add(&name, &password, role);
                 close(client, added)?;

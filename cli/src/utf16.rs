@@ -7,14 +7,14 @@ use std::io::{Error, ErrorKind, Read, Result};
 
 use crate::compressed::Stream;
 
-/// How the bytes of a unit stand.
+/// The order of the bytes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Little,
     Big,
 }
 
-/// What the first bytes of a text say of its encoding.
+/// The encoding of a text by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -24,7 +24,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// What the first four bytes say: a byte order mark, or zeros beside letters, which no text in UTF-8 has.
+    /// Reads the first four bytes: a byte order mark, or zeros beside letters, which no text in UTF-8 has.
     pub(crate) fn of(first: &[u8]) -> Self {
         let is_letter = |byte: u8| byte.is_ascii() && byte != 0;
         match *first {
@@ -38,7 +38,7 @@ impl Encoding {
     }
 }
 
-/// Where a text is no UTF-16.
+/// The place in a text that is not UTF-16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Damage {
     #[error("at byte {byte} of its UTF-16 is half of a character, {unit:04X}, without the other half")]
@@ -55,17 +55,17 @@ pub(crate) struct Utf16 {
     odd: Option<u8>,
     /// The first half of a character.
     half: Option<u16>,
-    /// How many bytes of whole units were decoded.
+    /// The number of bytes of whole units that were decoded.
     position: u64,
-    /// What was decoded and not yet read, from `read` on.
+    /// The text that was decoded and not yet read, from `read` on.
     text: Vec<u8>,
     read: usize,
-    /// What ends the text after it.
+    /// The damage that ends the text after it.
     damage: Option<Damage>,
     is_at_end: bool,
 }
 
-/// What is decoded at once.
+/// The number of bytes that are decoded at once.
 const BYTES: usize = 64 << 10;
 const UNIT_BYTES: u64 = 2;
 const MARK: char = '\u{feff}';

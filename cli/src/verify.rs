@@ -30,7 +30,7 @@ Examples:
 pub(crate) struct Arguments {
     /// The folder of the store.
     folder: PathBuf,
-    /// How many bytes are read in a second at most.
+    /// Read at most this many bytes a second.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     bytes_per_second: Option<u64>,
     /// Read the checksums of all files too, which is done in any case.
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Err(failure) => (VerifyReport::default(), Err(failure)),
     };
-    // What was found is told by the status also if it cannot be printed.
+    // The status reports findings also if they cannot be printed.
     let done = if arguments.talk.json { done } else { done.and(print_findings(&found)) };
     let mut report = Report {
         command: "verify",
@@ -113,7 +113,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     let opened = open_folder_for_reading("verify", &arguments.folder, arguments.memory, &signals.token)?;
     let client = match opened {
         Ok(client) => client,
-        // What keeps a store from being opened is what was looked for.
+        // An error that keeps a store from being opened is a finding.
         Err(error) if error.is_corruption() => return Err(Failure::new(Exit::Different, error.to_string())),
         Err(error) => return Err(not_opened(&arguments.folder, error)),
     };
@@ -130,7 +130,7 @@ fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Fail
     Ok(verified?)
 }
 
-/// What is counted in a phase of a verification.
+/// The unit of a phase of a verification.
 pub(crate) fn unit_of(phase: VerifyPhase) -> Unit {
     match phase {
         VerifyPhase::Files => Unit::Bytes,

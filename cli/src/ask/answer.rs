@@ -1,4 +1,4 @@
-//! What an expression gave, as something to print.
+//! The result of an expression, for printing.
 
 use cairndb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use rquickjs::{Ctx, Function, Object, Result, Value};
@@ -7,14 +7,14 @@ use crate::failure::Failure;
 use crate::script::{self, Engine, Numbers, Purpose, Reader};
 use crate::store::Documents;
 
-/// What is wanted of an expression's value.
+/// The wanted form of an expression's value.
 pub(super) struct Ask<'a> {
     /// The collection that the value is a filter or a pipeline for.
     pub(super) collection: Option<&'a str>,
     pub(super) is_explained: bool,
 }
 
-/// What is to be printed.
+/// The value that is to be printed.
 pub(super) enum Found<'js> {
     Nothing,
     Text(String),

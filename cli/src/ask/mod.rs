@@ -52,13 +52,13 @@ pub(crate) struct Arguments {
     /// An expression, as `db.orders.find()`; with `--collection` a filter, or a pipeline if it is an array. `@FILE` reads a
     /// file, and `-` standard input.
     expression: String,
-    /// The database that `db` stands for, unless there is only one.
+    /// The database that `db` means, unless there is only one.
     #[arg(long, value_name = "NAME", help_heading = "Expression")]
     db: Option<String>,
     /// Read EXPRESSION as a filter or a pipeline for this collection.
     #[arg(short, long, value_name = "NAME", help_heading = "Expression")]
     collection: Option<String>,
-    /// How documents are printed; without it as `ndjson`, and at a terminal as a table or indented.
+    /// The format of documents; without it `ndjson`, and at a terminal a table or indented documents.
     #[arg(long, help_heading = "Answers")]
     format: Option<Form>,
     /// Print canonical Extended JSON, which keeps every type; in the formats `ndjson` and `json` alone.
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     talk: Talk,
 }
 
-/// How documents are printed.
+/// The format of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// Extended JSON, a document on each line.
@@ -97,7 +97,7 @@ impl Arguments {
         Layout { mode, indent: is_indented.then_some(0), look }
     }
 
-    /// How the documents of a cursor are printed.
+    /// The format of a cursor's documents.
     fn form(&self) -> Result<Box<dyn form::Form>, Failure> {
         let layout = self.layout();
         Ok(match self.format {
@@ -147,7 +147,7 @@ fn query(
     printed: &mut u64,
     missing: &mut Option<String>,
 ) -> Result<(), Failure> {
-    // What is wrong with the command line is found before anything is opened.
+    // An error of the command line is found before anything is opened.
     if arguments.canonical && matches!(arguments.format, Some(Form::Csv | Form::Table)) {
         return Err(Failure::usage("--canonical is for the formats ndjson and json"));
     }
@@ -169,7 +169,7 @@ fn query(
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
         evaluate(arguments, &engine, &text, printed)?;
-        // It may be mistyped. As in MongoDB, it is no error: a search finds nothing in it.
+        // It may be mistyped. As in MongoDB, it is not an error: a search finds nothing in it.
         *missing = absent(arguments, &engine, &shown);
         Ok(())
     })
@@ -177,7 +177,7 @@ fn query(
 
 /// The database that is meant if none is named.
 fn only_database(mut names: Vec<String>) -> Result<String, Failure> {
-    // What every server has is not what the user has stored.
+    // The databases of every server are not those that the user has stored.
     if names.len() > 1 {
         names.retain(|name| name != "admin");
     }
@@ -211,7 +211,7 @@ fn evaluate(arguments: &Arguments, engine: &Engine, text: &str, printed: &mut u6
     engine.sync()
 }
 
-/// What the words `show …` and `help` of the shell show, which are no JavaScript.
+/// The answers to the words `show …` and `help` of the shell, which are not JavaScript.
 fn shell_words(arguments: &Arguments, engine: &Engine, text: &str) -> Result<Option<String>, Failure> {
     let is_word = |text: &str| text == "help" || text.starts_with("show ");
     if arguments.collection.is_some() || !is_word(text.trim()) {
@@ -230,7 +230,7 @@ fn print_answer<'js>(
 ) -> rquickjs::Result<Result<(), Failure>> {
     let ask = Ask { collection: arguments.collection.as_deref(), is_explained: arguments.explain };
     let found = answer::of(ctx, engine, &ask, value)?;
-    // What the expression printed comes before its value.
+    // The output of the expression comes before its value.
     Ok(engine
         .flush()
         .and_then(|is_wanted| if is_wanted { show(arguments, engine, found, printed) } else { Ok(()) }))

@@ -12,7 +12,7 @@ use crate::grid::columns;
 use crate::look::{Look, Part};
 use crate::plain::plain;
 
-/// How many documents, and bytes of them, are looked at before the first line is printed.
+/// The number of documents, and of their bytes, that are read before the first line is printed.
 const SAMPLE_DOCUMENTS: usize = 200;
 const SAMPLE_BYTES: usize = 1 << 20;
 /// No cell is wider, in columns of the terminal.
@@ -31,7 +31,7 @@ pub(super) struct People {
     /// Whether fields are left out because their columns have no room.
     is_cut: bool,
     look: Look,
-    /// How documents are laid out if a table would not show all of the first ones. Without it there is always a table.
+    /// The layout of documents if a table would not show all of the first ones. Without it there is always a table.
     otherwise: Option<Layout>,
 }
 
@@ -44,7 +44,7 @@ struct Column {
     is_whole: bool,
 }
 
-/// What a row has of a document's field.
+/// The cell of a document's field in a row.
 struct Cell {
     text: String,
     part: Part,

@@ -14,13 +14,13 @@ use crate::dumped::DumpedKind;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, Written};
 
-/// What a worker collects before it writes a segment.
+/// The number of bytes that a worker collects before it writes a segment.
 const SEGMENT_BYTES: usize = 1 << 20;
 
 /// An archive that is being written.
 pub(super) struct Archive<'a> {
     shared: Mutex<Shared>,
-    /// What the end of the last collection carries, of a store whose collections have a moment each.
+    /// The part that the end of the last collection carries, of a store whose collections have a moment each.
     last: Option<&'a LastCarried<'a>>,
 }
 
@@ -30,7 +30,7 @@ pub(super) type LastCarried<'a> = dyn Fn() -> Result<Document, Failure> + Sync +
 struct Shared {
     output: Output,
     gzip: Option<GzEncoder<Vec<u8>>>,
-    /// How many collections have not ended.
+    /// The number of collections that have not ended.
     left: usize,
 }
 
@@ -119,7 +119,7 @@ impl Documents for Segments<'_> {
         }
         let mut shared = self.archive.lock();
         shared.left = shared.left.saturating_sub(1);
-        // Positions stand in the header already. Those of a store that goes on meanwhile are older than its documents.
+        // Positions are in the header already. Those of a store that goes on meanwhile are older than its documents.
         let mut carried = Document::new();
         if let Some(last) = self.archive.last.filter(|_| self.found.kind == DumpedKind::Collection) {
             if !numbered.is_empty() {

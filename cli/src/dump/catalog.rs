@@ -1,5 +1,5 @@
-//! What a store has that is dumped: collections and views with their options and indexes, sequences, and fields that
-//! number themselves.
+//! The content of a store that is dumped: collections and views with their options and indexes, sequences, and
+//! auto-increment fields.
 
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -15,7 +15,7 @@ use crate::listing::{databases, if_known};
 use crate::patterns::Namespaces;
 use crate::store::Store;
 
-/// What a folder is taken for, as a server of it says.
+/// The version that a server of a folder announces.
 const MONGODB_VERSION: &str = "8.0.0";
 
 /// A collection or a view.
@@ -28,13 +28,13 @@ pub(crate) struct Found {
     pub(crate) uuid: Option<String>,
 }
 
-/// What is dumped of a store.
+/// The content of a store that is dumped.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) found: Vec<Found>,
     /// The databases, also those that have sequences alone.
     pub(crate) databases: Vec<String>,
-    /// What cannot be dumped, each with the reason.
+    /// The objects that cannot be dumped, each with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Refuses patterns that have chosen nothing of the store.
+    /// Rejects patterns that have chosen nothing of the store.
     pub(crate) fn check_chosen(&self, store: &dyn Store, namespaces: &Namespaces) -> Result<(), Failure> {
         let is_any = !self.found.is_empty()
             || !self.left_out.is_empty()
@@ -82,7 +82,7 @@ impl Catalog {
                 }
             };
             let mut options = one.get_document("options").cloned().unwrap_or_default();
-            // It stands in the field `cairndb`, as the options are sent to any server.
+            // It is in the field `cairndb`, as the options are sent to any server.
             options.remove("autoIncrement");
             self.found.push(Found {
                 database: database.to_owned(),
@@ -143,7 +143,7 @@ impl Found {
         Ok(indexes)
     }
 
-    /// The fields that number themselves, each with the snapshot of its sequence.
+    /// The auto-increment fields, each with the snapshot of its sequence.
     pub(crate) fn numbered(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
         if self.kind != DumpedKind::Collection {
             return Ok(Vec::new());
@@ -193,7 +193,7 @@ pub(crate) fn sequences(
     Ok(found)
 }
 
-/// What the server says its version is.
+/// The version that the server announces.
 pub(crate) fn server_version(store: &dyn Store) -> Result<String, Failure> {
     match store.run("admin", raw(&doc! { "buildInfo": 1 })?) {
         Ok(reply) => Ok(reply.get_str("version").unwrap_or(MONGODB_VERSION).to_owned()),
@@ -213,7 +213,7 @@ pub(crate) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
     String::from_utf8(text).map_err(|error| damaged(&error))
 }
 
-/// Refuses a name that a server says and no database can have: it becomes the name of a directory.
+/// Rejects a name that a server says and no database can have: it becomes the name of a directory.
 fn check_database(name: &str) -> Result<(), Failure> {
     let is_part = |character: char| !matches!(character, '/' | '\\' | '.' | '"' | '$' | '*' | ' ' | '\0');
     if !name.is_empty() && name.chars().all(is_part) {

@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Written;
 use crate::store::{Store, refuse_absent_server};
 
-/// What is collected before the system is asked to write.
+/// The number of bytes that are collected before the system is asked to write.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A directory that is being made.
@@ -51,7 +51,7 @@ impl<'a> Directory<'a> {
         let partial = name.with_file_name(partial_name);
         let failed = |error: std::io::Error| failed(&partial, &error);
         match std::fs::create_dir(&partial) {
-            // What a killed process left.
+            // The leftover of a killed process.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && is_dump(&partial) => {}
             made => made.map_err(failed)?,
         }
@@ -102,7 +102,7 @@ impl<'a> Directory<'a> {
             // Asked again: somebody may have put something there meanwhile.
             let refused = |failure: Failure| std::io::Error::other(failure.message);
             check_name(&self.name, self.may_replace).map_err(refused)?;
-            // What a process left that was killed between the two renames below.
+            // The leftover of a process that was killed between the two renames below.
             if is_dump(Path::new(&old)) {
                 std::fs::remove_dir_all(&old)?;
             }
@@ -137,7 +137,7 @@ impl<'a> Directory<'a> {
 impl Drop for Directory<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            // What cannot be removed keeps the ending that says what it is.
+            // A folder that cannot be removed keeps the ending that says what it is.
             let _ = std::fs::remove_dir_all(&self.partial);
         }
     }
@@ -214,7 +214,7 @@ impl Body {
     }
 }
 
-/// Refuses a name that is taken by something else than an empty directory, or than a dump that may be replaced.
+/// Rejects a name that is taken by something else than an empty directory, or than a dump that may be replaced.
 fn check_name(name: &Path, may_replace: bool) -> Result<(), Failure> {
     let Ok(metadata) = std::fs::symlink_metadata(name) else { return Ok(()) };
     let is_empty = || std::fs::read_dir(name).is_ok_and(|mut entries| entries.next().is_none());

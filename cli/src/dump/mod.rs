@@ -32,10 +32,10 @@ use crate::signals::Signals;
 use crate::store::{Store, open_for_reading};
 use crate::talk::Report;
 
-/// What wrote a dump, as it says itself.
+/// The name of the tool that wrote a dump.
 const TOOL: &str = concat!("cairn ", env!("CARGO_PKG_VERSION"));
 
-/// What a dump came to.
+/// The result of a dump.
 #[derive(Default)]
 struct Told {
     counts: Counts,

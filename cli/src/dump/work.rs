@@ -30,7 +30,7 @@ pub(super) trait Documents {
     fn end(self: Box<Self>, numbered: Vec<Document>) -> Result<Written, Failure>;
 }
 
-/// What the workers share.
+/// State shared by the workers.
 pub(super) struct Work<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) found: &'a [Found],
@@ -40,7 +40,7 @@ pub(super) struct Work<'a> {
     pub(super) progress: Mutex<Progress>,
 }
 
-/// What is done so far.
+/// The work that is done so far.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) collections: AtomicU64,

@@ -22,10 +22,10 @@ pub(super) struct Selection {
     /// The order, a document as `find` takes it.
     #[arg(long, value_name = "SORT", conflicts_with = "pipeline")]
     sort: Option<String>,
-    /// How many documents to leave out at the beginning.
+    /// Leave out this many documents at the beginning.
     #[arg(long, value_name = "N", conflicts_with = "pipeline", value_parser = clap::value_parser!(i64).range(0..))]
     skip: Option<i64>,
-    /// How many documents to write at most; 0 for all.
+    /// Write at most this many documents; 0 for all.
     #[arg(long, value_name = "N", conflicts_with = "pipeline", value_parser = clap::value_parser!(i64).range(0..))]
     limit: Option<i64>,
     /// The index to use: its name, or its keys as a document.

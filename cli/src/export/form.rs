@@ -1,4 +1,4 @@
-//! The formats of an export, over one trait: what stands before, between and after documents.
+//! The formats of an export, over one trait: what is before, between and after documents.
 
 use cairndb::bson::{RawBsonRef, RawDocument};
 

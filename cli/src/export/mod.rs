@@ -93,7 +93,7 @@ impl Arguments {
     }
 }
 
-/// What has been written so far.
+/// The documents that have been written so far.
 #[derive(Default)]
 struct Counts {
     exported: u64,
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     report.failure.take().map_or(Ok(()), Err)
 }
 
-/// Tells how many documents an output has not as they are.
+/// Says how many documents an output has not as they are.
 pub(crate) fn lossy_documents(lossy: u64) -> String {
     let have = if lossy == 1 { "has" } else { "have" };
     format!("{} {have} what the format cannot carry", counted(lossy, DOCUMENTS))

@@ -11,10 +11,10 @@ use crate::export::form::Form;
 use crate::extended_json::{Mode, double_text, write_value};
 use crate::failure::{Exit, Failure};
 
-/// What `--fields auto` looks at: this many documents, or bytes.
+/// The number of documents, or bytes, that `--fields auto` reads.
 const SAMPLE_DOCUMENTS: usize = 1_000;
 const SAMPLE_BYTES: usize = 16 << 20;
-/// More columns than this are refused: no reader takes them, and their names would take the memory.
+/// More columns than this are rejected: no reader takes them, and their names would take the memory.
 const COLUMNS_MAX: usize = 10_000;
 /// Deeper documents are not looked into for columns: they are cells of Extended JSON.
 const DEPTH_MAX: usize = 100;
@@ -36,7 +36,8 @@ pub(crate) struct Table {
     /// The cells of a row, one after the other, and where each is.
     text: Vec<u8>,
     cells: Vec<Range<usize>>,
-    /// How many cells of the row have a value, each of another path of the document. `None` if one is an element of an array.
+    /// The number of the row's cells that have a value, each of another path of the document. `None` if one is an
+    /// element of an array.
     filled: Option<usize>,
 }
 
@@ -191,7 +192,7 @@ impl Table {
         Ok(())
     }
 
-    /// What of a document no column has.
+    /// The part of a document that no column has.
     fn lost(&self, document: &RawDocument) -> Option<String> {
         first_lost(document, &|path, is_dotted| {
             let is_told = |column: &str| {
@@ -231,7 +232,7 @@ impl Table {
             self.header(out);
         }
         for document in &sample {
-            // What is lost of it was told when it came.
+            // Its losses were reported when it came.
             self.row(out, document)?;
         }
         Ok(())
@@ -262,7 +263,7 @@ impl Form for Table {
     }
 }
 
-/// What of a document is lost: the first path for which `is_lost` says so, and why.
+/// The part of a document that is lost: the first path for which `is_lost` says so, and the reason.
 fn first_lost(document: &RawDocument, is_lost: &dyn Fn(&str, bool) -> bool) -> Option<String> {
     let mut reason = None;
     leaves(document, "", 0, &mut |path, is_dotted| {
@@ -274,7 +275,7 @@ fn first_lost(document: &RawDocument, is_lost: &dyn Fn(&str, bool) -> bool) -> O
     reason
 }
 
-/// Calls `visit` with the path of every value that is no document, or an empty one, and whether a name on the
+/// Calls `visit` with the path of every value that is not a document, or an empty one, and whether a name on the
 /// path has a dot in it.
 fn leaves(document: &RawDocument, above: &str, depth: usize, visit: &mut dyn FnMut(&str, bool)) {
     for (name, value) in document.iter().flatten() {
@@ -288,7 +289,8 @@ fn leaves(document: &RawDocument, above: &str, depth: usize, visit: &mut dyn FnM
     }
 }
 
-/// How many values a document has that are no documents, or empty ones. `None` if a name on the way to one has a dot or is empty.
+/// The number of a document's values that are not documents, or empty ones. `None` if a name on the way to one has a
+/// dot or is empty.
 fn plain_leaves(document: &RawDocument, depth: usize) -> Option<usize> {
     let mut count = 0;
     for (name, value) in document.iter().flatten() {

@@ -1,5 +1,5 @@
 //! Records that wait to be committed together, in the order of the file: those with a document, and between them those
-//! that were refused already.
+//! that were rejected already.
 
 use std::rc::Rc;
 
@@ -37,12 +37,12 @@ impl Line {
         self.parsed.text(self.at)
     }
 
-    /// Why there is nothing to be done, if the record is wrong.
+    /// The reason why there is nothing to do, if the record is wrong.
     pub(super) fn refusal(&self) -> Option<&Refusal> {
         self.statement.as_ref().err()
     }
 
-    /// What is sent for the record.
+    /// The statement that is sent for the record.
     pub(super) fn statement(&self) -> Option<&RawDocument> {
         match &self.statement {
             Ok(Some(statement)) => Some(statement),
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// MongoDB's code for a record that was refused before it was sent.
+/// MongoDB's code for a record that was rejected before it was sent.
 pub(super) fn code_of(fault: Fault) -> i32 {
     match fault {
         Fault::NotParsed => Code::FAILED_TO_PARSE,
@@ -75,7 +75,7 @@ pub(super) fn code_of(fault: Fault) -> i32 {
 /// Records that are committed together.
 pub(super) struct Batch {
     pub(super) lines: Vec<Line>,
-    /// How many of them were refused already.
+    /// The number of them that were rejected already.
     pub(super) refused: u64,
     documents: usize,
     documents_max: usize,

@@ -12,12 +12,12 @@ use crate::failure::{Exit, Failure};
 use crate::import::feed::ReadAhead;
 use crate::import::input::Source;
 
-/// What is read of a table before the types of its columns are decided.
+/// The number of bytes of a table that are read before the types of its columns are decided.
 const SURVEYED_BYTES: usize = 4 << 20;
 /// More columns than this are not named one by one.
 const NAMED_MAX: usize = 10;
 
-/// How tables are read.
+/// The options of reading tables.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Tables (CSV and TSV)")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -29,7 +29,7 @@ pub(super) struct TableOptions {
     /// The first line is a row, and no header. This needs `--fields`.
     #[arg(long, requires = "fields")]
     no_header: bool,
-    /// What stands between cells: one character, or `tab`. Without it a comma in CSV, and a tab in TSV.
+    /// The separator of cells: one character, or `tab`. Without it a comma in CSV, and a tab in TSV.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// Names that are numbers make arrays: `tags.0`.
@@ -38,8 +38,8 @@ pub(super) struct TableOptions {
     /// Dots are part of names and make no documents.
     #[arg(long)]
     flat: bool,
-    /// What cells become: `auto` numbers, dates and truth values where nothing is lost, `text` texts, `typed` what the
-    /// columns say, as in `price.double` and `at.date(%d.%m.%Y)`.
+    /// The values of cells: `auto` numbers, dates and truth values where nothing is lost, `text` strings, `typed` as
+    /// the columns say, as in `price.double` and `at.date(%d.%m.%Y)`.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     types: CellValues,
     /// The text that means null.
@@ -56,7 +56,7 @@ enum CellValues {
     Auto,
     /// Texts.
     Text,
-    /// What the names of the columns say.
+    /// The types that the names of the columns say.
     Typed,
 }
 
@@ -65,22 +65,22 @@ pub(super) struct TableRecipe {
     options: ColumnOptions,
     named: Option<Arc<Columns>>,
     has_header: bool,
-    /// Whether it was said what stands between cells.
+    /// Whether it was said what is between cells.
     has_delimiter: bool,
     /// The first of the options that are for tables alone.
     only_for_tables: Option<&'static str>,
 }
 
-/// What reading a source begins with.
+/// The state with which reading a source begins.
 #[derive(Default)]
 pub(super) struct TableStart {
-    /// `None` if the source is no table.
+    /// `None` if the source is not a table.
     pub(super) columns: Option<Arc<Columns>>,
     /// The records that were read to find the header and the types of the columns.
     pub(super) first: ReadAhead,
     /// The header in whose place the command line names the columns.
     pub(super) passed_over: Option<String>,
-    /// What the user should know of the columns.
+    /// The remarks about the columns for the user.
     pub(super) remarks: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl TableOptions {
-    /// What stands between cells, if it was said.
+    /// The separator of cells, if it was given.
     pub(super) fn delimiter(&self) -> Option<u8> {
         self.delimiter
     }
@@ -251,10 +251,10 @@ impl TableRecipe {
     }
 }
 
-/// What stands between cells where a comma does not.
+/// The separators of cells other than a comma.
 const OTHER_DELIMITERS: [(char, &str); 3] = [(';', "';'"), ('\t', "tab"), ('|', "'|'")];
 
-/// Refuses a header of one column that looks like several: every row would be one text.
+/// Rejects a header of one column that looks like several: every row would be one text.
 fn refuse_other_delimiter(header: &[String]) -> Result<(), String> {
     let [only] = header else { return Ok(()) };
     let found = OTHER_DELIMITERS.iter().find(|(character, _)| only.contains(*character));

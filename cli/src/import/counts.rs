@@ -1,11 +1,11 @@
-//! What became of the records of an import, for people, for the report and for the state.
+//! The fate of the records of an import, for people, for the report and for the state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{RECORDS, count, counted, size, were};
 use crate::import::write::Done;
 
-/// What became of the records.
+/// The fate of the records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) read: u64,
@@ -16,7 +16,7 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
     pub(super) already_there: u64,
     pub(super) skipped: u64,
-    /// What came in, and replaced nothing in the end.
+    /// The records that came in, and replaced nothing in the end.
     #[serde(default)]
     pub(super) discarded: u64,
     pub(super) rejected: u64,

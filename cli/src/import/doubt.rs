@@ -69,7 +69,7 @@ pub(super) fn already_there(
     while stored.advance()? {
         let stored = stored.current();
         let Ok(Some(id)) = stored.get("_id") else { continue };
-        // Of lines that are equal only one was inserted; the others were refused, and will be again.
+        // Of lines that are equal only one was inserted; the others were rejected, and will be again.
         let same = by_id
             .get(&bytes(id))
             .into_iter()
@@ -81,7 +81,7 @@ pub(super) fn already_there(
 }
 
 /// Whether the stored document is the line's: field by field, but for the `_id` that found it, values at `numbered` paths,
-/// and the time that an insert puts in the place of an empty timestamp.
+/// and the time that an insert puts in place of an empty timestamp.
 fn is_same(stored: &RawDocument, line: &RawDocument, numbered: &[&str], is_top: bool) -> bool {
     let is_compared = |name: &str| !(is_top && name == "_id" || numbered.contains(&name));
     let mut expected = line.iter().flatten().filter(|(name, _)| is_compared(name.as_str())).peekable();

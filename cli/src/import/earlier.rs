@@ -1,5 +1,5 @@
-//! What an earlier process has imported, looked for in the store before an import goes on. The state stands beside the input, and
-//! stays when a store is removed: lines that it passes over would then be missing.
+//! The records that an earlier process has imported, looked for in the store before an import continues. The state is
+//! beside the input, and stays when a store is removed: lines that it passes over would then be missing.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::import::counts::Counts;
 use crate::import::write::{Mode, Target};
 use crate::store::{Store, is_no_store};
 
-/// What a collection is known by: one that is dropped and made again has another.
+/// The identity of a collection: one that is dropped and created again has another.
 pub(super) type CollectionUuid = String;
 
-/// What is not there any more of what an earlier process imported.
+/// The part of an earlier process's import that is not there any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Store,
@@ -29,7 +29,7 @@ pub(super) enum Missing {
 }
 
 impl Missing {
-    /// What is there in place of what was imported.
+    /// The message about the missing part.
     pub(super) fn told(self, store: &Path, target: &Target) -> String {
         let namespace = format!("{}.{}", target.database, target.collection);
         match self {

@@ -1,4 +1,4 @@
-//! How an import ends: what is told of it, and whether the new documents take the place of the old ones.
+//! The end of an import: its messages, and whether the new documents replace the old ones.
 
 use crate::failure::{Exit, Failure};
 use crate::import::counts::Counts;
@@ -28,17 +28,17 @@ impl Importer<'_> {
     }
 
     fn placed(&self, mut failure: Failure) -> Failure {
-        // The line to look at: where it ended, or the first that was refused if it came to the end.
+        // The line to look at: where it ended, or the first that was rejected if it came to the end.
         let refused = self.first_reject.filter(|_| failure.exit == Exit::Partly);
         failure.line = failure.line.or(refused).or(self.last.as_ref().map(|(_, line)| *line));
         failure
     }
 
-    /// Puts the new collection in the place of the old one.
+    /// Puts the new collection in place of the old one.
     pub(super) fn replace(&mut self, store: Option<&dyn Store>) -> Result<(), Failure> {
         let Some((store, replacement)) = store.zip(self.replacement.as_ref()) else { return Ok(()) };
         let Counts { read, rejected, .. } = self.counts;
-        // An error page that has the name of the file is no new content.
+        // An error page that has the name of the file is not new content.
         if read > 0 && rejected == read {
             return Err(Failure::new(Exit::Partly, "every record was rejected"));
         }

@@ -29,14 +29,14 @@ const UNDER_WAY_BYTES: usize = 8 << 20;
 const PARSERS_MAX: usize = 4;
 /// Deeply nested documents are parsed by recursion.
 const STACK_BYTES: usize = 16 << 20;
-/// How often a wait looks for signals.
+/// The interval in which a wait checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is to become of records.
+/// The processing of records.
 #[derive(Clone)]
 pub(super) struct Recipe {
     pub(super) format: FileFormat,
-    /// What stands between the cells of a table.
+    /// The separator of a table's cells.
     pub(super) delimiter: u8,
     /// Of a table.
     pub(super) columns: Option<Arc<Columns>>,
@@ -65,7 +65,7 @@ impl Parsed {
         self.chunk.records.get(at)
     }
 
-    /// The record as it stands in the file, or its beginning.
+    /// The record as it is in the file, or its beginning.
     pub(super) fn text(&self, at: usize) -> &[u8] {
         self.record(at).map(|record| self.chunk.content(record)).unwrap_or_default()
     }
@@ -80,7 +80,7 @@ impl Parsed {
     }
 }
 
-/// What was read of an input before its records go to the store, and the error that ended the reading.
+/// The part of an input that was read before its records go to the store, and the error that ended the reading.
 #[derive(Default)]
 pub(super) struct ReadAhead {
     chunks: VecDeque<Chunk>,
@@ -104,7 +104,7 @@ impl ReadAhead {
                         return;
                     }
                 }
-                // What came before it is stored first.
+                // The part before it is stored first.
                 Err(error) => self.failed = Some(error),
             }
         }
@@ -128,7 +128,7 @@ impl ReadAhead {
     }
 }
 
-/// What comes next.
+/// The next value.
 pub(super) enum Next {
     Parsed(Parsed),
     /// Nothing yet.
@@ -147,7 +147,7 @@ pub(super) struct Feed {
     budget: Arc<Budget>,
 }
 
-/// What the reader announces: records that will be parsed, or the error that ended it.
+/// The announcement of the reader: records that will be parsed, or the error that ended it.
 enum Promise {
     Parsed(Receiver<Parsed>),
     Failed(std::io::Error),

@@ -1,8 +1,8 @@
-//! What an import would do to the documents that are there, counted without writing: the document that each statement matches is
-//! read, and compared.
+//! The effect that an import would have on the existing documents, counted without writing: the document that each
+//! statement matches is read, and compared.
 //!
 //! What earlier lines of the same input would have changed is not there, so two lines of one new key count as two inserts. What
-//! only the store can refuse (a unique key, a validator) is not foreseen.
+//! only the store can reject (a unique key, a validator) is not foreseen.
 
 use cairndb::bson::{RawBson, RawDocument, rawdoc};
 
@@ -38,7 +38,7 @@ pub(super) fn foreseen(
     Ok(done)
 }
 
-/// What would be done if there were no document at all.
+/// The effect if there were no document at all.
 pub(super) fn foreseen_of_nothing(target: &Target, statements: &[(usize, &RawDocument)]) -> Done {
     let count = statements.len() as u64;
     match target.mode {

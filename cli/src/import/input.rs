@@ -15,9 +15,9 @@ use crate::interruptible::Interruptible;
 use crate::signals::Signals;
 use crate::utf16::{Encoding, Utf16};
 
-/// What is looked at for the format.
+/// The number of bytes that decide the format.
 const FIRST_BYTES: usize = 64 << 10;
-/// What is looked at for the encoding: two characters.
+/// The number of bytes that decide the encoding: two characters.
 const MARK_BYTES: usize = 4;
 
 /// A file or standard input, with its name.
@@ -31,10 +31,10 @@ pub(super) enum Input {
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) format: FileFormat,
-    /// What stands between the cells of a table.
+    /// The separator of a table's cells.
     pub(super) delimiter: u8,
     pub(super) splitter: Splitter<Stream>,
-    /// How many bytes of the file were read, and how many it has.
+    /// The number of bytes of the file that were read, and its size.
     pub(super) position: Arc<AtomicU64>,
 }
 
@@ -68,7 +68,7 @@ impl Input {
         Ok(())
     }
 
-    /// What a compressed file is told with if it is damaged. Of what came by a pipe nothing can be read again.
+    /// The error of a compressed file that is damaged. Of what came by a pipe nothing can be read again.
     pub(super) fn damage(&self, signals: &Signals) -> Result<Option<Failure>, Failure> {
         let Self::File(path) = self else { return Ok(None) };
         if self.len().is_none() {
@@ -95,7 +95,7 @@ impl Input {
         }
     }
 
-    /// How many bytes there are, if it is a file.
+    /// The number of bytes, if it is a file.
     pub(super) fn len(&self) -> Option<u64> {
         let Self::File(path) = self else { return None };
         std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // A failure has the counts in its own words.
         arguments.talk.say(&format!("{counts}, {}", in_time(read, elapsed)));
     }
-    // What a signal ended may not be known to be done: the same command then says that it is.
+    // The work that a signal ended may not be known to be done: the same command then says that it is.
     if report.failure.as_ref().is_none_or(|failure| failure.exit == Exit::Partly)
         && let Err(failure) = importer.forget()
     {

@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// The format of the files.
     #[arg(long, help_heading = "Input")]
     pub(super) format: Option<Format>,
-    /// What is done with a document; all but `insert` look for one that matches.
+    /// The action for a document; all but `insert` look for one that matches.
     #[arg(long, default_value = "insert", help_heading = "Writing")]
     pub(super) mode: Mode,
     /// The fields by which a document matches, separated by commas; `_id` unless others are named.
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// Documents sent at once. Large ones are sent in smaller numbers.
     #[arg(long, value_name = "N", default_value_t = BATCH, value_parser = clap::value_parser!(u32).range(1..=BATCH_MAX), help_heading = "Writing")]
     pub(super) batch: u32,
-    /// The file for lines that are refused, otherwise `FILE.rejects.ndjson` beside each file; of standard input
+    /// The file for lines that are rejected, otherwise `FILE.rejects.ndjson` beside each file; of standard input
     /// they are lines on standard error.
     #[arg(long, value_name = "FILE", help_heading = "Rejects")]
     pub(super) rejects: Option<PathBuf>,
@@ -74,10 +74,10 @@ pub(crate) struct Arguments {
     /// Replace the collection, once all documents are in.
     #[arg(long, conflicts_with = "truncate", help_heading = "Writing")]
     pub(super) drop: bool,
-    /// Replace the documents of the collection, once all are in. Its indexes and the fields that number themselves stay.
+    /// Replace the documents of the collection, once all are in. Its indexes and the auto-increment fields stay.
     #[arg(long, help_heading = "Writing")]
     pub(super) truncate: bool,
-    /// What becomes of an integer in JSON that has more than 64 bits.
+    /// The treatment of an integer in JSON that has more than 64 bits.
     #[arg(long, value_name = "HOW", default_value = "refuse", help_heading = "Input")]
     pub(super) large_integers: Large,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct Arguments {
     /// beside the first file, in `FILE.cairn-import`.
     #[arg(long, conflicts_with = "dry_run", help_heading = "How it runs")]
     pub(super) resume: bool,
-    /// Read and check everything, and write nothing. What only the store can refuse is not found.
+    /// Read and check everything, and write nothing. What only the store can reject is not found.
     #[arg(long, help_heading = "How it runs")]
     pub(super) dry_run: bool,
     /// Replace files of rejects that are there.
@@ -98,7 +98,7 @@ pub(crate) struct Arguments {
     pub(super) talk: Talk,
 }
 
-/// What becomes of integers beyond 64 bits.
+/// The treatment of integers beyond 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Large {
     /// Their lines are rejected.
@@ -120,7 +120,7 @@ impl Large {
 }
 
 impl Arguments {
-    /// What must be the same when an import is resumed.
+    /// The options that must be the same when an import is resumed.
     pub(super) fn lasting(&self) -> String {
         let Self {
             namespace,
@@ -140,7 +140,7 @@ impl Arguments {
         )
     }
 
-    /// Where documents go, after checking that the options go together.
+    /// The target of documents, after checking that the options go together.
     pub(super) fn target(&self) -> Result<Target, Failure> {
         let (database, collection) = namespace(&self.namespace)?;
         if self.skip_existing && self.mode != Mode::Insert {
@@ -172,7 +172,7 @@ impl Arguments {
             collection: collection.to_owned(),
             mode: self.mode,
             match_fields,
-            // Where any number of refusals is wanted, a batch need not end at each.
+            // If any number of rejections is wanted, a batch need not end at each.
             is_ordered: self.max_rejects != Limit::Never && !self.skip_existing,
         })
     }

@@ -1,4 +1,4 @@
-//! Records that were refused: a line of JSON for each, in a file beside the input or on standard error.
+//! Records that were rejected: a line of JSON for each, in a file beside the input or on standard error.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ impl Limit {
     }
 }
 
-/// Where rejects go.
+/// The file of rejects.
 pub(super) struct Rejects {
     /// The file of the command line, for all inputs.
     named: Option<PathBuf>,
@@ -56,7 +56,7 @@ struct Open {
     output: Output,
 }
 
-/// Why a record is rejected.
+/// The reason why a record is rejected.
 pub(super) struct Reason<'a> {
     pub(super) code: i32,
     pub(super) error: &'a str,
@@ -86,7 +86,7 @@ impl Rejects {
         self.replaces_own = false;
     }
 
-    /// Refuses a file of rejects that is there, before anything is imported. One that is an input may not be replaced.
+    /// Rejects a file of rejects that is there, before anything is imported. One that is an input may not be replaced.
     pub(super) fn check(&self, inputs: &[Input]) -> Result<(), Failure> {
         let whole = |path: &Path| std::fs::canonicalize(path).ok();
         for (input, path) in inputs.iter().filter_map(|input| Some((input, self.path(input)?))) {

@@ -1,4 +1,4 @@
-//! An import that replaces what is there: records come into a collection aside, which takes the place of the other once all of them
+//! An import that replaces what is there: records come into a collection aside, which replaces the other once all of them
 //! are in.
 
 use cairndb::bson::oid::ObjectId;
@@ -21,29 +21,29 @@ use crate::restore::verify::stored_indexes;
 use crate::sign::Sign;
 use crate::store::Store;
 
-/// Why a user needs more rights than to write documents.
+/// The reason why a user needs more rights than to write documents.
 const WHY: &str = "--drop and --truncate make a collection for the new documents, and rename it in the end";
 
-/// What becomes of the definition of the collection that is replaced.
+/// The treatment of the definition of the collection that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Definition {
     /// It goes with the documents.
     Goes,
-    /// The new collection has the same options, indexes and fields that number themselves.
+    /// The new collection has the same options, indexes and auto-increment fields.
     Stays,
 }
 
 /// A collection that replaces another one.
 #[derive(Debug)]
 pub(super) struct Replacement {
-    /// What is replaced.
+    /// The collection that is replaced.
     target: Target,
-    /// Where records go until then.
+    /// The target of records until then.
     pub(super) aside: Target,
     /// The id in the name of the collection aside.
     id: ObjectId,
     definition: Definition,
-    /// What the collection aside is known by.
+    /// The identity of the collection aside.
     uuid: Option<CollectionUuid>,
 }
 
@@ -155,7 +155,7 @@ impl Replacement {
         Ok(Some(Found { database, name, kind: DumpedKind::Collection, options, uuid: None }))
     }
 
-    /// Makes fields that number themselves in the collection aside, or moves those that are there on to the positions of these.
+    /// Makes auto-increment fields in the collection aside, or moves those that are there on to the positions of these.
     fn number(&self, store: &dyn Store, fields: Vec<Document>) -> Result<(), Failure> {
         let Target { database, collection, .. } = &self.aside;
         let (tally, name) = (Tally::keeping(), (database.clone(), collection.clone()));
@@ -164,7 +164,7 @@ impl Replacement {
         tally.kept().into_iter().next().map_or(Ok(()), |reason| Err(Failure::new(Exit::Failed, reason)))
     }
 
-    /// Puts the collection in the place of the other.
+    /// Puts the collection in place of the other.
     pub(super) fn put_in_place(&self, store: &dyn Store) -> Result<(), Failure> {
         self.put(store).map_err(|failure| Failure { message: self.told(&failure.message), ..failure })
     }
@@ -199,7 +199,7 @@ impl Replacement {
         aside::remove(store, &self.aside.database, &self.aside.collection)
     }
 
-    /// What the store says of the collection aside, with the name that the user knows.
+    /// The store's message about the collection aside, with the name that the user knows.
     pub(super) fn told(&self, message: &str) -> String {
         message.replace(&self.aside.collection, &self.target.collection)
     }

@@ -1,4 +1,4 @@
-//! The import itself: records in the order of the files, committed batch by batch, refused ones written where the user
+//! The import itself: records in the order of the files, committed batch by batch, rejected ones written where the user
 //! can repair them.
 
 use std::collections::{HashMap, HashSet};
@@ -43,7 +43,7 @@ enum Flow {
     Interrupted,
 }
 
-/// Where an import begins.
+/// The point at which an import begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     AtRecords,
@@ -72,13 +72,13 @@ pub(super) struct Importer<'a> {
     pub(super) was_done: bool,
     /// The input that was found to be no damaged compressed data.
     sound: Option<usize>,
-    /// The fields that number themselves, if records may have to be compared with what is there.
+    /// The auto-increment fields, if records may have to be compared with what is there.
     numbered: Vec<String>,
-    /// What is to take the place of what is there, until it does.
+    /// The replacement of the existing collection, until it is in place.
     pub(super) replacement: Option<Replacement>,
-    /// What is to be said of a collection that was not replaced.
+    /// The message about a collection that was not replaced.
     pub(super) not_replaced: Option<String>,
-    /// What tells others that this import is at work.
+    /// The sign that shows others that this import is at work.
     sign: Option<Sign>,
 }
 
@@ -88,22 +88,22 @@ struct Ready {
     table: TableStart,
 }
 
-/// What all inputs of an import share.
+/// State shared by all inputs of an import.
 #[derive(Clone, Copy)]
 struct Loading<'a> {
-    /// Where records go.
+    /// The target of records.
     target: &'a Target,
     store: Option<&'a dyn Store>,
     looked_into: Option<&'a dyn Store>,
     signals: &'a Signals,
 }
 
-/// What the records of an input need.
+/// The context of the records of an input.
 struct Work<'a> {
     target: &'a Target,
     /// `None` of a dry run.
     store: Option<&'a dyn Store>,
-    /// What a dry run asks what would match. `None` if nothing could.
+    /// The store in which a dry run looks for matches. `None` if nothing could.
     looked_into: Option<&'a dyn Store>,
     signals: &'a Signals,
     progress: &'a mut Progress,
@@ -152,7 +152,7 @@ impl<'a> Importer<'a> {
         signals: &Signals,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        // Before anything is waited for that would be refused then.
+        // Before anything is waited for that would be rejected then.
         let files = arguments.resume.then(|| files(inputs)).transpose()?;
         let first = self.check(inputs, columns, signals)?;
         if let Some(files) = files {
@@ -283,7 +283,7 @@ impl<'a> Importer<'a> {
         self.counts = trail.counts();
         self.bytes_done = self.counts.bytes;
         self.settled = trail.durable();
-        // What the killed process wrote is there, but nothing says that it is on stable storage.
+        // The writes of the killed process are there, but nothing says that they are on stable storage.
         self.is_unsynced = true;
         let (rejected, len) = (self.counts.rejected, trail.rejects());
         if let Some(input) = inputs.get(self.settled.input) {
@@ -320,7 +320,7 @@ impl<'a> Importer<'a> {
         self.trail.as_ref().map_or(Ok(()), Trail::save)
     }
 
-    /// Refuses to go on in a collection that has not what an earlier process imported into it.
+    /// Does not go on in a collection that has not what an earlier process imported into it.
     fn check_earlier(&self, store: &dyn Store, target: &Target, trail: &Trail) -> Result<(), Failure> {
         let missing = missing_in(store, target, &trail.counts(), trail.collection())?;
         trail.refuse(missing, &self.arguments.store, target)
@@ -435,8 +435,8 @@ impl<'a> Importer<'a> {
         // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
         let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
-        // What was read from a pipe is gone, so all of it is stored before a signal ends the import. Its reader reads nothing
-        // more then.
+        // Records that were read from a pipe are gone there, so all of them are stored before a signal ends the
+        // import. Its reader reads nothing more then.
         let is_kept = work.input.len().is_some();
         while !is_kept || work.signals.received().is_none() {
             work.progress.set(before + position.load(Ordering::Relaxed));
@@ -444,7 +444,7 @@ impl<'a> Importer<'a> {
                 Next::Parsed(parsed) => Rc::new(parsed),
                 Next::Wait => continue,
                 Next::Failed(error) => {
-                    // What was read whole before is stored, as after a signal.
+                    // Records that were read whole before are stored, as after a signal.
                     if self.commit(work, &batch.take(), Level::Durable)? == Flow::Stop {
                         return Ok(Flow::Stop);
                     }
@@ -479,7 +479,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Looks, at the first line of an input that is none, whether the input is compressed and damaged: what a damaged part is
-    /// unpacked to are no lines. What came before is stored.
+    /// unpacked to are not lines. What came before is stored.
     fn refuse_damaged(&mut self, work: &Work<'_>, batch: &mut Batch, line: &Line) -> Result<(), Failure> {
         let is_first = line.refusal().is_some() && self.sound != Some(work.index);
         if !is_first {
@@ -545,7 +545,7 @@ impl<'a> Importer<'a> {
                 .filter(|(at, _)| refused.get(at).is_some_and(|refused| refused.is_duplicate()))
                 .collect();
             there.extend(self.look_up(work, &taken)?);
-            // An ordered batch ended at its refusal, and goes on after it.
+            // An ordered batch ended at its rejection, and goes on after it.
             let first = refused.keys().min().filter(|_| work.target.is_ordered);
             let next = first.map_or(lines.len(), |at| at + 1);
             for (at, line) in (start..next).zip(lines.iter().skip(start)) {

@@ -1,4 +1,4 @@
-//! How far an import is: the file from which `--resume` goes on.
+//! The progress of an import: the file from which `--resume` continues.
 //!
 //! The state has two marks. Up to the first, everything is on stable storage. Beyond the second, nothing was sent: it
 //! moves, and the file is synced, before a batch that lies beyond it is sent. What is between them may be in the
@@ -29,13 +29,13 @@ use crate::import::input::Input;
 use crate::import::write::Target;
 use crate::regular;
 
-/// The form of the state; another one is refused.
+/// The form of the state; another one is rejected.
 const VERSION: u32 = 1;
-/// How much of a file is looked at to know it again.
+/// The number of bytes of a file that are hashed to recognize it.
 const HASHED_BYTES: u64 = 64 << 10;
-/// How often the first mark moves.
+/// The interval in which the first mark moves.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How far the second mark lies ahead: twice what was done since it moved, within these bounds.
+/// The distance of the second mark: twice the work since it moved, within these bounds.
 const AHEAD_MIN: u64 = 1 << 20;
 const AHEAD_MAX: u64 = 64 << 20;
 
@@ -44,11 +44,11 @@ const AHEAD_MAX: u64 = 64 << 20;
 pub(super) struct Mark {
     /// Which input.
     pub(super) input: usize,
-    /// Where in its stream, decompressed.
+    /// The offset in its stream, decompressed.
     pub(super) offset: u64,
 }
 
-/// What a file is known by.
+/// The identity of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     length: u64,
@@ -66,12 +66,12 @@ struct State {
     counts: Counts,
     durable: Mark,
     sent: Mark,
-    /// How long the file of rejects was at the first mark.
+    /// The length of the file of rejects at the first mark.
     rejects: u64,
     /// Whether all is imported, and on stable storage.
     #[serde(default)]
     done: bool,
-    /// What the collection is known by, once it is there.
+    /// The identity of the collection, once it exists.
     #[serde(default)]
     collection: Option<CollectionUuid>,
     /// The id of the collection aside, of an import that replaces another one.
@@ -79,7 +79,7 @@ struct State {
     aside: Option<ObjectId>,
 }
 
-/// The files of the inputs. Refuses what cannot be read again; a file that is absent is found when it is opened.
+/// The files of the inputs. Rejects what cannot be read again; a file that is absent is found when it is opened.
 pub(super) fn files(inputs: &[Input]) -> Result<Vec<&Path>, Failure> {
     inputs
         .iter()
@@ -98,7 +98,7 @@ pub(super) struct Trail {
     state: State,
     is_new: bool,
     saved: Instant,
-    /// Where the second mark was when this process began.
+    /// The position of the second mark when this process began.
     doubtful: Mark,
     /// Held, so that no other process resumes the same import.
     _locks: Vec<File>,
@@ -191,7 +191,7 @@ impl Trail {
         self.state.collection = Some(collection);
     }
 
-    /// Refuses to go on where something is missing that the state says is imported.
+    /// Does not go on where something is missing that the state says is imported.
     pub(super) fn refuse(
         &self,
         missing: Option<Missing>,
@@ -232,7 +232,7 @@ impl Trail {
         self.save()
     }
 
-    /// Tells that all records up to `end` are on stable storage, with what was counted and rejected until then.
+    /// Says that all records up to `end` are on stable storage, with what was counted and rejected until then.
     pub(super) fn settle(&mut self, end: Mark, counts: &Counts, rejects: u64) -> Result<(), Failure> {
         self.state.durable = end;
         self.state.sent = self.state.sent.max(end);
@@ -242,7 +242,7 @@ impl Trail {
         self.save()
     }
 
-    /// Writes the file anew, and has it on stable storage before it returns.
+    /// Writes the file again, and has it on stable storage before it returns.
     pub(super) fn save(&self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
         let text = serde_json::to_vec(&self.state).map_err(|error| failed(error.into()))?;
@@ -255,7 +255,7 @@ impl Trail {
         File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// Tells that all is imported and on stable storage, with what was counted.
+    /// Says that all is imported and on stable storage, with what was counted.
     pub(super) fn finish(&mut self, counts: &Counts) -> Result<(), Failure> {
         self.state.counts = counts.clone();
         self.state.done = true;

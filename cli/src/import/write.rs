@@ -9,7 +9,7 @@ use crate::command::{raw, with_array};
 use crate::failure::{Exit, Failure};
 use crate::store::Store;
 
-/// What is done with a document.
+/// The action for a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Mode {
     /// Insert it.
@@ -22,14 +22,14 @@ pub(super) enum Mode {
     Delete,
 }
 
-/// How far a batch must be when its command returns.
+/// The state of a batch when its command returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Written,
     Durable,
 }
 
-/// Where documents go, and how.
+/// The target of documents, and the way of writing them.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) database: String,
@@ -37,11 +37,11 @@ pub(super) struct Target {
     pub(super) mode: Mode,
     /// The fields by which documents match.
     pub(super) match_fields: Vec<CString>,
-    /// Whether a batch ends at its first refusal.
+    /// Whether a batch ends at its first rejection.
     pub(super) is_ordered: bool,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) inserted: u64,
@@ -53,7 +53,7 @@ pub(super) struct Done {
     pub(super) refused: Vec<Refused>,
 }
 
-/// A document that the store refused.
+/// A document that the store rejected.
 #[derive(Debug)]
 pub(super) struct Refused {
     /// Which of the batch.
@@ -62,7 +62,7 @@ pub(super) struct Refused {
     pub(super) message: String,
 }
 
-/// What became of a line.
+/// The fate of a line.
 #[derive(Clone, Copy)]
 pub(super) enum Fate<'a> {
     Done,
@@ -155,7 +155,7 @@ impl Target {
         Ok(changes)
     }
 
-    /// Runs a command for `statements`. A document for which the store refuses the whole call is found, and refused
+    /// Runs a command for `statements`. A document for which the store rejects the whole call is found, and rejected
     /// alone.
     pub(super) fn send(
         &self,
@@ -171,7 +171,7 @@ impl Target {
                         ..Done::default()
                     });
                 }
-                // Nothing was written: a call that is refused as a whole is so before it begins.
+                // Nothing was written: a call that is rejected as a whole is so before it begins.
                 let (left, right) = statements.split_at(statements.len() / 2);
                 let mut done = self.send(store, left, level)?;
                 if done.refused.is_empty() || !self.is_ordered {
@@ -183,7 +183,7 @@ impl Target {
         }
     }
 
-    /// Whether an error of an insert is about one of its documents: a field that numbers itself refuses the call for a
+    /// Whether an error of an insert is about one of its documents: an auto-increment field rejects the call for a
     /// value that it does not take.
     fn is_of_a_document(&self, code: i32) -> bool {
         self.mode == Mode::Insert && [Code::BAD_VALUE, Code::TYPE_MISMATCH].map(Code::number).contains(&code)

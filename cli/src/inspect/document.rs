@@ -1,4 +1,4 @@
-//! What is stored of one document, with its entries in all indexes.
+//! The stored form of one document, with its entries in all indexes.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub(super) fn look(
     Err(Failure::new(Exit::Different, wrong(&found)))
 }
 
-/// What is wrong with a document, in words.
+/// The flaw of a document, in words.
 fn wrong(found: &DocumentInspection) -> String {
     let mut wrong = Vec::new();
     match (&found.problem, found.stored_bytes) {

@@ -1,4 +1,4 @@
-//! Why a number is missing: one of six verdicts, a sentence and the facts.
+//! The reason why a number is missing: one of six verdicts, a sentence and the facts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::signals::Signals;
 use crate::store::{Store, open_for_reading};
 use crate::talk::warn;
 
-/// How many documents are named that have a number.
+/// The number of documents that are named that have a number.
 const NAMED_MAX: usize = 100;
-/// How often, and how far apart, it is looked again while an insert is under way that may have the number.
+/// The number of checks, and their interval, while an insert is running that may have the number.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What was found out.
+/// The findings.
 struct Answer {
     verdict: Verdict,
     position: Position,
@@ -133,7 +133,7 @@ fn no_sequences() -> Failure {
     )
 }
 
-/// How many documents have the value, and the `_id`s of the first of them.
+/// The number of documents that have the value, and the `_id`s of the first of them.
 fn documents(store: &dyn Store, asked: Asked<'_>, signals: &Signals) -> Result<(u64, Vec<Bson>), Failure> {
     let Some(collection) = asked.collection else { return Ok((0, Vec::new())) };
     let filter = doc! { asked.name: asked.value };
@@ -157,7 +157,7 @@ fn documents(store: &dyn Store, asked: Asked<'_>, signals: &Signals) -> Result<(
 
 /// The verdict without a document.
 fn verdict(trace: &Document, holder: Option<u32>) -> Verdict {
-    // What a process has reserved that has the folder open looks as if it had crashed.
+    // Values that a process that has the folder open has reserved look as if it had crashed.
     let is_any_noted = gaps(trace).iter().filter_map(Bson::as_document).any(is_noted);
     let is_only_reserved = holder.is_some() && !is_any_noted;
     match trace.get_str("verdict").unwrap_or_default() {
@@ -297,7 +297,7 @@ impl Answer {
         Some(i64::from(round) + 1)
     }
 
-    /// Why it is lost.
+    /// The reason why it is lost.
     fn cause(&self) -> String {
         // The newest: a sequence that went around has earlier ones.
         let Some(gap) = gaps(&self.trace).last().and_then(Bson::as_document) else { return String::new() };

@@ -15,7 +15,7 @@ use crate::talk::Talk;
 /// status is 4 if an entry is missing, differs or is surplus.
 ///
 /// With `--number` and `--sequence`: one of six verdicts, a sentence and the facts. `present`: documents have the value.
-/// `not-yet`: the sequence will come to it. `never`: it is no value of the sequence. `lost`: the ledger of gaps has it, with
+/// `not-yet`: the sequence will come to it. `never`: it is not a value of the sequence. `lost`: the ledger of gaps has it, with
 /// cause and time. `lost-unlisted`: the ledger does not have it, and has dropped older gaps. `used`: it was handed out, and
 /// no document has it.
 ///
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// The `_id` of a document: Extended JSON, `ObjectId("…")` and the like, or 24 hexadecimal digits of an ObjectId.
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     pub(super) id: Option<String>,
-    /// A field that numbers itself, and the number that is looked for.
+    /// An auto-increment field, and the number that is looked for.
     #[arg(long, value_name = "FIELD=NUMBER")]
     pub(super) number: Option<String>,
     /// A sequence, and the value that is looked for.
@@ -56,14 +56,14 @@ pub(crate) struct Arguments {
     pub(super) talk: Talk,
 }
 
-/// What became of a number.
+/// The verdict on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Verdict {
     /// Documents have it.
     Present,
     /// The sequence will come to it.
     NotYet,
-    /// It is no value of the sequence.
+    /// It is not a value of the sequence.
     Never,
     /// The ledger of gaps has it.
     Lost,
@@ -73,18 +73,18 @@ pub(crate) enum Verdict {
     Used,
 }
 
-/// What is asked for.
+/// The question.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) database: &'a str,
-    /// The collection of a field that numbers itself.
+    /// The collection of an auto-increment field.
     pub(super) collection: Option<&'a str>,
     /// The field, or the sequence.
     pub(super) name: &'a str,
     pub(super) value: i64,
 }
 
-/// What a look has found, for the report.
+/// The findings, for the report.
 #[derive(Default)]
 pub(super) struct Looked {
     pub(super) counts: Vec<(&'static str, u64)>,

@@ -1,4 +1,4 @@
-//! What the other side is: its version, its topology, and what it can do.
+//! The other side: its version, its topology, and its features.
 
 use cairndb::bson::{Bson, Document, doc};
 use query::code::Code;
@@ -74,7 +74,7 @@ impl Cluster {
         }
     }
 
-    /// Why this version does not take an index, if it does not.
+    /// The reason why this version does not support an index, if it does not.
     pub(super) fn lacks(&self, index: &Document) -> Option<&'static str> {
         let key = index.get_document("key").ok()?;
         let is_wildcard = key.keys().any(|name| name == "$**" || name.ends_with(".$**"));

@@ -73,7 +73,7 @@ pub(super) fn documents(
     Ok(differing)
 }
 
-/// What is there of a collection without documents, or of a view, and would differ in the end.
+/// The options and indexes of a collection without documents, or of a view, that would differ in the end.
 pub(super) fn conflicts(target: &dyn Store, moved: &Moved) -> Result<Vec<String>, Failure> {
     let (planned, namespace) = (&moved.planned, moved.planned.namespace());
     let Some(mut made) = options_of(target, &planned.database, &planned.name)? else { return Ok(Vec::new()) };
@@ -134,7 +134,7 @@ fn comparable(mut options: Document) -> Document {
             options.remove(name);
         }
     } else {
-        // Some servers tell what was not asked for.
+        // Some servers say what was not asked for.
         options.entry("validationLevel".to_owned()).or_insert_with(|| Bson::String("strict".to_owned()));
         options.entry("validationAction".to_owned()).or_insert_with(|| Bson::String("error".to_owned()));
     }

@@ -20,7 +20,7 @@ use crate::store::{Documents, Store};
 /// Is told how many documents are done.
 pub(super) type Telling<'a> = dyn Fn(u64) + Sync + 'a;
 
-/// What the threads share.
+/// State shared by the threads.
 pub(super) struct Copier<'a> {
     pub(super) source: &'a dyn Store,
     pub(super) inserter: Inserter<'a>,
@@ -36,7 +36,7 @@ struct Numbered {
     batch: Batch,
 }
 
-/// What is done of a collection.
+/// The part of a collection that is done.
 #[derive(Default)]
 struct Done {
     /// The number of the first batch that is not done.

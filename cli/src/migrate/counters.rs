@@ -10,13 +10,13 @@ use crate::restore::numbers::{Position, position};
 use crate::restore::tally::Tally;
 use crate::store::Store;
 
-/// Where counters are unless the command line says otherwise.
+/// The collection of counters by default.
 pub(super) const COLLECTION: &str = "counters";
 
 /// A sequence, as the document that it becomes.
 #[derive(Debug)]
 pub(super) struct Counter {
-    /// Where the document is.
+    /// The database of the document.
     pub(super) database: String,
     pub(super) collection: String,
     pub(super) id: String,
@@ -33,7 +33,7 @@ pub(super) struct Counter {
 
 /// The field of a collection that numbers itself.
 pub(super) struct CountedField<'a> {
-    /// Where its documents are read.
+    /// The database from which its documents are read.
     pub(super) database: &'a str,
     pub(super) collection: &'a str,
     /// As `listAutoIncrements` tells it, with the `snapshot` of its sequence.
@@ -49,7 +49,7 @@ impl Counter {
         let contract = snapshot.get_str("Contract").unwrap_or("fast").to_owned();
         let last = match position(snapshot) {
             Position::Used(last) => Some(last),
-            // What comes next is what was to come first.
+            // The next value is the one that was to come first.
             Position::Unused(first) => first.checked_sub(increment),
         };
         let attributes = doc! {
@@ -81,7 +81,7 @@ impl Counter {
         store: &dyn Store,
         field: &CountedField<'_>,
     ) -> Result<(), Failure> {
-        // One that began anew is behind the greatest, and goes on where it is.
+        // One that began again is behind the greatest, and goes on where it is.
         let Some(last) = self.last.filter(|_| !self.is_cycled) else { return Ok(()) };
         let path = field.declared.get_str("Field").unwrap_or_default();
         let (beyond, limit, order) =
@@ -162,7 +162,7 @@ impl Counter {
     }
 }
 
-/// The last term of a progression, which has the term `last`, that is not beyond `value`. A counter that stood between two
+/// The last term of a progression, which has the term `last`, that is not beyond `value`. A counter that was between two
 /// terms would leave the progression.
 fn term_up_to(last: i64, increment: i64, value: i64) -> i64 {
     let distance = i128::from(value) - i128::from(last);

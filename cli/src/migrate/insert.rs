@@ -15,7 +15,7 @@ use crate::restore::plan::Planned;
 use crate::restore::tally::{Tally, is_of_store, refusal};
 use crate::store::Store;
 
-/// Where documents go.
+/// The target of documents.
 pub(super) struct Inserter<'a> {
     pub(super) target: &'a dyn Store,
     pub(super) tally: &'a Tally,
@@ -31,7 +31,7 @@ struct Refused {
 }
 
 impl Inserter<'_> {
-    /// Inserts a batch and waits until it is on stable storage. A document that is refused is named.
+    /// Inserts a batch and waits until it is on stable storage. A document that is rejected is named.
     pub(super) fn insert(&self, planned: &Planned, documents: &[&RawDocument]) -> Result<(), Failure> {
         let refused = self.send(planned, documents)?;
         let (duplicate, others): (Vec<_>, Vec<_>) =
@@ -42,7 +42,7 @@ impl Inserter<'_> {
         if duplicate.is_empty() { Ok(()) } else { self.settle(planned, documents, &duplicate) }
     }
 
-    /// Looks at what is there under the `_id`s of documents that were refused as duplicates.
+    /// Looks at what is there under the `_id`s of documents that were rejected as duplicates.
     fn settle(
         &self,
         planned: &Planned,
@@ -79,7 +79,7 @@ impl Inserter<'_> {
         let mut head = RawDocumentBuf::new();
         head.append(cstr!("insert"), planned.name.as_str());
         head.append(cstr!("ordered"), false);
-        // What was stored once is stored again, whatever a validator says of it today.
+        // A stored document is stored again, whatever a validator says about it today.
         head.append(cstr!("bypassDocumentValidation"), true);
         head.append(cstr!("writeConcern"), durable());
         match self.target.run(&planned.database, with_array(head, "documents", documents)?) {
@@ -87,7 +87,7 @@ impl Inserter<'_> {
                 let inserted = count(&reply, "n").unwrap_or_default();
                 self.tally.documents.fetch_add(inserted, Ordering::Relaxed);
                 let refused = refused_of(&reply)?;
-                // What is refused is not counted; what was inserted is about as large as all of it.
+                // Rejected documents are not counted; the inserted ones are about as large as all of them.
                 let bytes: usize = documents.iter().map(|document| document.as_bytes().len()).sum();
                 let refused_bytes: usize = refused
                     .iter()
@@ -97,7 +97,7 @@ impl Inserter<'_> {
                 Tally::add(&self.tally.bytes, bytes.saturating_sub(refused_bytes));
                 Ok(refused)
             }
-            // The call was refused as a whole, so nothing of it was written: the document is found by halves.
+            // The call was rejected as a whole, so nothing of it was written: the document is found by halves.
             Err(failure) => self.halves(planned, documents, &refusal(failure)?),
         }
     }
@@ -181,7 +181,7 @@ fn durable() -> RawDocumentBuf {
     rawdoc! { "w": "majority", "j": true }
 }
 
-/// What a reply says was refused. That the rest may not last is an error, and so is that the store could not go on.
+/// The rejections in a reply. That the rest may not last is an error, and so is that the store could not go on.
 fn refused_of(reply: &Document) -> Result<Vec<Refused>, Failure> {
     if let Ok(concern) = reply.get_document("writeConcernError") {
         let message = concern.get_str("errmsg").unwrap_or_default();
@@ -196,14 +196,14 @@ fn refused_of(reply: &Document) -> Result<Vec<Refused>, Failure> {
         })
     });
     let refused: Vec<Refused> = refused.collect();
-    // No document was refused by that, and the batch is not done.
+    // No document was rejected by that, and the batch is not done.
     match refused.iter().find(|refused| is_of_store(refused.code)) {
         Some(lost) => Err(Failure::new(Exit::Failed, lost.message.clone())),
         None => Ok(refused),
     }
 }
 
-/// What tells `_id`s apart as a unique key does: numbers that are equal are one, whatever their types.
+/// The key that distinguishes `_id`s as a unique key does: numbers that are equal are one, whatever their types.
 fn key_of(document: &RawDocument) -> Vec<u8> {
     let mut key = Vec::new();
     if let Ok(Some(id)) = document.get("_id") {

@@ -44,10 +44,10 @@ use crate::store::{
 };
 use crate::talk::{Phases, Report, warn};
 
-/// What is moved of a database.
+/// The name of the objects of a database that are moved.
 const COLLECTIONS_AND_VIEWS: Noun = Noun("collection or view", "collections and views");
 
-/// What a migration came to.
+/// The result of a migration.
 #[derive(Default)]
 struct Told {
     tally: Tally,
@@ -167,7 +167,7 @@ impl Told {
         Ok(())
     }
 
-    /// What came to its end. Without differences nothing is left to go on with.
+    /// Reports a migration that came to its end. Without differences nothing is left to go on with.
     fn judge(&self, state: State) -> Result<(), Failure> {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let differences = load(&self.tally.differences);
@@ -281,7 +281,7 @@ impl Told {
     }
 }
 
-/// What keeps a migration from its begin.
+/// The reasons that keep a migration from beginning.
 fn hindrances(blockers: u64, unsupported: u64) -> String {
     let keep = if blockers == 1 { "keeps" } else { "keep" };
     let are = if unsupported == 1 { "is" } else { "are" };

@@ -1,4 +1,4 @@
-//! Counters on their way to a store of CairnDB: fields that number themselves, and sequences, in their place.
+//! Counters on their way to a store of CairnDB: auto-increment fields, and sequences, in their place.
 
 use cairndb::bson::{Bson, Document, doc};
 
@@ -15,7 +15,7 @@ use crate::store::Store;
 /// Doubles up to here are exact.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// What is made in place of one counter.
+/// The replacement of one counter.
 #[derive(Debug)]
 pub(super) enum Numbered {
     /// A collection with the one field.
@@ -48,7 +48,7 @@ fn field_of(counter: &Document) -> Result<Document, String> {
 }
 
 impl Numbered {
-    /// What a rule makes, under the names that the store has.
+    /// The result of a rule, under the names that the store has.
     pub(super) fn of(rule: &Rule, mut field: Document, renames: &[Rename]) -> Result<Self, Failure> {
         match &rule.made {
             Made::Field { database, collection, field: path } => {

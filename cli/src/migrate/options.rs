@@ -15,7 +15,7 @@ const JOBS_MAX: i64 = 16;
 ///
 /// A plan comes first: what is copied, what cannot be carried, and what keeps the migration from beginning. Then
 /// collections, documents in the order of their `_id`s, indexes, validators, views and numbers are made on the other side,
-/// and at last both sides are read and compared. Nothing may write to either side meanwhile; a folder is taken for this
+/// and at last both sides are read and compared. Nothing may write to either side meanwhile; a folder is mistaken for this
 /// process alone.
 ///
 /// A migration that a signal, a kill or an error ended goes on when the same command is given again.
@@ -41,20 +41,20 @@ pub(crate) struct Arguments {
     from: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
-    /// Move to other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that matches
+    /// Move to other names, `FROM=TO`: each `*` of TO is what the same of FROM means. The first rule that matches
     /// counts.
     #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse, help_heading = "What is moved")]
     pub(super) rename: Vec<Rename>,
     /// Read both sides, print the plan, and write nothing.
     #[arg(long, help_heading = "How it runs")]
     pub(super) plan: bool,
-    /// Where it is kept how far the migration is: STORE.cairn-migrate unless given. A STORE that is a URI needs it.
+    /// The file with the progress of the migration: STORE.cairn-migrate unless given. A STORE that is a URI needs it.
     #[arg(long, value_name = "FILE", help_heading = "How it runs")]
     pub(super) state: Option<PathBuf>,
     /// The collection in which sequences become counters: `counters` in the database of each, unless given.
     #[arg(long, value_name = "DB.COLLECTION", conflicts_with = "from", help_heading = "Numbers")]
     pub(super) counters: Option<String>,
-    /// Make a field that numbers itself in place of a counter, `DB.COLLECTION:FIELD=COUNTERS/_ID`. COUNTERS is a
+    /// Make an auto-increment field in place of a counter, `DB.COLLECTION:FIELD=COUNTERS/_ID`. COUNTERS is a
     /// collection of the same database, or `DB.COLLECTION`. Can be given several times.
     #[arg(long, value_name = "FIELD=COUNTER", conflicts_with = "to", value_parser = Rule::parse_field, help_heading = "Numbers")]
     pub(super) number: Vec<Rule>,
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// Go on without what the other side does not support: it is named, and the exit status is 3.
     #[arg(long, help_heading = "What is moved")]
     pub(super) skip_unsupported: bool,
-    /// How many batches are written, and how many collections are compared, at once.
+    /// The number of batches that are written, and of collections that are compared, at once.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     #[command(flatten)]
@@ -99,7 +99,7 @@ impl Arguments {
         self.counters.as_deref().map(namespace).transpose()
     }
 
-    /// What must be the same when the migration goes on.
+    /// The options that must be the same when the migration continues.
     pub(super) fn identity(&self) -> String {
         let Self { namespaces, rename, counters, number, sequence, skip_unsupported, .. } = self;
         let (direction, cluster) = (self.direction(), hosts(self.cluster()));

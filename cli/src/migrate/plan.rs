@@ -1,5 +1,5 @@
-//! What is carried from one side to the other, what cannot be, and what keeps a migration from beginning. All of it is
-//! found by reading.
+//! The objects that are carried from one side to the other, those that cannot be, and the reasons that keep a
+//! migration from beginning. All of it is found by reading.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ pub(super) struct Ends<'a> {
     pub(super) target: Option<&'a dyn Store>,
 }
 
-/// What is done.
+/// The work of a migration.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Collections first, then views.
@@ -96,12 +96,12 @@ impl Plan {
         self.moved.iter().filter(|moved| moved.is_view())
     }
 
-    /// How many remarks of a level there are.
+    /// The number of remarks of a level.
     pub(super) fn count_of(&self, level: Level) -> u64 {
         self.remarks.iter().filter(|remark| remark.level == level).count() as u64
     }
 
-    /// What the cluster's version and topology do not take.
+    /// The objects that the cluster's version and topology do not support.
     fn judge_by_cluster(&mut self, ends: Ends<'_>) -> Result<(), Failure> {
         if !self.cluster.is_writable {
             let advice = "give the URI of the primary, or of the whole replica set";
@@ -146,7 +146,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What this version of CairnDB does not take.
+    /// The objects that this version of CairnDB does not support.
     fn judge_by_trial(&mut self) -> Result<(), Failure> {
         let trial = Trial::begin()?;
         let mut kept = Vec::new();
@@ -291,7 +291,7 @@ impl Plan {
         self.remarks.extend(remarks);
     }
 
-    /// What is there already. What the state names was made by this migration.
+    /// The objects that exist already. What the state names was made by this migration.
     fn check_target(&mut self, target: &dyn Store, state: &State) -> Result<(), Failure> {
         let mut wanted: Vec<&str> = self.moved.iter().map(|moved| moved.planned.database.as_str()).collect();
         wanted.extend(self.counters.iter().map(|counter| counter.database.as_str()));
@@ -321,7 +321,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What is of another kind there, or is not moved, whatever is in the collections.
+    /// The objects that are of another kind there, or are not moved, whatever is in the collections.
     fn note_what_stays(&mut self, direction: Direction) {
         let from_cairn = direction == Direction::FromCluster && self.cluster.has_sequences;
         if from_cairn {
@@ -367,7 +367,7 @@ fn check_one(
         remarks.push(Remark::blocker(&namespace, "it has documents in the target", advice));
         return Ok(());
     }
-    // What is missing is made; what is there besides would be a difference in the end.
+    // A missing part is created; an additional one would be a difference in the end.
     let conflicts = conflicts(target, moved)?;
     remarks.extend(conflicts.into_iter().map(|what| Remark::blocker("the target", what, advice)));
     Ok(())

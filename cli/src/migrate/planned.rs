@@ -12,7 +12,7 @@ use crate::patterns::{Rename, renamed_collection};
 use crate::restore::plan::Planned;
 use crate::store::Store;
 
-/// The options that tell which documents a collection takes. They come after the documents.
+/// The options that say which documents a collection takes. They come after the documents.
 pub(super) const VALIDATION: [&str; 3] = ["validator", "validationLevel", "validationAction"];
 
 /// A collection or view of the source, and what it becomes.
@@ -71,7 +71,7 @@ impl Moved {
         Ok(Some("capped: documents are copied in the order of their _ids, into an ordinary collection"))
     }
 
-    /// The options that it is made with: a validator would refuse documents that were stored before it.
+    /// The options that it is made with: a validator would reject documents that were stored before it.
     pub(super) fn options_without_validation(&self) -> Result<Document, Failure> {
         let mut options = self.planned.metadata()?.options;
         for name in VALIDATION {
@@ -108,7 +108,7 @@ impl Moved {
     }
 }
 
-/// What is there of a collection: its options.
+/// The options of an existing collection.
 pub(super) fn options_of(store: &dyn Store, database: &str, name: &str) -> Result<Option<Document>, Failure> {
     let list = doc! { "listCollections": 1, "filter": { "name": name } };
     let mut listed = store.stream(database, raw(&list)?)?;

@@ -1,8 +1,8 @@
-//! What a plan says of something that is not simply copied.
+//! The remark of a plan about something that is not simply copied.
 
 use cairndb::bson::{Document, doc};
 
-/// How much it matters.
+/// Its importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     /// With it the migration does not begin.
@@ -30,7 +30,7 @@ pub(super) struct Remark {
     /// Which collection, sequence or side.
     pub(super) subject: String,
     pub(super) what: String,
-    /// What to do, or what is done.
+    /// The work to do, or that is done.
     pub(super) advice: String,
 }
 

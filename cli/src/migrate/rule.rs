@@ -1,9 +1,9 @@
-//! What the command line says of counters: which field or sequence comes in place of which.
+//! The command line's rules for counters: the field or sequence that replaces each of them.
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Bson, Document, doc};
 
-/// What is made.
+/// The object that is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     Field { database: String, collection: String, field: String },
@@ -40,7 +40,8 @@ impl Rule {
         Ok(Self { made: Made::Sequence { database, name }, counters, id })
     }
 
-    /// What finds the counter: its `_id` is the text, or the number or the `ObjectId` that it looks like.
+    /// The filter that finds the counter: its `_id` is the string, or the number or the `ObjectId` that it looks
+    /// like.
     pub(super) fn filter(&self) -> Document {
         let mut ids = vec![Bson::String(self.id.clone())];
         ids.extend(self.id.parse().ok().map(Bson::Int64));

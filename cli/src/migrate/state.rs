@@ -1,4 +1,4 @@
-//! How far a migration is: the file from which the same command goes on.
+//! The progress of a migration: the file from which the same command continues.
 //!
 //! The file is written before anything is made on the other side, and names what is made there: what it names was absent or
 //! empty. For each collection it has the `_id` up to which all documents are on stable storage there. It may be older than
@@ -20,13 +20,13 @@ use crate::failure::{Exit, Failure};
 use crate::regular;
 use crate::store::uri;
 
-/// The form of the file; another one is refused.
+/// The form of the file; another one is rejected.
 const VERSION: u32 = 1;
 /// Between two times that the file is written while documents are copied.
 const PAUSE: Duration = Duration::from_secs(1);
 const ENDING: &str = "cairn-migrate";
 
-/// How far a collection is.
+/// The progress of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Reached {
     /// All documents are there.
@@ -138,7 +138,7 @@ impl State {
         STANDARD.decode(reached.up_to.as_ref()?).ok()
     }
 
-    /// Tells that all documents up to an `_id` are on stable storage. The file follows about once a second.
+    /// Says that all documents up to an `_id` are on stable storage. The file follows about once a second.
     pub(super) fn reach(&mut self, namespace: &str, id: &[u8]) -> Result<(), Failure> {
         if let Some(reached) = self.content.collections.get_mut(namespace) {
             reached.up_to = Some(STANDARD.encode(id));
@@ -146,7 +146,7 @@ impl State {
         if self.saved.elapsed() < PAUSE { Ok(()) } else { self.save() }
     }
 
-    /// Tells that all documents of a collection are on stable storage.
+    /// Says that all documents of a collection are on stable storage.
     pub(super) fn finish(&mut self, namespace: &str) -> Result<(), Failure> {
         if let Some(reached) = self.content.collections.get_mut(namespace) {
             *reached = Reached { is_copied: true, up_to: None };
@@ -154,7 +154,7 @@ impl State {
         if self.saved.elapsed() < PAUSE { Ok(()) } else { self.save() }
     }
 
-    /// Writes the file anew, and has it on stable storage before it returns.
+    /// Writes the file again, and has it on stable storage before it returns.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
         let text = serde_json::to_vec(&self.content).map_err(|error| failed(error.into()))?;

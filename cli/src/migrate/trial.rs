@@ -1,4 +1,4 @@
-//! What CairnDB refuses of a cluster's collections, found by making them in a store in memory.
+//! The parts of a cluster's collections that CairnDB rejects, found by creating them in a store in memory.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ impl Trial {
         Ok(Self { store: in_memory()? })
     }
 
-    /// Makes a collection or view, takes what is refused out of its description, and says so. Returns whether anything is
+    /// Makes a collection or view, takes what is rejected out of its description, and says so. Returns whether anything is
     /// left of it.
     pub(super) fn judge(&self, moved: &mut Moved, remarks: &mut Vec<Remark>) -> Result<bool, Failure> {
         if let Some(what) = moved.leave_order_out()? {
@@ -39,7 +39,7 @@ impl Trial {
         };
         let namespace = moved.planned.source.clone();
         if let Err(failure) = made {
-            // The name itself is refused.
+            // The name itself is rejected.
             remarks.push(Remark::unsupported(&namespace, refusal(failure)?.message));
             return Ok(false);
         }

@@ -21,14 +21,14 @@ use crate::signals::Signals;
 use crate::store::Store;
 use crate::talk::{Phases, Reached, Unit, warn};
 
-/// What takes long.
+/// The long phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Copy,
     Compare,
 }
 
-/// What is there of the target, by database and name.
+/// The existing objects of the target, by database and name.
 type Existing = HashSet<(String, String)>;
 
 /// Everything that a migration needs.
@@ -69,7 +69,7 @@ impl Work<'_> {
             }
         }
         self.copy(&all)?;
-        // After the documents: an index is built faster at once, and a validator would refuse what was stored before it.
+        // After the documents: an index is built faster at once, and a validator would reject what was stored before it.
         self.each(&all, &|moved| {
             indexes(self.target, &moved.planned, moved.planned.metadata()?.indexes, self.tally)?;
             if self.is_over() { Ok(()) } else { self.validate(moved) }
@@ -88,7 +88,7 @@ impl Work<'_> {
         for numbered in self.plan.numbered.iter().take_while(|_| !self.is_over()) {
             numbered.make(self.target, self.tally)?;
         }
-        // Through a connection each write has waited for a majority, and a cluster may refuse the command that syncs it.
+        // Through a connection each write has waited for a majority, and a cluster may reject the command that syncs it.
         if self.target.folder()?.is_some() { self.target.sync() } else { Ok(()) }
     }
 
@@ -146,7 +146,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What is there now of the databases that are written.
+    /// The objects that exist now in the databases that are written.
     fn existing(&self) -> Result<Existing, Failure> {
         let mut existing = Existing::new();
         let databases: HashSet<&str> =

@@ -17,7 +17,7 @@ use crate::store::Store;
 
 /// Documents of the dump that are remembered, of all collections. Of more only the number of parts is told.
 const REMEMBERED_MAX: usize = 100_000;
-/// What the `_id`s of these may take.
+/// The limit of the memory for the `_id`s of these.
 const REMEMBERED_BYTES_MAX: usize = 16 << 20;
 
 /// The parts of a collection that differ.

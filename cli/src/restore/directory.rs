@@ -1,4 +1,4 @@
-//! What files a directory of a dump has, and which collections they are of.
+//! The files in a directory of a dump, and their collections.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,21 +15,21 @@ use crate::talk::warn;
 
 /// The largest description that is read.
 const METADATA_BYTES_MAX: u64 = 16 << 20;
-/// What the descriptions of all collections may take.
+/// The limit of the memory for the descriptions of all collections.
 const ALL_METADATA_BYTES_MAX: usize = 32 << 20;
-/// What a dump says of itself. mongodump writes it beside the files of a database if it dumps one.
+/// The files in which a dump describes itself. mongodump writes it beside the files of a database if it dumps one.
 const PRELUDES: [&str; 2] = ["prelude.json", "prelude.json.gz"];
-/// What a folder of a store has, and one of generations of backups.
+/// The files that mark a folder of a store, and one of generations of backups.
 const STORE_MARKERS: [&str; 2] = ["CAIRNDB", "CAIRNDB.backups"];
 
-/// What was found.
+/// The files that were found.
 #[derive(Default)]
 pub(super) struct Listed {
     pub(super) carried: Option<Carried>,
     pub(super) described: Vec<Described>,
     /// For each that is described, its file with documents.
     pub(super) bodies: Vec<Option<PathBuf>>,
-    /// How many bytes the files with documents have.
+    /// The bytes of the files with documents.
     pub(super) len: u64,
     /// Whether the directory has what only a dump has.
     is_dump: bool,
@@ -68,7 +68,7 @@ pub(super) fn list(root: &Path, db: Option<&str>) -> Result<Listed, Failure> {
             ),
         }));
     }
-    // Of a directory that is no dump there is only that to say.
+    // Of a directory that is not a dump there is only that to say.
     for path in passed_over {
         warn(&format!("{} is not a file of a dump, and is passed over", path.display()));
     }
@@ -174,7 +174,7 @@ fn ending(name: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// What the two files say of a collection, and what is wrong with them.
+/// The description of a collection in the two files, and its flaw.
 fn described(database: &str, stem: &str, pair: &Pair) -> Result<Described, Failure> {
     let text = pair.metadata.as_deref().map(read).transpose()?;
     let (metadata, mut problem) = match (&text, &pair.metadata) {

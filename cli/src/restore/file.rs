@@ -11,7 +11,7 @@ use crate::compressed::{Stream, counted, decompressed};
 use crate::failure::{Exit, Failure};
 use crate::regular;
 
-/// What is read from the system at once.
+/// The size of one read from the system.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 /// Opens a file of a dump, whether it is compressed or not, and counts what is read of it.
@@ -20,7 +20,7 @@ pub(super) fn open(path: &Path) -> Result<(BufReader<Stream>, Arc<AtomicU64>), F
     let failed = |error: std::io::Error| Failure::io(&name, &error);
     let file = regular::open(path).map_err(failed)?;
     let is_compressed = path.extension().is_some_and(|ending| ending == "gz");
-    // Nothing would be taken for a collection without documents.
+    // Nothing would be mistaken for a collection without documents.
     if is_compressed && file.metadata().map_err(failed)?.len() == 0 {
         return Err(Failure::new(Exit::Failed, format!("{name} is empty, and not gzip")));
     }
@@ -29,7 +29,7 @@ pub(super) fn open(path: &Path) -> Result<(BufReader<Stream>, Arc<AtomicU64>), F
     Ok((BufReader::with_capacity(BUFFER_BYTES, stream), position))
 }
 
-/// What is wrong with the content of a file.
+/// The flaw of a file's content.
 pub(super) fn refused(name: &str, error: &Refusal) -> Failure {
     Failure::new(Exit::Failed, format!("{name}: {error}"))
 }

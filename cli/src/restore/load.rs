@@ -20,12 +20,12 @@ use crate::signals::Signals;
 use crate::store::{Store, UserThere};
 use crate::talk::Progress;
 
-/// What may wait for more of its collection. An archive may alternate between any number of them.
+/// The bytes that may wait for more of their collection. An archive may alternate between any number of them.
 const WAITING_BYTES: usize = 8 << 20;
 /// Progress is shown after as many documents.
 const SHOWN_EACH: u64 = 256;
 
-/// What the threads share.
+/// State shared by the threads.
 pub(super) struct Loader<'a> {
     /// `None` of a dry run.
     pub(super) store: Option<&'a dyn Store>,
@@ -35,9 +35,9 @@ pub(super) struct Loader<'a> {
     pub(super) user_there: UserThere,
 }
 
-/// What is collected while a dump is read, by its collections.
+/// The facts that are collected while a dump is read, by its collections.
 pub(super) struct Loaded {
-    /// What is compared at the end, if it is asked for.
+    /// The fingerprints that are compared at the end, if that is asked for.
     pub(super) fingerprints: Vec<Option<Fingerprint>>,
     /// Later positions of sequences than those of the dump's beginning.
     pub(super) sequences: Option<Vec<(String, Vec<Document>)>>,
@@ -116,7 +116,7 @@ impl Loader<'_> {
         let mut head = RawDocumentBuf::new();
         head.append(cstr!("insert"), batch.name.as_str());
         head.append(cstr!("ordered"), false);
-        // What was stored once is stored again, whatever a validator says of it today.
+        // A stored document is stored again, whatever a validator says about it today.
         head.append(cstr!("bypassDocumentValidation"), true);
         let mut concern = RawDocumentBuf::new();
         concern.append(cstr!("w"), 1);
@@ -125,7 +125,7 @@ impl Loader<'_> {
             Ok(reply) => reply,
             Err(failure) => {
                 let failure = refusal(failure)?;
-                // The call was refused as a whole, so nothing of it was written: the document is found by halves.
+                // The call was rejected as a whole, so nothing of it was written: the document is found by halves.
                 return match documents {
                     [] => Ok(()),
                     [one] => {
@@ -182,7 +182,7 @@ struct Reading<'a, 'b> {
     waiting: Vec<Option<Directed>>,
     /// Which collections are capped.
     capped: Vec<bool>,
-    /// How many bytes wait.
+    /// The number of waiting bytes.
     bytes: usize,
     loaded: &'a mut Loaded,
 }

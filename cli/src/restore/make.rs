@@ -1,4 +1,4 @@
-//! Collections, indexes and views of a dump, made in the store. What the store refuses is named, and the rest is made.
+//! Collections, indexes and views of a dump, made in the store. What the store rejects is named, and the rest is made.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,13 +21,13 @@ use crate::store::Store;
 /// The option that is CairnDB's, whose fields are made after the documents.
 const OWN_OPTION: &str = "autoIncrement";
 const CREATE: &str = "create";
-/// What an index is told with whose key is of an old server.
+/// The addition to the error of an index whose key is of an old server.
 const CONVERT: &str = "; --convert-legacy-indexes makes it with the directions that old servers meant";
 
 /// The collections and views of a store that a dump has too, by database and name, with their types.
 pub(crate) type Existing = HashMap<(String, String), String>;
 
-/// Finds what is there of what is planned, and refuses what would be mixed with it.
+/// Finds what is there of what is planned, and rejects what would be mixed with it.
 pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Result<Existing, Failure> {
     let mut existing = Existing::new();
     let mut databases: Vec<&str> = plan.all().map(|planned| planned.database.as_str()).collect();
@@ -37,7 +37,7 @@ pub(crate) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
         let list = raw(&doc! { "listCollections": 1, "nameOnly": true })?;
         let mut listed = match store.stream(database, list) {
             Ok(listed) => listed,
-            // It has nothing then, and its collections are refused one by one.
+            // It has nothing then, and its collections are rejected one by one.
             Err(failure) if failure.code == Some(Code::INVALID_NAMESPACE.number()) => continue,
             Err(failure) => return Err(failure),
         };
@@ -91,7 +91,7 @@ pub(crate) fn set_aside(sign: &mut Sign, plan: &mut Plan, existing: &mut Existin
     Ok(())
 }
 
-/// Puts the collections that were filled aside in the place of those that are there.
+/// Puts the collections that were filled aside in place of those that are there.
 pub(crate) fn put_in_place(store: &dyn Store, plan: &mut Plan) -> Result<(), Failure> {
     for planned in plan.planned.iter_mut().flatten() {
         let Some(aside) = &planned.aside else { continue };
@@ -114,7 +114,7 @@ pub(crate) fn drop_for_views(store: &dyn Store, plan: &Plan, existing: &mut Exis
     Ok(())
 }
 
-/// Makes a collection with its options. Nothing is inserted yet. Returns `false` if the store refuses its name, which is named.
+/// Makes a collection with its options. Nothing is inserted yet. Returns `false` if the store rejects its name, which is named.
 pub(crate) fn collection(
     store: &dyn Store,
     planned: &Planned,
@@ -145,7 +145,7 @@ pub(crate) fn collection_with(
     Ok(())
 }
 
-/// The options that are sent. They stand beside the name in one command, and must not take its place.
+/// The options that are sent. They are beside the name in one command, and must not take its place.
 pub(crate) fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
     let mut options = planned.metadata()?.options;
     options.remove(OWN_OPTION);
@@ -165,7 +165,7 @@ pub(crate) fn options(planned: &Planned, tally: &Tally) -> Result<Document, Fail
     Ok(options)
 }
 
-/// Makes the views. What they stand on need not be there.
+/// Makes the views. What they are on need not be there.
 pub(crate) fn views(
     store: &dyn Store,
     plan: &Plan,
@@ -203,7 +203,7 @@ pub(crate) fn prepared_indexes(planned: &Planned, arguments: &Arguments) -> Resu
     Ok(if arguments.convert_legacy_indexes { indexes.into_iter().map(converted).collect() } else { indexes })
 }
 
-/// Makes the indexes of a collection, all by one command if none is refused.
+/// Makes the indexes of a collection, all by one command if none is rejected.
 pub(crate) fn indexes(
     store: &dyn Store,
     planned: &Planned,
@@ -233,7 +233,7 @@ pub(crate) fn indexes(
         }
         Err(failure) => drop(refusal(failure)?),
     }
-    // One by one, to find which are refused. Those that were made already are there, which is no error.
+    // One by one, to find which are rejected. Those that were made already are there, which is not an error.
     for index in &indexes {
         match create_indexes(store, planned, std::slice::from_ref(index)) {
             Ok(()) => Tally::add(&tally.indexes, 1),
@@ -340,7 +340,7 @@ fn create(
     }
     let mut options = options.clone();
     while !options.is_empty() {
-        // The option whose absence changes the answer is the one that is refused.
+        // The option whose absence changes the answer is the one that is rejected.
         let name = reason(&options, &refused, &attempt)?;
         let names = name.map_or_else(|| options.keys().cloned().collect(), |name| vec![name]);
         for name in names {
@@ -357,11 +357,11 @@ fn create(
             Some(failure) => refused = failure,
         }
     }
-    // Without options it is the name that is refused, and no document could be inserted.
+    // Without options it is the name that is rejected, and no document could be inserted.
     Err(Failure { message: format!("{namespace}: {}", planned.told(&refused.message)), ..refused })
 }
 
-/// The option for which a collection is refused.
+/// The option for which a collection is rejected.
 fn reason(
     options: &Document,
     refused: &Failure,

@@ -42,9 +42,9 @@ use crate::signals::Signals;
 use crate::store::{Store, UserThere, check_place, open_for_writing};
 use crate::talk::{Report, Unit, warn};
 
-/// How many collections are named that a restore left as they were.
+/// The number of collections that are named that a restore left as they were.
 const NAMED_MAX: usize = 3;
-/// What a restore did that did nothing.
+/// The name of the work of a restore that did nothing.
 const NOTHING: &str = "nothing";
 
 /// Runs the command and reports. Returns the exit status if not all was done.
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     report(arguments, &tally, started.elapsed(), done.and_then(|()| judged(&tally)))
 }
 
-/// What a restore that came to its end came to.
+/// The verdict on a restore that came to its end.
 fn judged(tally: &Tally) -> Result<(), Failure> {
     let differences = tally.differences.load(Ordering::Relaxed);
     if differences > 0 {
@@ -253,7 +253,7 @@ impl Restore<'_> {
                 let indexes = make::prepared_indexes(planned, self.arguments)?;
                 make::indexes(store, planned, indexes, self.tally)?;
             }
-            // A field that was there before the documents would have refused or replaced what they bring.
+            // A field that was there before the documents would have rejected or replaced what they bring.
             if self.arguments.no_sequences || self.is_over() {
                 Ok(())
             } else {

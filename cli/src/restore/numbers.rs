@@ -1,4 +1,4 @@
-//! Sequences, and the fields that number themselves, with their positions: no value that was used before the dump is
+//! Sequences, and the auto-increment fields, with their positions: no value that was used before the dump is
 //! given again.
 
 use cairndb::bson::{Document, doc};
@@ -11,11 +11,11 @@ use crate::restore::plan::Planned;
 use crate::restore::tally::{Tally, refusal};
 use crate::store::Store;
 
-/// What both a snapshot and the options of a sequence have.
+/// The common fields of a snapshot and of the options of a sequence.
 const ATTRIBUTES: [&str; 8] =
     ["Increment", "StartValue", "MinValue", "MaxValue", "CacheSize", "AcquireSize", "Cycled", "Contract"];
 
-/// Where a sequence stands.
+/// The position of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// No value was used, and this is the first.
@@ -41,7 +41,7 @@ pub(crate) fn position(snapshot: &Document) -> Position {
 }
 
 impl Position {
-    /// Whether a sequence that stands here may give a value that one at `other` has used.
+    /// Whether a sequence that is here may give a value that one at `other` has used.
     pub(crate) fn is_behind(self, other: Self, increment: i64) -> bool {
         match (self, other) {
             (_, Self::Unused(_)) => false,
@@ -76,7 +76,7 @@ pub(crate) fn field_options(field: &Document) -> Document {
 
 /// Starts after the greatest value that documents have, if the dump says less.
 fn start_from_existing(mut options: Document) -> Document {
-    // A cycled sequence that began anew goes on after a smaller value than the greatest, and nothing tells whether it did
+    // A cycled sequence that began again goes on after a smaller value than the greatest, and nothing says whether it did
     // in the store before the one that was dumped.
     let goes_around = options.get_bool("Cycled").unwrap_or(false) && options.contains_key("UsedUpTo");
     options.insert("StartFromExisting", !goes_around);
@@ -162,7 +162,7 @@ pub(crate) struct Numbering {
     pub(crate) snapshot: Document,
 }
 
-/// What is done with a sequence that is there.
+/// The treatment of a sequence that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfThere {
     Drop,
@@ -184,7 +184,7 @@ impl Numbering {
         }
     }
 
-    /// Refuses a sequence that is there already.
+    /// Rejects a sequence that is there already.
     pub(crate) fn check(&self, store: &dyn Store) -> Result<(), Failure> {
         if self.is_there(store)? {
             let message = format!("{} is there: give --drop, or --into-existing", self.shown());

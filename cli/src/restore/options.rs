@@ -16,8 +16,8 @@ const JOBS_MAX: i64 = 16;
 /// The dump is a directory or an archive, compressed or not, of `cairn dump` or of mongodump. The store is a folder, a
 /// Unix socket or a URI. A folder that is absent is made; one that another process has open cannot be written.
 ///
-/// Collections with their options come first, then documents, then indexes and the fields that number themselves, and
-/// at last sequences and views. What the store refuses is named, the rest is restored, and the exit status is 3.
+/// Collections with their options come first, then documents, then indexes and the auto-increment fields, and
+/// at last sequences and views. What the store rejects is named, the rest is restored, and the exit status is 3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     pub(super) db: Option<String>,
     #[command(flatten)]
     pub(super) namespaces: Namespaces,
-    /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that
+    /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM means. The first rule that
     /// matches counts. What views read is renamed with it.
     #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse, help_heading = "Writing")]
     pub(super) rename: Vec<Rename>,
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// dump was read to its end.
     #[arg(long, help_heading = "Writing")]
     pub(super) drop: bool,
-    /// Add to collections that have documents. A document whose `_id` is there is refused and named.
+    /// Add to collections that have documents. A document whose `_id` is there is rejected and named.
     #[arg(long, conflicts_with = "drop", help_heading = "Writing")]
     pub(super) into_existing: bool,
     /// Make no indexes.
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// Make indexes whose keys have `true`, `"1"`, an empty text or the like for a direction, as servers up to 4.0 took it.
     #[arg(long, alias = "convertLegacyIndexes", help_heading = "Writing")]
     pub(super) convert_legacy_indexes: bool,
-    /// Make no sequences, and no fields that number themselves.
+    /// Make no sequences, and no auto-increment fields.
     #[arg(long, help_heading = "Writing")]
     pub(super) no_sequences: bool,
     /// Restore the users of the dump as well, into a folder alone; with --drop, in place of those of the same names.
@@ -72,10 +72,10 @@ pub(crate) struct Arguments {
     /// Compare the store with the dump at the end: documents, indexes and positions.
     #[arg(long, conflicts_with = "into_existing", help_heading = "How it runs")]
     pub(super) verify: bool,
-    /// Read and check everything, and write nothing. What only the store can refuse is not found.
+    /// Read and check everything, and write nothing. What only the store can reject is not found.
     #[arg(long, conflicts_with = "verify", help_heading = "How it runs")]
     pub(super) dry_run: bool,
-    /// How many batches are inserted, and how many collections get their indexes, at once.
+    /// The number of batches that are inserted, and of collections that get their indexes, at once.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What of a dump is restored, and under which names. All of it is decided before the store is opened.
+//! The parts of a dump that are restored, and their names. All of it is decided before the store is opened.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::patterns::{Rename, renamed_collection};
 use crate::restore::options::Arguments;
 use crate::restore::reading::Reading;
 
-/// Where users are.
+/// The collection of users.
 const USERS: &str = "admin.system.users";
 
 /// A collection or view as a dump has it.
@@ -21,13 +21,13 @@ pub(crate) struct Described {
     pub(crate) name: String,
     /// The text of its metadata. A dump of files may lack it.
     pub(crate) metadata: Option<String>,
-    /// Where that stands, as errors name it.
+    /// Its place, as errors name it.
     pub(crate) place: String,
-    /// What is wrong with it, if anything is.
+    /// Its flaw, if it has one.
     pub(crate) problem: Option<Problem>,
 }
 
-/// What is wrong with a collection of a dump. None of it matters if the collection is not meant.
+/// The flaw of a collection of a dump. None of it matters if the collection is not meant.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// It cannot be restored, and the others can.
@@ -38,7 +38,7 @@ pub(crate) enum Problem {
     Refused(String),
 }
 
-/// What becomes of one that a dump has.
+/// The treatment of an object of a dump.
 #[derive(Debug)]
 pub(crate) struct Planned {
     /// As the dump names it.
@@ -47,20 +47,20 @@ pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) kind: DumpedKind,
     metadata: Option<String>,
-    /// What the end of an archive's collection carries, which is newer than its metadata.
+    /// The part that the end of an archive's collection carries, which is newer than its metadata.
     pub(crate) numbered: Option<Vec<Document>>,
     /// The options of a view that reads what has another name now.
     view: Option<Document>,
-    /// The collection that is filled, and takes the place of the one that is there in the end.
+    /// The collection that is filled, and replaces the one that is there in the end.
     pub(crate) aside: Option<String>,
 }
 
-/// What is restored.
+/// The objects that are restored.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// By the positions in the dump. `None` is passed over.
     pub(crate) planned: Vec<Option<Planned>>,
-    /// What cannot be restored, each with the reason.
+    /// The objects that cannot be restored, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The first of those whose names are wrong.
     wrong: Option<String>,
@@ -98,7 +98,7 @@ impl Plan {
                 self.left_out.push(reason.clone());
                 return Ok(None);
             }
-            // What is there has documents, perhaps, and would be replaced by a collection that has lost them.
+            // The existing collection has documents, perhaps, and would be replaced by one that has lost them.
             Some(Problem::WithoutDocuments(reason)) if arguments.drop => {
                 self.left_out.push(format!("{source}: {reason}"));
                 return Ok(None);
@@ -159,7 +159,7 @@ impl Plan {
         Ok(Some(planned))
     }
 
-    /// Refuses a dump of which nothing can be restored because of names that are none.
+    /// Rejects a dump of which nothing can be restored because of names that are none.
     pub(crate) fn check_any(&self) -> Result<(), Failure> {
         match &self.wrong {
             Some(reason) if self.all().next().is_none() => Err(Failure::new(Exit::Failed, reason.clone())),
@@ -167,7 +167,7 @@ impl Plan {
         }
     }
 
-    /// What is restored, in the order of the dump.
+    /// The objects that are restored, in the order of the dump.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Planned> {
         self.planned.iter().flatten()
     }
@@ -189,7 +189,7 @@ impl Planned {
         Self { source, database, name, kind, metadata, numbered: None, view: None, aside: None }
     }
 
-    /// The same with these fields that number themselves.
+    /// The same with these auto-increment fields.
     pub(crate) fn with_numbered(mut self, numbered: Vec<Document>) -> Self {
         self.numbered = Some(numbered);
         self
@@ -220,7 +220,7 @@ impl Planned {
         self.aside.as_deref().unwrap_or(&self.name)
     }
 
-    /// What the store says of the collection that is filled, with the name that it gets.
+    /// The store's message about the collection that is filled, with the name that it gets.
     pub(crate) fn told(&self, message: &str) -> String {
         self.aside.as_deref().map_or_else(|| message.to_owned(), |aside| message.replace(aside, &self.name))
     }

@@ -1,5 +1,5 @@
-//! What a view reads, under the names that it has after `--rename`: the collection that it is on, and those of the stages of
-//! its pipeline.
+//! The collections that a view reads, under the names that they have after `--rename`: the one that it is on, and
+//! those of the stages of its pipeline.
 
 use cairndb::bson::{Bson, Document};
 
@@ -18,7 +18,7 @@ pub(super) struct Reading<'a> {
     pub(super) to: &'a str,
 }
 
-/// Why a view cannot be made: a command line that makes no sense, or the reason that leaves out this view alone.
+/// The reason why a view cannot be created: an invalid command line, or the reason that leaves out this view alone.
 enum Unreadable {
     Failed(Failure),
     Elsewhere(String),

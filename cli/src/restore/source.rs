@@ -1,4 +1,4 @@
-//! Where a dump comes from. A directory is read file by file, and then looks like an archive whose segments do not
+//! The source of a dump. A directory is read file by file, and then looks like an archive whose segments do not
 //! alternate.
 
 use std::io::BufReader;
@@ -25,9 +25,9 @@ use crate::signals::Signals;
 /// A dump that is open.
 pub(super) struct Source {
     form: Form,
-    /// What only CairnDB's dumps have.
+    /// The part that only CairnDB's dumps have.
     pub(super) carried: Option<Carried>,
-    /// How many bytes of files are read, and how many there are.
+    /// The number of bytes of files that are read, and their total.
     position: Arc<AtomicU64>,
     pub(super) len: Option<u64>,
 }
@@ -105,7 +105,7 @@ impl Source {
         Ok((Self { form, carried, position: Arc::default(), len: Some(len) }, described))
     }
 
-    /// Refuses a planned file that is no regular one, before anything is made.
+    /// Rejects a planned file that is not a regular one, before anything is made.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), Failure> {
         let Form::Directory(files) = &self.form else { return Ok(()) };
         for (planned, body) in plan.planned.iter().zip(&files.bodies) {
@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// How many bytes of files were read.
+    /// The number of bytes of files that were read.
     pub(super) fn position(&self) -> u64 {
         match &self.form {
             Form::Archive { .. } => self.position.load(Ordering::Relaxed),
@@ -183,7 +183,7 @@ fn failed(name: &str, error: DumpError) -> Failure {
     }
 }
 
-/// The fields that number themselves, of what the end of an archive's collection carries.
+/// The auto-increment fields, of what the end of an archive's collection carries.
 pub(super) fn numbered(carried: &mut Document) -> Option<Vec<Document>> {
     let fields = carried.remove("autoIncrement")?;
     Some(fields.as_array()?.iter().filter_map(|field| field.as_document().cloned()).collect())

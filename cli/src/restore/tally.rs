@@ -1,4 +1,4 @@
-//! What a restore has done so far, counted by all its threads.
+//! The work of a restore so far, counted by all its threads.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,7 @@ pub(crate) struct Tally {
     failure: Mutex<Option<Failure>>,
     /// The indexes that cannot be restored, by namespace and name.
     left_out_indexes: Mutex<HashSet<(String, String)>>,
-    /// What would be named, where it is kept for the caller.
+    /// The messages, if they are kept for the caller.
     kept: Option<Mutex<Vec<String>>>,
 }
 
@@ -93,7 +93,7 @@ impl Tally {
         left_out.contains(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// Counts a document that the store refuses, and names it.
+    /// Counts a document that the store rejects, and names it.
     pub(crate) fn refuse(&self, what: &str) {
         self.name(&self.refused, what);
     }
@@ -137,7 +137,7 @@ impl Tally {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    /// What was restored, for people: without what is zero.
+    /// The restored objects, for people: without counts that are zero.
     pub(crate) fn told(&self) -> String {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let things = list(&[

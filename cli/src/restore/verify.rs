@@ -69,7 +69,7 @@ fn indexes(
     Ok(())
 }
 
-/// What the two sides of a comparison are called.
+/// The names of the two sides of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sides {
     /// The one that was written.
@@ -192,7 +192,7 @@ fn plain(value: &Bson) -> Bson {
     value.clone()
 }
 
-/// Compares the fields that number themselves.
+/// Compares the auto-increment fields.
 pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
     let numbered = planned.metadata()?.numbered;
     if numbered.is_empty() {

@@ -1,4 +1,4 @@
-//! What the functions that the tool gives to its scripts answer with: documents as values, and failures.
+//! The answers of the functions that the tool gives to its scripts: documents as values, and failures.
 
 use cairndb::bson::{Document, RawDocumentBuf};
 use query::code::Code;

@@ -31,7 +31,7 @@ const OWN: &str = "cairn:";
 const EXIT: &str = "\0exit";
 /// Between the name of a text and how many lines are before it.
 const LINES: &str = " after line ";
-/// What is told of what is open at the end.
+/// The message about what is open at the end.
 const UNCLOSED: &str = "is never closed";
 /// After the name of a text before which a parenthesis was put.
 const IN_PARENTHESES: &str = " in parentheses";
@@ -55,7 +55,7 @@ pub(crate) fn memory(access: &Access) -> usize {
     access.memory.unwrap_or(MEMORY_BYTES)
 }
 
-/// What an evaluation came to besides a result.
+/// The end of an evaluation without a result.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     Ended(Ended),
@@ -77,16 +77,16 @@ impl Stopped {
     }
 }
 
-/// What scripts work on.
+/// The store of scripts.
 pub(crate) struct Target {
     pub(crate) store: Box<dyn Store>,
     /// The store as the user named it, without a password.
     pub(crate) store_name: String,
-    /// The database that `db` stands for at first.
+    /// The database that `db` means at first.
     pub(crate) database: String,
     /// Whether the bytes of the last document that was read are kept.
     pub(crate) keeps_read: bool,
-    /// How answers look.
+    /// The look of answers.
     pub(crate) look: Look,
 }
 
@@ -128,7 +128,7 @@ impl Engine {
         let own = Rc::clone(&shared);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |ctx, promise, reason, is_handled| {
-                // What cannot be noted is an error of the engine, which the script meets as well.
+                // A rejection that cannot be noted is an error of the engine, which the script meets as well.
                 let _ = note_rejection(&own, &ctx, &promise, &reason, is_handled);
             },
         )));
@@ -272,7 +272,7 @@ impl Engine {
     }
 }
 
-/// The result of a statement that is no JavaScript, as `show dbs`, if it is one.
+/// The result of a statement that is not JavaScript, as `show dbs`, if it is one.
 pub(crate) fn words(engine: &Engine, text: &str) -> Result<Option<String>, Stopped> {
     /// The longest is `use` with the name of a database.
     const WORDS_BYTES_MAX: usize = 300;
@@ -361,7 +361,7 @@ fn with_unclosed(stopped: Stopped, name: &str, text: &str) -> Stopped {
     }
 }
 
-/// What an error is told as.
+/// The message of an error.
 fn failure_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> Failure {
     let failed = |message: String| Failure::new(Exit::Failed, message);
     let Some(object) = thrown.as_object().filter(|_| thrown.is_error()) else {
@@ -404,7 +404,8 @@ fn counted(place: &str) -> String {
     }
 }
 
-/// Where an error was thrown, by the first line of its stack that is none of the shell's own: `NAME:LINE:COLUMN`.
+/// The place at which an error was thrown, by the first line of its stack that is none of the shell's own:
+/// `NAME:LINE:COLUMN`.
 fn place(stack: &str) -> Option<&str> {
     stack.lines().find_map(|line| {
         let line = line.trim().strip_prefix("at ")?;

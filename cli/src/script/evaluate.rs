@@ -28,7 +28,7 @@ pub(super) fn run_text<'js>(ctx: &Ctx<'js>, name: &str, text: &str) -> rquickjs:
         Some(wrapper) if is_wrapped => settled(ctx, wrapper.get("value")?)?,
         Some(_) | None => value,
     };
-    // What was started and not waited for.
+    // The work that was started and not waited for.
     work_off(ctx, &|| false)?;
     Ok(value)
 }

@@ -21,7 +21,7 @@ use crate::script::to_bson;
 use crate::script::to_script::{Numbers, Reader};
 use crate::store::Documents;
 
-/// How long is slept at once: a signal is noticed after it.
+/// The time of one sleep: a signal is noticed after it.
 const NAP: Duration = Duration::from_millis(20);
 /// The longest that a cursor waits at once, in seconds.
 const WAIT_MAX: f64 = 3600.0;
@@ -81,9 +81,9 @@ fn commands<'js>(ctx: &Ctx<'js>, native: &Object<'js>, shared: &Rc<Shared>) -> R
 /// A cursor that a script reads.
 struct Opened {
     documents: RefCell<Box<dyn Documents>>,
-    /// How long each call waits for a document, if it follows a collection.
+    /// The time that each call waits for a document, if it follows a collection.
     waits: Duration,
-    /// Why it has ended early.
+    /// The reason why it has ended early.
     failure: RefCell<Option<Failure>>,
 }
 
@@ -91,7 +91,7 @@ struct Opened {
 /// it.
 fn next<'js>(ctx: &Ctx<'js>, cursor: Rc<Opened>, shared: Rc<Shared>) -> Result<Function<'js>> {
     let step = move |ctx: Ctx<'js>, makers: Object<'js>| {
-        // A script may have put a function of its own in the place of `Date`, which is called while a document is read.
+        // A script may have put a function of its own in place of `Date`, which is called while a document is read.
         let Ok(mut documents) = cursor.documents.try_borrow_mut() else {
             return Err(Exception::throw_message(&ctx, "the cursor is being read"));
         };

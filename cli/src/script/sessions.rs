@@ -118,7 +118,7 @@ fn within<R>(
     session: &Held,
     verb: impl FnOnce(&mut dyn StoreSession) -> std::result::Result<R, Failure>,
 ) -> std::result::Result<R, Failure> {
-    // A script may have put a function of its own in the place of one that is called while a value is read.
+    // A script may have put a function of its own in place of one that is called while a value is read.
     match session.try_borrow_mut().ok().as_deref_mut() {
         Some(Some(session)) => verb(&mut **session),
         Some(None) => Err(Failure::new(Exit::Failed, "the session has ended")),

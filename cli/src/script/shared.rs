@@ -1,4 +1,5 @@
-//! What the engine of scripts shares with the functions that it gives them: the store, the output, and why scripts are to end.
+//! State shared by the engine of scripts and the functions that it gives them: the store, the output, and the reason
+//! why scripts are to end.
 
 use std::cell::RefCell;
 
@@ -16,7 +17,7 @@ pub(super) const CAIRN: &str = "\0cairn";
 /// The function of this folder's scripts that says whether scripts are to end.
 pub(super) const IS_TO_STOP: &str = "isToStop";
 
-/// Why scripts end before their end.
+/// The reason why scripts end before their end.
 #[derive(Clone, Debug)]
 pub(crate) enum Ended {
     /// `exit(n)` was called.
@@ -27,7 +28,7 @@ pub(crate) enum Ended {
     Failed(Failure),
 }
 
-/// What the engine and its functions share.
+/// State shared by the engine and its functions.
 pub(super) struct Shared {
     pub(super) store: RefCell<Box<dyn Store>>,
     pub(super) store_name: String,
@@ -88,7 +89,7 @@ impl Shared {
     }
 }
 
-/// What this folder's scripts share.
+/// State shared by this folder's scripts.
 pub(crate) fn cairn<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     ctx.globals().get(CAIRN)
 }

@@ -1,11 +1,11 @@
-//! Where a statement ends that is typed line by line: not while a bracket, a text or a comment is open.
+//! The end of a statement that is typed line by line: not while a bracket, a string or a comment is open.
 
 /// Whether more lines belong to the statement.
 pub(crate) fn is_open(text: &str) -> bool {
     Statement::default().push(text)
 }
 
-/// What is open at the end of a text that lacks something, and where it begins: line and column, from 1.
+/// The construct that is open at the end of an incomplete text, and its begin: line and column, from 1.
 pub(crate) fn unclosed(text: &str) -> Option<(&'static str, usize, usize)> {
     let mut statement = Statement::default();
     statement.push(text);
@@ -28,15 +28,15 @@ pub(crate) fn unclosed(text: &str) -> Option<(&'static str, usize, usize)> {
 /// A statement, as far as it has come. Each line is looked at once.
 #[derive(Default)]
 pub(crate) struct Statement {
-    /// What is open, the innermost last.
+    /// The open constructs, the innermost last.
     open: Vec<Open>,
-    /// The last character that is no space, by which a slash is told from the begin of a regular expression.
+    /// The last character that is not space, by which a slash is told from the begin of a regular expression.
     last: Option<char>,
     /// A text in quotes that goes on in the next line.
     quote: Option<char>,
     /// Whether there is another mistake: a bracket that was closed by one of another kind, or a text that its line leaves open.
     is_broken: bool,
-    /// How many lines came before.
+    /// The number of lines before.
     lines: usize,
 }
 
@@ -159,7 +159,7 @@ impl Scan<'_> {
                     self.statement.quote = Some(quote);
                     return Quoted::GoesOn;
                 }
-                // What it stands before was passed over.
+                // The character before it was passed over.
                 '\\' => {}
                 '\n' => return Quoted::Broken,
                 _ if character == quote => return Quoted::Whole,
@@ -248,7 +248,7 @@ impl Scan<'_> {
     }
 }
 
-/// What became of a text in quotes.
+/// The result of reading a string in quotes.
 enum Quoted {
     Whole,
     /// Its line leaves it open.

@@ -1,9 +1,9 @@
 //! JavaScript's values as BSON, as MongoDB's driver for Node.js encodes them: a number is an int32 if it is whole and fits,
-//! else a double; a `BigInt` is an int64; a function is its code, but one of the shell or of the language is refused; symbols
+//! else a double; a `BigInt` is an int64; a function is its code, but one of the shell or of the language is rejected; symbols
 //! are left out; `undefined` is null.
 //!
 //! What an object is, is asked by the two hidden properties that `values.js` gives to each class. A small value of a script can
-//! be endless in BSON, where an object that stands in two places is written twice: bytes are counted before they are written,
+//! be endless in BSON, where an object that is in two places is written twice: bytes are counted before they are written,
 //! and a conversion ends by a signal as a script does.
 
 use base64::Engine as _;
@@ -23,14 +23,15 @@ use crate::script::shared::{IS_TO_STOP, cairn};
 /// Names that no field of a document can have, so that they do not get in the way of any.
 const KIND: &str = "\0kind";
 const PARTS: &str = "\0parts";
-/// How a function of the shell is called.
+/// The mark of a function of the shell.
 const CALL: &str = "\0call";
-/// What a collection shows itself by: it is a function, so that an unknown verb can be told by its name.
+/// The mark by which a collection shows itself: it is a function, so that the error of an unknown method has its
+/// name.
 const DISPLAY: &str = "\0display";
-/// What stands for the code of a function of the language itself.
+/// The replacement for the code of a function of the language itself.
 const NO_CODE: &str = "[native code]";
 pub(super) const ORDER: &str = "\0order";
-/// Deeper values are refused: each level takes some of the stack, and MongoDB stores 200.
+/// Deeper values are rejected: each level takes some of the stack, and MongoDB stores 200.
 const DEPTH_MAX: usize = 250;
 
 /// After how many values it is asked whether scripts are to end.
@@ -42,14 +43,14 @@ const TEXT_BYTES: usize = 5;
 /// An element of an array has at least one digit for a name.
 const ARRAY_ELEMENT_BYTES_MIN: usize = ELEMENT_BYTES + 1;
 
-/// What a value is for, which says how large it may be as BSON.
+/// The purpose of a value, which decides its largest size as BSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A filter and the like, as large as a document that is stored.
     Clause,
     /// A command, as large as a message of MongoDB's wire protocol. The store knows how large documents may be.
     Command,
-    /// What an expression gave, to be printed.
+    /// The result of an expression, for printing.
     Result,
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn document<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<RawDoc
     }
 }
 
-/// The value, which is no document necessarily. Returns `None` for what BSON leaves out, as a function.
+/// The value, which is not a document necessarily. Returns `None` for what BSON leaves out, as a function.
 pub(crate) fn value<'js>(ctx: &Ctx<'js>, value: &Value<'js>, purpose: Purpose) -> Result<Option<RawBson>> {
     Writer::new(ctx, purpose).value(value)
 }
@@ -90,9 +91,9 @@ pub(crate) fn value<'js>(ctx: &Ctx<'js>, value: &Value<'js>, purpose: Purpose) -
 struct Writer<'a, 'js> {
     ctx: &'a Ctx<'js>,
     purpose: Purpose,
-    /// How many bytes the rest may have.
+    /// The number of bytes that are left.
     bytes_left: usize,
-    /// How many values there may be before the next look at signals.
+    /// The number of values until the next check for signals.
     values_left: u32,
     /// The names above the current value, for errors and for the depth.
     path: Vec<String>,
@@ -294,7 +295,7 @@ impl<'a, 'js> Writer<'a, 'js> {
         let parts: Value = object.get(PARTS)?;
         let ctx = self.ctx.clone();
         Ok(Some(match kind {
-            // What is no object has nothing within it, and ends the way down.
+            // A value that is not an object has nothing within it, and ends the way down.
             "Primitive" if !parts.is_object() => return self.converted(&parts),
             "Int32" => RawBson::Int32(part(&ctx, &parts)?),
             "Double" => RawBson::Double(part(&ctx, &parts)?),
@@ -409,7 +410,7 @@ fn own_bytes(value: &RawBson) -> usize {
 }
 
 fn number_bson(number: f64) -> RawBson {
-    // The negative zero is no whole number of BSON's.
+    // The negative zero is not a whole number of BSON's.
     let is_whole =
         number.fract().abs().to_bits() == 0 && (number.abs().to_bits() != 0 || number.is_sign_positive());
     match i32::try_from(whole(number)) {

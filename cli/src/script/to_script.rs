@@ -19,7 +19,7 @@ pub(crate) struct Reader<'a, 'js> {
     pub(crate) numbers: Numbers,
 }
 
-/// What numbers become.
+/// The form of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
     /// An int64 keeps its type, the others are JavaScript's, as mongosh reads what is stored.

@@ -1,4 +1,4 @@
-//! What can follow the text before the cursor: databases, collections, verbs, and the fields of the last result.
+//! The completions of the text before the cursor: databases, collections, methods, and the fields of the last result.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -20,7 +20,7 @@ impl Completer for Assistant<'_> {
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
         let before = line.get(..at).unwrap_or_default();
         let Some((owner, stem)) = asked(before) else { return Ok((at, Vec::new())) };
-        // What cannot be listed is not completed.
+        // Names that cannot be listed are not completed.
         let names: Vec<String> = self.engine.call("names", owner, |_, value| value.get()).unwrap_or_default();
         let mut fitting: Vec<String> = names.into_iter().filter(|name| name.starts_with(stem)).collect();
         fitting.sort();
@@ -44,7 +44,7 @@ impl Highlighter for Assistant<'_> {}
 
 impl Helper for Assistant<'_> {}
 
-/// Whose names are asked for, as `cairn.names` knows them, and the begin of the name.
+/// The owner of the requested names, as `cairn.names` knows it, and the begin of the name.
 fn asked(before: &str) -> Option<(&'static str, &str)> {
     if let Some(stem) = before.strip_prefix("use ") {
         return Some(("databases", stem));

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// How many statements are kept.
+/// The limit of kept statements.
 pub(super) const LEN_MAX: usize = 1000;
 /// Of a longer file only its end is read.
 const BYTES_MAX: usize = 4 << 20;
@@ -13,7 +13,7 @@ const MODE: u32 = 0o600;
 /// Words of which one is in every line that brings a password, in lower case.
 const SECRETS: [&str; 7] = ["password", "passwd", "pwd", "secret", "createuser", "updateuser", "auth("];
 
-/// Where the statements are kept: `$XDG_STATE_HOME/cairn/history`, by default below `~/.local/state`.
+/// The file of the statements: `$XDG_STATE_HOME/cairn/history`, by default below `~/.local/state`.
 pub(super) fn path() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state =

@@ -56,13 +56,13 @@ pub(crate) struct Arguments {
     /// Scripts to run, in this order.
     #[arg(value_name = "SCRIPT")]
     scripts: Vec<PathBuf>,
-    /// The database that `db` stands for at first; without it the only one that there is, or `test`.
+    /// The database that `db` means at first; without it the only one that there is, or `test`.
     #[arg(long, value_name = "NAME")]
     db: Option<String>,
     /// Run this code after the scripts, and print its value.
     #[arg(long, value_name = "CODE")]
     eval: Option<String>,
-    /// Refuse whatever writes.
+    /// Reject whatever writes.
     #[arg(long)]
     read_only: bool,
     /// Start MongoDB's own shell instead, with all arguments that follow. A folder is served to it on a private socket.
@@ -75,12 +75,12 @@ pub(crate) struct Arguments {
     quiet: bool,
     #[command(flatten)]
     coloring: Coloring,
-    /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
+    /// The level of the engine's and the driver's log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     log_level: LevelFilter,
 }
 
-/// What the shell works on, and how.
+/// The store of the shell, and its settings.
 struct Opened {
     session: Session,
     is_read_only: bool,
@@ -125,7 +125,7 @@ fn open(arguments: &Arguments, signals: &Signals) -> Result<Opened, Failure> {
     }
 }
 
-/// The database that `db` stands for.
+/// The database that `db` means.
 fn database(arguments: &Arguments, session: &Session) -> Result<String, Failure> {
     if let Some(name) = &arguments.db {
         return Ok(name.clone());
@@ -184,7 +184,7 @@ fn shell(arguments: &Arguments) -> Result<i32, Failure> {
     script::on_thread(|| {
         let engine = Engine::new(target, script::memory(&arguments.access), signals.clone())?;
         let done = work(arguments, &engine, &scripts, opened.is_read_only);
-        // What was printed before an error comes before its message.
+        // Output before an error comes before its message.
         let flushed = engine.flush();
         let code = done.or_else(Stopped::into_exit)?;
         flushed?;

@@ -32,7 +32,7 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
     editor.set_helper(Some(Assistant { engine }));
     let path = history::path();
     for line in path.iter().flat_map(|path| history::load(path)) {
-        // Only what is empty or repeated is refused.
+        // Only what is empty or repeated is rejected.
         let _ = editor.history_mut().add(&line);
     }
     if !is_quiet {
@@ -74,7 +74,7 @@ pub(super) fn run(engine: &Engine, is_read_only: bool, is_quiet: bool) -> Result
 /// Ends the process by SIGTERM or SIGHUP while a line is waited for, which no signal ends. Nothing runs then, and what was written is as
 /// it is after a kill.
 fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
-    /// How often it is looked.
+    /// The interval of checks.
     const LOOK: Duration = Duration::from_millis(50);
 
     let signals = engine.signals();
@@ -98,9 +98,9 @@ fn end_when_told(engine: &Engine, is_waiting: Arc<AtomicBool>) {
     });
 }
 
-/// Drops a line that is no UTF-8, and what was typed or pasted after it: the rest of a statement may mean something else.
+/// Drops a line that is not UTF-8, and what was typed or pasted after it: the rest of a statement may mean something else.
 fn drop_line() {
-    // What cannot be dropped is read as the next line.
+    // Input that cannot be dropped is read as the next line.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     write_line(&mut std::io::stderr(), "");
     warn("the line is not UTF-8, and was dropped");

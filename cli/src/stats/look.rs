@@ -1,4 +1,4 @@
-//! What a store tells of its collections, sequences and files.
+//! The facts of a store about its collections, sequences and files.
 
 use std::collections::HashMap;
 
@@ -33,14 +33,14 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// What was seen so far.
+/// The facts that were seen so far.
 #[derive(Default)]
 pub(super) struct Looked {
     pub(super) collections: Vec<Facts>,
     pub(super) positions: Vec<Position>,
     /// `None` through a connection.
     pub(super) folder: Option<FolderFacts>,
-    /// What the server's scrub has read and found. `None` if there is none, or only a part of the store was asked for.
+    /// The state of the server's scrub. `None` if there is none, or only a part of the store was asked for.
     pub(super) scrub: Option<Document>,
     /// The server's transactions, as `serverStatus` counts them. `None` if it counts none.
     pub(super) transactions: Option<Document>,
@@ -58,7 +58,7 @@ pub(super) struct Facts {
 pub(super) struct Sizes {
     pub(super) documents: u64,
     pub(super) data: u64,
-    /// What the documents take in tables.
+    /// The bytes of the documents in tables.
     pub(super) disk: u64,
     /// Whether the tables have nearly all documents, so that both sizes are of the same ones.
     is_in_tables: bool,
@@ -69,7 +69,7 @@ pub(super) struct Sizes {
 pub(super) struct IndexFacts {
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// How often it was used, and since when that is counted. `None` where nothing counts it.
+    /// The number of its uses, and the begin of the counting. `None` where nothing counts it.
     pub(super) uses: Option<(u64, Option<DateTime>)>,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn look(
     Ok(())
 }
 
-/// What a server says of itself. It says nothing to those who may not ask.
+/// The status of a server by itself. It says nothing to those who may not ask.
 fn status(store: &dyn Store) -> Option<Document> {
     store.run("admin", raw(&doc! { "serverStatus": 1 }).ok()?).ok()
 }
@@ -189,7 +189,7 @@ impl Sizes {
         self.data.checked_div(self.documents)
     }
 
-    /// How many bytes of documents a byte on the disk holds. `None` if most of them may be in the log alone.
+    /// The number of bytes of documents in a byte on the disk. `None` if most of them may be in the log alone.
     pub(super) fn ratio(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
         let hundredths = (self.data as f64 / self.disk as f64 * 100.0).round();

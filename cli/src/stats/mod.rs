@@ -88,7 +88,7 @@ fn stats(
     looked: &mut Looked,
     lines: &mut u64,
 ) -> Result<(), Failure> {
-    // What is wrong with the command line is found before anything is opened.
+    // An error of the command line is found before anything is opened.
     let scope = arguments.scope.as_deref().map_or(Ok(Scope::default()), Scope::parse)?;
     let talk = &arguments.talk;
     let store = open_for_reading(&arguments.store, &arguments.access, signals, &mut |line| talk.warn(line))?;
@@ -116,7 +116,7 @@ fn stats(
 }
 
 impl Looked {
-    /// What this kind of store cannot tell: its name in the report, and a line for people.
+    /// The question that this kind of store cannot answer: its name in the report, and a line for people.
     fn unanswered(&self) -> (&'static str, &'static str) {
         if self.folder.is_some() {
             (

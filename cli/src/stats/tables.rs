@@ -1,4 +1,4 @@
-//! What was seen of a store, as tables.
+//! The facts of a store, as tables.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) fn text(looked: &Looked) -> String {
     if let Some(scrub) = &looked.scrub {
         out.push_str(&scrub_line(scrub));
     }
-    // Those of a server that is no replica set are none.
+    // Those of a server that is not a replica set are none.
     if let Some(transactions) = looked.transactions.as_ref().filter(|of| count(of, "totalStarted") > Some(0))
     {
         out.push_str(&transactions_line(transactions));

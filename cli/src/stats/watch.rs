@@ -13,13 +13,13 @@ use crate::output::{Written, print};
 use crate::signals::Signals;
 use crate::store::Store;
 
-/// How often it is looked for a signal while nothing is done.
+/// The interval of checks for a signal while nothing is done.
 const PAUSE: Duration = Duration::from_millis(50);
 /// After how many lines the names of the columns come again.
 const LINES_A_HEAD: u64 = 20;
-/// How wide a column is. The longest name has as many letters.
+/// The width of a column. The longest name has as many letters.
 const WIDTH: usize = 12;
-/// What is counted: the name in a line, and the path in `serverStatus`. MongoDB's own server lacks the last one.
+/// The counters: the name in a line, and the path in `serverStatus`. MongoDB's own server lacks the last one.
 const COUNTERS: [(&str, &[&str]); 15] = [
     ("insert", &["opcounters", "insert"]),
     ("query", &["opcounters", "query"]),
@@ -93,7 +93,7 @@ impl Reading {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let pairs = self.counts.into_iter().zip(before.counts);
         COUNTERS.into_iter().zip(pairs).map(move |((name, _), (now, before))| {
-            // A server that was started anew counts from 0.
+            // A server that was started again counts from 0.
             let change = now.zip(before).map(|(now, before)| if now < before { now } else { now - before });
             #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
             let rate = change.map(|change| (change as f64 / seconds * 10.0).round() / 10.0);

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::store::Documents;
 use crate::store::waiting::{LOOK, interrupted, spawn};
 
-/// How many documents of a cursor are read ahead.
+/// The number of documents of a cursor that are read ahead.
 const AHEAD: usize = 100;
 /// And how many bytes of them, but for the last document.
 const AHEAD_BYTES: usize = 1 << 20;
@@ -21,14 +21,14 @@ type Read = Result<RawDocumentBuf, Failure>;
 /// A cursor that is read on a thread of its own.
 pub(super) struct Ahead {
     queue: Arc<Queue>,
-    /// What was taken from the queue and not given out yet.
+    /// The documents that were removed from the queue and not given out yet.
     taken: vec::IntoIter<Read>,
     token: CancellationToken,
     current: RawDocumentBuf,
 }
 
-/// What was read and not taken yet. The reader of documents takes all of it at once: to wake a thread for each document would cost
-/// more than reading it.
+/// The documents that were read and are in the queue. The reader of documents takes all of it at once: to wake a
+/// thread for each document would cost more than reading it.
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,

@@ -22,15 +22,16 @@ use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
 
-/// How often opening is tried: another process may replace files between two steps of one attempt.
+/// The number of attempts to open: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
-/// What a sort, a group or a join holds before it goes on in temporary files. The tool says that it takes little beside the store.
+/// The memory that a sort, a group or a join holds before it continues in temporary files. The tool says that it
+/// takes little beside the store.
 const STAGE_MEMORY: usize = 32 << 20;
 
-/// What is told besides where there is no store.
+/// The addition to the error that there is no store.
 const MAKERS: &str = "; cairn import, restore, migrate --from, serve and user add make one";
 
-/// What becomes of a folder that is not there.
+/// The treatment of a folder that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     IsMade,
@@ -134,8 +135,8 @@ pub(super) fn open_for_reading(
     }
 }
 
-/// Why a folder was not opened: if another process has it open, with a way to reach the store all the same, and if there is
-/// none, with what makes one.
+/// The error of a folder that was not opened: if another process has it open, with a way to reach the store all the
+/// same, and if there is none, with the commands that create one.
 pub(crate) fn not_opened(path: &Path, error: cairndb::Error) -> Failure {
     if error.is_already_open() {
         return elsewhere(path);
@@ -148,7 +149,7 @@ pub(crate) fn not_opened(path: &Path, error: cairndb::Error) -> Failure {
     failure
 }
 
-/// What else can be given than a folder that another process has open.
+/// The alternatives to a folder that another process has open.
 pub(crate) const WITH_SOCKET: &str =
     "; if that process serves it on a Unix socket, give the socket instead of the folder";
 

@@ -63,7 +63,7 @@ pub(crate) trait Store: Send + Sync {
     /// The documents of the users who may log in, for which there is no command.
     fn users(&self) -> Result<Box<dyn Documents>, Failure>;
 
-    /// What the store's folder has. `None` through a connection, which shows no files.
+    /// The facts of the store's folder. `None` through a connection, which shows no files.
     fn folder(&self) -> Result<Option<FolderFacts>, Failure>;
 
     /// Gives the room of what was deleted back to the disk: in a collection, or in all of them. A signal ends it early.
@@ -120,7 +120,7 @@ pub(crate) type TellingBackup<'a> = dyn FnMut(&BackupProgress) + Send + 'a;
 pub(crate) struct BackupWish<'a> {
     /// A path, or, through a connection, a name.
     pub(crate) target: &'a Path,
-    /// How many generations the target keeps, if it is a folder of them.
+    /// The number of generations that the target keeps, if it is a folder of them.
     pub(crate) generations: Option<u32>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct BackedUp {
     pub(crate) files: u64,
 }
 
-/// What table files had before a compaction, and have after it.
+/// The bytes of table files before a compaction and after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompactedBytes {
     pub(crate) before: u64,
@@ -159,7 +159,7 @@ pub(crate) struct FolderFacts {
     pub(crate) holder: Option<u32>,
 }
 
-/// What is done with a user who is there already.
+/// The treatment of a user who exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserThere {
     Replace,
@@ -187,7 +187,7 @@ pub(crate) trait Documents {
     }
 }
 
-/// How a store is reached.
+/// The way to a store.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Access to the store")]
 pub(crate) struct Access {
@@ -216,7 +216,7 @@ impl Access {
         Self { memory: self.memory, password_file: file }
     }
 
-    /// Refuses a file of a password that cannot be read, also where none is asked for.
+    /// Rejects a file of a password that cannot be read, also where none is asked for.
     fn check(&self, signals: &Signals) -> Result<(), Failure> {
         self.password_file.as_deref().map_or(Ok(()), |file| password::given(Some(file), signals).map(drop))
     }
@@ -285,7 +285,7 @@ pub(crate) fn is_folder(name: &Path) -> bool {
     matches!(Place::of(name), Place::Folder(_))
 }
 
-/// Refuses a store that a command would not make: for one that opens nothing, because it only looks what it would do.
+/// Rejects a store that a command would not make: for one that opens nothing, because it only looks what it would do.
 pub(crate) fn check_place(name: &Path) -> Result<(), Failure> {
     match Place::of(name) {
         Place::Folder(path) => refuse_absent_server(&path),

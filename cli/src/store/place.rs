@@ -1,19 +1,19 @@
-//! What the argument STORE names: a URI by its scheme, a socket by its file, and otherwise a folder.
+//! The meaning of the argument STORE: a URI by its scheme, a socket by its file, and otherwise a folder.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
-/// How names of sockets end.
+/// The endings of the names of sockets.
 const SOCKET_ENDS: [&str; 2] = ["sock", "socket"];
 /// The file that every store has. It says which format the folder has.
 pub(super) const MARKER: &str = "CAIRNDB";
 
-/// How URIs begin.
+/// The beginnings of URIs.
 const SCHEMES: [&str; 2] = ["mongodb://", "mongodb+srv://"];
 
-/// Where a store is.
+/// The place of a store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Folder(PathBuf),
@@ -36,14 +36,14 @@ impl Place {
     }
 }
 
-/// The name of a store, if it is a URI. In one that is not UTF-8 a mark stands for what is not, and the driver refuses it.
+/// The name of a store, if it is a URI. In one that is not UTF-8 a mark means what is not, and the driver rejects it.
 pub(crate) fn uri(name: &Path) -> Option<String> {
     let bytes = name.as_os_str().as_encoded_bytes();
     let is_uri = SCHEMES.iter().any(|scheme| bytes.starts_with(scheme.as_bytes()));
     is_uri.then(|| name.to_string_lossy().into_owned())
 }
 
-/// Refuses a path that is absent and has the name of a server: an address, or a socket. Who mistypes an address would find what
+/// Rejects a path that is absent and has the name of a server: an address, or a socket. Who mistypes an address would find what
 /// was written in a folder of that name. A server removes its socket when it stops: the command that wrote into the server would
 /// make a folder of that name as well.
 pub(crate) fn refuse_absent_server(path: &Path) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ fn has_port(text: &str) -> bool {
 fn meant(scheme: &str, rest: &str) -> String {
     let hosts = rest.split('/').next().unwrap_or_default();
     let hosts = if hosts.is_empty() { "HOST" } else { hosts };
-    // What stands before the last sign of an at is a name and a password, which no message repeats.
+    // The part before the last at sign is a name and a password, which no message repeats.
     let shown = hosts.rsplit_once('@').map_or_else(|| hosts.to_owned(), |(_, host)| format!("USER@{host}"));
     format!("{scheme}://{shown}/")
 }

@@ -6,13 +6,13 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 
-/// What a store that is open for reading says to a write.
+/// The answer of a store that is open for reading to a write.
 const READ_ONLY: &str = "the database was opened read-only";
 
-/// The failure of what a server has refused. A refused command has its code and the whole reply.
+/// The failure of what a server has rejected. A rejected command has its code and the whole reply.
 pub(super) fn refusal(error: &Error) -> Failure {
     if let ErrorKind::Command(command) = error.kind.as_ref() {
-        // The same words as of a folder, which is no server's choice.
+        // The same words as of a folder, which is not a server's choice.
         let hint = if Code::ILLEGAL_OPERATION == command.code && command.message == READ_ONLY {
             "; give a server that was started without --read-only, or the folder"
         } else {
@@ -28,7 +28,7 @@ pub(super) fn refusal(error: &Error) -> Failure {
     Failure::new(Exit::Failed, reason(error))
 }
 
-/// Why a server does not answer, or what else the driver says.
+/// The reason why a server does not answer, or another message of the driver.
 pub(super) fn reason(error: &Error) -> String {
     if let ErrorKind::Io(error) = error.kind.as_ref() {
         return error.to_string();

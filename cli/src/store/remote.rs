@@ -33,7 +33,7 @@ use crate::store::{
     BackedUp, BackupWish, CompactedBytes, Documents, FolderFacts, Store, Telling, TellingBackup, UserThere,
 };
 
-/// How long the server is looked for, unless the URI says otherwise.
+/// The time for which the server is looked for, unless the URI says otherwise.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Remote {
@@ -251,7 +251,7 @@ impl Documents for Batches {
     }
 }
 
-/// What a URI says about the user.
+/// The user in a URI.
 #[derive(Debug, PartialEq, Eq)]
 enum Credentials {
     None,

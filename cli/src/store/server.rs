@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::store::refused::{reason, refusal};
 use crate::store::waiting::{Patience, wait};
 
-/// How long a server may still take, after a signal, for what it was asked: it may be at work on a batch.
+/// The time that a server may still need, after a signal, for its work: it may be at work on a batch.
 const AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// A server that has answered once.
@@ -34,7 +34,7 @@ impl Server {
         let patience = Patience { token: token.clone(), after };
         let answer = wait(&patience, move || Ok(database.run_command(ping).run()))?;
         match answer {
-            // One that refuses this has answered.
+            // One that rejects this has answered.
             Ok(_) => {}
             Err(error) if matches!(error.kind.as_ref(), ErrorKind::Command(_)) => {}
             Err(error) if is_gone(&error) => {
@@ -53,7 +53,7 @@ impl Server {
         self.patience = Patience { token: token.clone(), after: Duration::ZERO };
     }
 
-    /// What ends a wait for documents at once: what is only read is not missed.
+    /// The patience that ends a wait for documents at once: documents that are only read are not missed.
     pub(super) fn impatience(&self) -> Patience {
         Patience { after: Duration::ZERO, ..self.patience.clone() }
     }

@@ -68,14 +68,14 @@ const READING: [&str; 39] = [
 #[cfg(feature = "remote")]
 const REPLICA_SET: &str = "cairn";
 
-/// What becomes of commands that write.
+/// The treatment of commands that write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     /// They are run. A folder is opened for writing at once.
     Allowed,
     /// They are run. A folder is opened for reading, and for writing with the first of them.
     WhenAsked,
-    /// They are refused.
+    /// They are rejected.
     Refused,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Session {
     /// The folder, if it is one.
     path: Option<PathBuf>,
     memory: Option<usize>,
-    /// Why the folder is not open for writing, if it was to be.
+    /// The reason why the folder is not open for writing, if it was to be.
     refused: Option<Failure>,
     /// Whether a command that writes was let through, so that there is something to sync.
     has_written: AtomicBool,
@@ -162,7 +162,7 @@ impl Session {
         })
     }
 
-    /// Refuses what writes with this failure: the folder was to be opened for writing, and could not be.
+    /// Rejects what writes with this failure: the folder was to be opened for writing, and could not be.
     pub(crate) fn refuse_writes_for(&mut self, failure: Failure) {
         self.refused = Some(Failure { code: Some(Code::ILLEGAL_OPERATION.number()), ..failure });
     }
@@ -181,12 +181,13 @@ impl Session {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses what writes where it must not, and opens the folder for it where it may.
+    /// Rejects what writes where it must not, and opens the folder for it where it may.
     fn admit(&self, command: &RawDocument) -> Result<(), Failure> {
         if is_reading(command) {
             return Ok(());
         }
-        // What the engine does not have writes nothing into a folder, and its own refusal says more.
+        // A command that the engine does not have writes nothing into a folder, and the engine's own rejection says
+        // more.
         let is_known = cairndb::has_command(name_of(command));
         match (self.writes, &self.path) {
             (Writes::Refused, Some(_)) if !is_known => Ok(()),
@@ -242,7 +243,7 @@ impl Session {
 impl Store for Session {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
         self.admit(&command)?;
-        // What is open for reading is no replica set.
+        // A store that is open for reading is not a replica set.
         if let (Some(path), Writes::WhenAsked) = (&self.path, self.writes)
             && name_of(&command).starts_with("replSetGet")
         {
@@ -297,7 +298,7 @@ impl Store for Session {
             Reached::Folder(folder) => folder.use_token(token),
             Reached::Server(server) => server.use_token(token),
         }
-        // It has the earlier token, and is made anew when it is asked again.
+        // It has the earlier token, and is made again when it is asked again.
         #[cfg(feature = "remote")]
         {
             opened.server = None;
@@ -346,7 +347,7 @@ impl Store for Session {
 /// A session whose store is not to be written to.
 struct ReadingSession {
     session: Box<dyn StoreSession>,
-    /// Why the folder is not open for writing, if it was to be.
+    /// The reason why the folder is not open for writing, if it was to be.
     refused: Option<Failure>,
 }
 
@@ -466,7 +467,7 @@ impl PrivateFolder {
 #[cfg(feature = "remote")]
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // What cannot be removed is empty, or in the system's folder of temporary files.
+        // A folder that cannot be removed is empty, or in the system's folder of temporary files.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

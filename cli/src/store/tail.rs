@@ -109,7 +109,7 @@ impl Documents for Tail {
     }
 
     fn advance_within(&mut self, time: Duration) -> Result<bool, Failure> {
-        // What has come is handed out before more is asked for.
+        // Documents that have come are handed out before more are asked for.
         if self.batch.is_empty() && self.id != 0 {
             self.ask(time)?;
         }

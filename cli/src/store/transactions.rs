@@ -108,14 +108,14 @@ fn ended() -> Failure {
     }
 }
 
-/// How many servers acknowledge a commit.
+/// The number of servers that acknowledge a commit.
 #[derive(Clone, Copy)]
 enum Nodes {
     Majority,
     Number(u32),
 }
 
-/// What a transaction is started with.
+/// The options of a transaction that is started.
 #[derive(Default)]
 struct Wish {
     level: Option<String>,

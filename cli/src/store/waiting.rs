@@ -9,10 +9,10 @@ use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 
-/// How often the token is looked at.
+/// The interval of checks of the token.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// How long an answer is waited for.
+/// The time for which an answer is waited for.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     /// Until this is cancelled,
@@ -37,7 +37,7 @@ pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Failure>
     thread.map(drop).map_err(|error| Failure::io("a thread for an answer", &error))
 }
 
-/// What comes next. Returns `None` after the last.
+/// The next value. Returns `None` after the last.
 pub(super) fn receive<T>(patience: &Patience, from: &Receiver<T>) -> Result<Option<T>, Failure> {
     let mut cancelled: Option<Instant> = None;
     loop {
