@@ -50,7 +50,7 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// Locks, unless that takes longer than `patience`.
+/// Locks, unless that needs longer than `patience`.
 pub fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
     #[cfg(not(feature = "shuttle"))]
     return mutex.try_lock_for(patience);

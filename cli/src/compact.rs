@@ -13,7 +13,7 @@ use crate::talk::{Progress, Report, Talk, Unit, warn};
 /// Gives the room of deleted documents back to the disk.
 ///
 /// So it does with that of replaced documents and dropped collections. The store does it by itself in the course of later writes; this does it now, for one collection with its indexes, or for
-/// everything. Tables are written again, which takes room for a few of them meanwhile. Through a server reads and writes go
+/// everything. Tables are written again, which uses space for a few of them meanwhile. Through a server reads and writes go
 /// on; a folder must not be open in another process.
 ///
 /// A signal ends it after the part that is under way. What is done stays so.

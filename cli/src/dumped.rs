@@ -30,6 +30,6 @@ impl<'a> DumpPlace<'a> {
 pub(crate) enum DumpedKind {
     Collection,
     View,
-    /// The users of a folder, which are not collection that a command can reach.
+    /// The users of a folder, which are not a collection that a command can reach.
     Users,
 }

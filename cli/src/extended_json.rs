@@ -15,7 +15,7 @@ use crate::argument::shown;
 use crate::failure::Failure;
 use crate::look::{Look, Part};
 
-/// Deeper documents are rejected: MongoDB stores up to 200 levels, and each takes some of the stack.
+/// Deeper documents are rejected: MongoDB stores up to 200 levels, and each needs some of the stack.
 const DEPTH_MAX: usize = 250;
 /// Milliseconds of 1970 to 9999, the years that relaxed mode writes as text.
 const WRITTEN_DATES: std::ops::Range<i64> = 0..253_402_300_800_000;

@@ -97,7 +97,7 @@ mod tests {
         fingerprint
     }
 
-    /// A restore of a dump of 2.4 was told to differ in every document.
+    /// A restore of a dump of 2.4 was reported to differ in every document.
     #[test]
     fn an_id_that_is_not_the_first_field_is_the_same_document() {
         let of = |document: &Document| hash(&serialize_to_vec(document).unwrap());

@@ -142,7 +142,7 @@ pub(crate) fn renamed(
     Ok((database.to_owned(), name.to_owned()))
 }
 
-/// The same of a collection or view. A new name that no store takes is rejected.
+/// The same of a collection or view. A new name that no store accepts is rejected.
 pub(crate) fn renamed_collection(
     rules: &[Rename],
     database: &str,

@@ -32,7 +32,7 @@ pub(crate) fn open_or_create(path: &Path) -> Result<File> {
 pub(crate) fn check(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(irregular(metadata.file_type())),
-        // That it is absent, or cannot be looked at, is told when it is opened.
+        // That it is absent, or cannot be looked at, is reported when it is opened.
         Ok(_) | Err(_) => Ok(()),
     }
 }

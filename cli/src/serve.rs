@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// The level of the log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log and metrics")]
     log_level: LevelFilter,
-    /// Log operations that take at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
+    /// Log operations that need at least this many milliseconds, as warnings: plan and shape, without values. `off` logs none.
     #[arg(long, value_name = "MILLISECONDS", default_value = "100", help_heading = "Log and metrics")]
     slow_threshold: SlowThreshold,
     /// The limit of connections at one time: 10000 if nothing is given, and fewer if the process may not open enough
@@ -394,7 +394,7 @@ async fn give_back_memory(client: Client) {
         let held = client.operation_bytes();
         most = held.max(most);
         if most - held >= GIVEN_BACK_BYTES_MIN {
-            // It may take a while, and fails only if the runtime ends.
+            // It may be slow, and fails only if the runtime ends.
             let _ = tokio::task::spawn_blocking(allocator::give_back).await;
             most = held;
         }

@@ -90,7 +90,7 @@ impl Signals {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.token = CancellationToken::new();
         current.token = self.token.clone();
-        // Without another pipe reads end at once, and calls all the same when they are told to.
+        // Without another pipe reads end at once, and calls all the same when they are asked to.
         if let Ok((alarm, quiet)) = pipe() {
             self.alarm = Arc::new(alarm);
             current.quiet = Some(quiet);

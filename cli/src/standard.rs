@@ -1,5 +1,5 @@
 //! Whether standard input and standard output were open when the process began. Before `main` the standard library puts
-//! `/dev/null` in place of what is closed, and then nothing tells a closed output from one that was not wanted.
+//! `/dev/null` in place of what is closed, and then nothing distinguishes a closed output from one that was not wanted.
 
 #![allow(unsafe_code, reason = "what runs before `main` is named to the linker, and asks the C library")]
 

@@ -171,7 +171,7 @@ mod tests {
             assert!(told.contains(tip) && told.contains("unexpected argument"), "{told}");
             assert!(!told.contains("similar"), "{told}");
         }
-        // Others are told as before.
+        // Others are reported as before.
         assert!(told(&["import", "s", "a.b", "--ignore-blank"]).contains("--ignore-blanks"));
         assert!(told(&["verify", "s", "--checksum"]).contains("--checksums"));
     }

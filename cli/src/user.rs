@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Action::Add { path, name, read_only, password_file } => {
             refuse_absent_server(&path)?;
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
-            // Before the store opens: a person may take minutes to type it, and a store is locked while it is
+            // Before the store opens: a person may need minutes to type it, and a store is locked while it is
             // open.
             let signals = Signals::watch()?;
             let password = signals.judge(password(password_file.as_deref(), &signals), "interrupted")?;

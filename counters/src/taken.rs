@@ -1,4 +1,4 @@
-//! Keys that are taken, as the errors of MongoDB's driver tell of them.
+//! Keys that are taken, as the errors of MongoDB's driver describe them.
 
 use mongodb::error::{Error as DriverError, ErrorKind as DriverErrorKind, WriteFailure};
 

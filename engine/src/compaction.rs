@@ -125,7 +125,7 @@ impl<'a> Compaction<'a> {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// A function that is told how far the compaction is: at its beginning, and after each part. It is called on the thread of
+    /// A function that receives the progress of the compaction: at its beginning, and after each part. It is called on the thread of
     /// [`run`](Self::run).
     ///
     /// The example of [`CompactionProgress`] keeps what it was told last.

@@ -18,7 +18,7 @@ pub(crate) const NUMBER: &str = "n";
 /// Chunks of an upload whose file has no document, as [`VerifyReport::orphans`](crate::VerifyReport::orphans) lists them.
 ///
 /// An upload that was killed leaves them, and one that a client of a server is making looks the same; so do all that run in
-/// another process, for a client that only reads. They take room, and nothing is wrong with the database.
+/// another process, for a client that only reads. They use space, and nothing is wrong with the database.
 /// [`GridFsBucket::remove_orphans`](crate::GridFsBucket::remove_orphans) removes them.
 ///
 /// ```

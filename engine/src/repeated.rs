@@ -67,7 +67,7 @@ pub(crate) fn overtaken(
 
 /// Looks up a token whose call has failed. Fails if it is another call's by now.
 fn look_again(shared: &Arc<Shared>, once: &Once) -> Result<()> {
-    // A store that is closed tells nothing, and then the error of the call stands.
+    // A store that is closed says nothing, and then the error of the call stands.
     let Ok(database) = shared.store.enter() else { return Ok(()) };
     match once.refuse_second(&database) {
         Err(error) if !once.has_found() => Err(error),

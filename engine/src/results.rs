@@ -221,7 +221,7 @@ pub struct Finding {
     /// The problem.
     pub problem: String,
     /// The damaged file, if the finding is about one. `place`, `index` and `key` then say what depends on the damaged bytes, as
-    /// far as that can be told: the key is not below the damaged ones, or empty.
+    /// far as that can be reported: the key is not below the damaged ones, or empty.
     #[serde(default)]
     pub file: Option<PathBuf>,
     /// The begin of the damage: the offset of the damaged block or record in the file.

@@ -172,7 +172,7 @@ impl Shared {
         // The store rejects too, but the sequences below have locks that may be held by threads that a child
         // does not have.
         fork::refuse_child()?;
-        // First, because its pass is a running operation, and may take long. Dropping the handle waits for its end.
+        // First, because its pass is a running operation, and may be slow. Dropping the handle waits for its end.
         drop(self.expiry.lock().take());
         drop(self.scrub.lock().take());
         // A transaction would keep the folder open, and writers that wait for its turn.

@@ -203,7 +203,7 @@ impl Columns {
     }
 
     /// The same columns, with one type for each that `survey` has looked at. Cells that look otherwise are rejected from then
-    /// on; what has no one type is text, and is told.
+    /// on; what has no one type is text, and is reported.
     pub fn surveyed(self: &Arc<Self>, survey: &Survey) -> (Self, Vec<Mixed>) {
         let mut mixed = Vec::new();
         let types = iter::zip(&self.types, 0..).map(|(of, column)| {

@@ -1,4 +1,4 @@
-//! Dates as text: by RFC 3339, over the whole range of BSON's dates, and by formats of `strftime`. Formats of other tools are not read; what they mean is told.
+//! Dates as text: by RFC 3339, over the whole range of BSON's dates, and by formats of `strftime`. Formats of other tools are not read; what they mean is reported.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ pub(crate) fn milliseconds(text: &str) -> Option<i64> {
 
 /// The same, for texts alone that are written as RFC 3339 has it, and of which no digit would be lost.
 pub(crate) fn exact_milliseconds(text: &str) -> Option<i64> {
-    // The parser takes more: a blank for the T, times without seconds, zones without minutes and with names.
+    // The parser accepts more: a blank for the T, times without seconds, zones without minutes and with names.
     let bytes = text.as_bytes();
     let after_year = bytes.iter().skip(1).position(|byte| *byte == b'-')? + 1;
     let at = |position: usize| bytes.get(after_year + position).copied();
@@ -68,7 +68,7 @@ pub(crate) fn exact_milliseconds(text: &str) -> Option<i64> {
     of_nanoseconds(nanoseconds).filter(|_| nanoseconds.rem_euclid(NANOSECONDS_PER_MILLISECOND) == 0)
 }
 
-/// The nanoseconds since 1970 of a date with a zone. Dates are taken apart and counted here, because the timestamps of
+/// The nanoseconds since 1970 of a date with a zone. Dates are split and counted here, because the timestamps of
 /// jiff end a day and two hours before the year 10000.
 fn nanoseconds(text: &str) -> Option<i128> {
     let (plain, cycles) = plain_year(text)?;

@@ -6,7 +6,7 @@
 //!
 //! This crate opens no file, decompresses nothing and knows no store.
 //!
-//! The invariant: for any bytes, reading ends, takes memory in proportion to one record of limited size, and does not
+//! The invariant: for any bytes, reading ends, uses memory in proportion to one record of limited size, and does not
 //! panic. What [`parse`] accepts is a well-formed document within the limits of the store.
 //!
 //! - [`mod@format`]: the formats, and finding out which one a file has.

@@ -1,7 +1,7 @@
 //! Puts a document together from an entry of an index: the `_id` and some of the fields, without the stored document.
 //!
 //! The result is what an inclusion of these fields makes of the stored document, byte for byte. Where an entry
-//! cannot say that, there is no result, and the caller reads the document. An entry cannot tell a missing field from
+//! cannot say that, there is no result, and the caller reads the document. An entry cannot distinguish a missing field from
 //! null, no value whose key is shortened, and not every order of fields (see [`FieldOrder`]).
 //!
 //! Only fields may be asked for at whose paths no document has an array: of those an entry has the whole value.
@@ -135,7 +135,7 @@ impl EntryDocuments {
         Ok(true)
     }
 
-    /// Decodes the values of an entry, and finds the order of its fields. Returns `false` if the entry cannot tell its
+    /// Decodes the values of an entry, and finds the order of its fields. Returns `false` if the entry cannot determine its
     /// document.
     fn decode(&mut self, entry: EntryParts<'_>) -> Result<bool, Error> {
         let EntryParts { fields: mut key, id: mut id_key, details: mut types } = entry;

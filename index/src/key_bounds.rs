@@ -1,7 +1,7 @@
 //! Decides from the bytes of a key whether its fields lie within bounds.
 //!
 //! Ranges of keys bound the leading fields only. Bounds on later fields are checked here, so that no document
-//! is read for a key that cannot lead to a match. Of a shortened key only the document can tell it for sure.
+//! is read for a key that cannot lead to a match. Of a shortened key only the document can determine it for sure.
 
 use crate::interval::Intervals;
 use crate::key::{Direction, LongKeys};

@@ -4,7 +4,7 @@
 //! objects only. `extract` has a third walk for index keys, which agrees with the first. Updates and
 //! aggregation have rules of their own and build on the components.
 //!
-//! The invariant: a walk borrows values from the document, copies nothing, and takes at most one step for
+//! The invariant: a walk borrows values from the document, copies nothing, and needs at most one step for
 //! each pair of a value and a rest of the path.
 
 use std::collections::HashSet;
@@ -215,7 +215,7 @@ pub fn array_index(component: &str) -> Option<usize> {
 
 /// The first component of a path and what follows its dot.
 pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
-    // Paths are short, and a search that is made for long texts takes longer to begin.
+    // Paths are short, and a search that is made for long texts needs longer to begin.
     let dot = path.bytes().position(|byte| byte == b'.');
     match dot.and_then(|dot| path.get(..dot).zip(path.get(dot + 1..))) {
         Some((name, rest)) => (name, Some(rest)),

@@ -305,7 +305,7 @@ impl End {
         let (mut bytes, limit) = (Vec::new(), end.1);
         let is_beginning = long_keys.encode(end.0, direction, &mut bytes);
         if is_beginning {
-            // Which of the values with this beginning belong to the interval their digests do not tell: all may.
+            // Which of the values with this beginning belong to the interval their digests do not say: all may.
             bytes.truncate(FIELD_BYTES_MAX);
             return Self { bytes, limit: Limit::Inclusive, is_beginning };
         }

@@ -189,7 +189,7 @@ impl IndexSpec {
         };
         let direction = parse_direction(name, value)?;
         // Its keys are those of an index on two fields: the path as a text, and the value there. So they are encoded,
-        // bounded and taken apart like all others.
+        // bounded and split like all others.
         let fields = vec![
             IndexField { path: FieldPath::parse(WILDCARD_PATH)?, direction: Direction::Ascending },
             IndexField { path: FieldPath::parse(name)?, direction },
@@ -213,7 +213,7 @@ impl IndexSpec {
         Ok(Self { wildcard: Some(Wildcard { paths, projection: Some(projection.to_owned()) }), ..self })
     }
 
-    /// The same index, with texts in the order of a collation. Its keys have the key forms of values, so they do not tell
+    /// The same index, with texts in the order of a collation. Its keys have the key forms of values, so they do not say
     /// the texts of a document.
     pub fn with_collation(self, collation: Collation) -> Self {
         Self { collation, ..self }

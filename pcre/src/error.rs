@@ -16,7 +16,7 @@ pub struct CompileError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatchError {
-    /// The search would take more steps than the limit allows for a text of this length.
+    /// The search would need more steps than the limit allows for a text of this length.
     #[error("the match takes more than {limit} steps")]
     Steps {
         /// The limit for this text.

@@ -5,7 +5,7 @@
 //! steps. This crate knows neither BSON nor the letters of options, nor what a database does with a match.
 //!
 //! The invariant: no pattern and no text, however malicious, makes a function of this crate run past its
-//! limits, take memory without bound, or touch memory that is not its own.
+//! limits, use memory without bound, or touch memory that is not its own.
 
 // Denied, not forbidden: a C library has no safe interface. All unsafe code is in `library`.
 #![deny(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Arithmetic of decimal128: exact, then rounded half to even to 34 digits, as IEEE 754 and MongoDB have it.
 //!
-//! A number is taken apart by [`index::number`]; here are the operations on the parts. Exact sums and products have
+//! A number is split by [`index::number`]; here are the operations on the parts. Exact sums and products have
 //! up to 68 digits, so they are kept as two numbers of 34 digits. A result that is too large becomes infinite,
 //! one that is too small loses digits at its end. Nothing here fails: what has no value is NaN.
 
@@ -396,7 +396,7 @@ fn long_division(dividend: u128, divisor: u128) -> (u128, i32) {
     (sticky(quotient, left_over != 0), steps)
 }
 
-/// A finite number, taken apart.
+/// A finite number, split.
 #[derive(Clone, Copy)]
 struct Finite {
     negative: bool,

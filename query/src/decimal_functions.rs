@@ -115,7 +115,7 @@ pub(crate) fn log(value: Decimal128, base: Decimal128) -> Decimal128 {
 /// The power. Of a number below zero it is NaN unless the exponent is whole.
 pub(crate) fn pow(base: Decimal128, exponent: Decimal128) -> Decimal128 {
     of(base, |number, constants| {
-        // An exponent of 34 digits takes as many from the result.
+        // An exponent of 34 digits needs as many from the result.
         let exponent = read(exponent, READ_BITS, constants);
         number.pow(&exponent, BITS, ROUNDING, constants)
     })

@@ -130,7 +130,7 @@ impl DistinctValues {
             return;
         }
         self.keys.insert(self.key.as_slice().into());
-        // A value in an array takes about as much as its key, and a type and a position.
+        // A value in an array needs about as much as its key, and a type and a position.
         self.bytes += self.key.len() + 8;
         self.values.push(value.into());
     }

@@ -208,7 +208,7 @@ pub enum Fault {
     /// All regular expressions of a request together use too much memory.
     #[error("the regular expressions take more than {limit} bytes together")]
     PatternsTooMany {
-        /// The most that they may take.
+        /// The most that they may use.
         limit: usize,
     },
     /// A regular expression that does not compile.
@@ -345,7 +345,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::UnknownOperator { .. } => Code::BAD_VALUE,
-            // Told from an unknown operator: MongoDB has this one.
+            // Distinguished from an unknown operator: MongoDB has this one.
             Self::UnsupportedOperator { .. } => Code::NOT_IMPLEMENTED,
             Self::PatternFailed { .. } => Code::PATTERN_FAILED,
             Self::NotAllowed { .. } => Code::QUERY_FEATURE_NOT_ALLOWED,

@@ -117,7 +117,7 @@ impl PercentileRequest {
     }
 }
 
-/// Numbers that are kept sorted, and of which each can be removed again. Adding, removing and finding one takes few steps,
+/// Numbers that are kept sorted, and of which each can be removed again. Adding, removing and finding one needs few steps,
 /// however many there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SortedNumbers {

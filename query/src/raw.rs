@@ -84,7 +84,7 @@ impl From<bson::error::Error> for Malformed {
 
 /// The elements of a document in their order. One that cannot be read gives an error, and ends the walk.
 ///
-/// `bson` checks at each step what was checked when the document was, so its walk takes several times as long. It reads what is
+/// `bson` checks at each step what was checked when the document was, so its walk needs several times as long. It reads what is
 /// read nowhere else: values of the type `DbPointer`, and what is malformed.
 pub(crate) struct Fields<'a> {
     document: &'a RawDocument,
@@ -481,7 +481,7 @@ mod tests {
         let length = i32::try_from(bytes.len()).unwrap();
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         let document = RawDocument::from_bytes(&bytes).unwrap();
-        // A walk for each would take minutes.
+        // A walk for each would need minutes.
         let values = Fields::of(document).map(|field| field.unwrap().value().unwrap());
         assert_eq!(values.filter(|value| value.as_db_pointer().is_some()).count(), 200_000);
     }

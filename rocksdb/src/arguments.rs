@@ -1,4 +1,4 @@
-//! The command line. Written by hand, because a parser would take longer to compile than all the rest.
+//! The command line. Written by hand, because a parser would need longer to compile than all the rest.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

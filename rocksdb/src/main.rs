@@ -1,5 +1,5 @@
 //! `cairndb-rocksdb`: builds RocksDB, as the crate `librocksdb-sys` of a project's lock file has it, once into the
-//! user's cache, and says how the project links it. It compiles many files together, which takes half the time of
+//! user's cache, and says how the project links it. It compiles many files together, which needs half the time of
 //! the crate's own build; which files and with which flags, it learns from that crate's own build script.
 //!
 //! It depends on no C++, so that `cargo install` takes seconds, and the project's own `make setup` runs this code.

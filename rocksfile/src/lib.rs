@@ -4,7 +4,7 @@
 //! reads: which records of a log are whole, how they are numbered, which files must exist by the MANIFEST, and which
 //! blocks of a table are whole. It opens no file. The engine decides what a finding means for a database.
 //!
-//! The invariant: for any bytes, reading ends, takes memory in proportion to one record, and does not panic. Of a table that is its
+//! The invariant: for any bytes, reading ends, uses memory in proportion to one record, and does not panic. Of a table that is its
 //! index and one block.
 //!
 //! - [`log`]: blocks and fragments with their checksums, and the search for whole fragments after damage.

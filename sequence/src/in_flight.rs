@@ -232,7 +232,7 @@ mod interleavings {
 
     use super::*;
 
-    /// Registers and leaves again, always with a value before the position that tells the position.
+    /// Registers and leaves again, always with a value before the position that gives the position.
     fn come_and_go(in_flight: &InFlight, first: u64) {
         for ordinal in first..first + 3 {
             drop(in_flight.enter(SequencePosition { ordinal, before: Some(7 * ordinal.cast_signed()) }));

@@ -105,7 +105,7 @@ impl Trace {
         match self.reach {
             // A future value is not lost, though it may be listed: before a restart.
             Reach::NotYet => Verdict::NotYet,
-            // Before the reach of the present attributes: the ledger tells of those before as well.
+            // Before the reach of the present attributes: the ledger describes those before as well.
             _ if is_listed => Verdict::Lost,
             Reach::Outside | Reach::BeforeStart | Reach::Between => Verdict::Never,
             Reach::Passed { .. } if unlisted > 0 => Verdict::LostUnlisted,

@@ -67,7 +67,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
     let mut connection =
         Connection { responder: Responder { shared, peer }, stream, buffer: BytesMut::new() };
     let ended = connection.run().await;
-    // TLS has a closing message, which tells the client that nothing was cut off. A client that is gone
+    // TLS has a closing message, which informs the client that nothing was cut off. A client that is gone
     // cannot receive it, so the wait is bounded.
     let _ = timeout(END, connection.stream.shutdown()).await;
     match ended {
@@ -313,7 +313,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Takes memory for a message that is being read. Strangers have a budget of their own, so that they
+    /// Reserves memory for a message that is being read. Strangers have a budget of their own, so that they
     /// leave users theirs.
     async fn reserve(&self, reserved: &mut Reserved, bytes: usize) -> Result<(), Ended> {
         if bytes <= UNCHARGED_BYTES {
@@ -326,7 +326,7 @@ impl Responder {
         given.map_err(|_| Ended::Overloaded(format!("there was no memory for a message of {bytes} bytes")))
     }
 
-    /// Takes memory for an answer that holds none yet. The answer's bytes exist already, so few answers may
+    /// Reserves memory for an answer that holds none yet. The answer's bytes exist already, so few answers may
     /// wait for it.
     async fn charge(&self, reserved: &mut Reserved, bytes: usize) -> Result<(), Ended> {
         let Shared { answers, unsent, settings, .. } = &*self.shared;
@@ -371,7 +371,7 @@ impl Responder {
         bytes: usize,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Ended> {
-        // To hand over a small message would take longer than the work itself.
+        // To hand over a small message would need longer than the work itself.
         if bytes <= SMALL_MESSAGE_BYTES {
             return Ok(work());
         }
@@ -435,7 +435,7 @@ impl Responder {
                 );
                 Failure::new(Code::UNSUPPORTED_OP_QUERY_COMMAND, message).into()
             }
-            // The flag is how the old protocol tells a failure; a reply alone would look like a document.
+            // The flag is how the old protocol gives a failure; a reply alone would look like a document.
             Err(failure) => return Ok(Response::Legacy(failure.into(), reply::QUERY_FAILURE)),
         };
         Ok(Response::Legacy(reply, 0))

@@ -159,7 +159,7 @@ impl PagedCursor {
                 return Err(reason.into());
             }
             if len.is_some_and(|len| batch.len() >= len) {
-                // The end is told with the last full batch if it is known, which saves the client one
+                // The end is reported with the last full batch if it is known, which saves the client one
                 // `getMore`.
                 return Ok(!self.has_pending && self.cursor.is_exhausted());
             }
@@ -193,10 +193,10 @@ impl Cursors {
         Self { table: Mutex::default(), cursors_max }
     }
 
-    /// Keeps a cursor until its next batch. Returns its number, which is never 0: 0 tells the client that a
+    /// Keeps a cursor until its next batch. Returns its number, which is never 0: 0 informs the client that a
     /// cursor is at its end. If there are too many, the oldest idle ones of the user who has most are closed for it.
     pub(crate) fn keep(&self, owner: Owner, mut paged: PagedCursor) -> Result<i64, Failure> {
-        // Before the lock: this releases memory of the store, which may take a while.
+        // Before the lock: this releases memory of the store, which may be slow.
         paged.rest();
         let mut table = self.table.lock();
         let closed = if table.open.len() >= self.cursors_max { table.give_up() } else { Vec::new() };

@@ -129,12 +129,12 @@ impl RunningOperation {
 }
 
 impl Operations {
-    /// Tells a running command to end, which takes a moment. Returns `false` if no command has this number.
+    /// Asks a running command to end, which takes a moment. Returns `false` if no command has this number.
     pub(crate) fn kill(&self, id: i64) -> bool {
         self.interrupt(id, Interruption::Cancelled)
     }
 
-    /// Tells a running command to end for `reason`. Returns `false` if no command has this number.
+    /// Asks a running command to end for `reason`. Returns `false` if no command has this number.
     pub(crate) fn interrupt(&self, id: i64, reason: Interruption) -> bool {
         let table = self.table.lock();
         let found = table.running.get(&id);
@@ -171,7 +171,7 @@ impl Operations {
         old.filter_map(|(&id, operation)| Some((id, operation.socket.upgrade()?))).collect()
     }
 
-    /// Tells all running commands to end for `reason`.
+    /// Asks all running commands to end for `reason`.
     pub(crate) fn interrupt_all(&self, reason: Interruption) {
         for operation in self.table.lock().running.values() {
             operation.cancellation.cancel_because(reason);

@@ -2,7 +2,7 @@
 //!
 //! A user may hold three times as many places as would then be left, so that the next user finds one: of 64 places the first
 //! user gets 48 at most, and the second 12 of the other 16. Some places are for `root` alone. Of those who wait, the user who
-//! holds least is the next. A call that is told to end while it waits stops waiting.
+//! holds least is the next. A call that is asked to end while it waits stops waiting.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::{pending, poll_fn};

@@ -1,6 +1,6 @@
 //! The replica set that a server is: of one member, itself. Drivers send transactions and retryable writes to nothing else.
 //!
-//! There is no replication. What a set has beside its one member is told as it never changes: one term, one election, one
+//! There is no replication. What a set has beside its one member is reported as it never changes: one term, one election, one
 //! configuration.
 
 use std::time::{SystemTime, UNIX_EPOCH};

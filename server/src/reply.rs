@@ -131,7 +131,7 @@ pub(crate) enum BatchName {
 
 /// A batch of a cursor, written while it is read: `{cursor: {firstBatch: [..], id: .., ns: ..}, ok: 1}`.
 ///
-/// It takes memory of the budget as it grows. If none is left the batch ends, and the rest follows in the
+/// It uses memory of the budget as it grows. If none is left the batch ends, and the rest follows in the
 /// next batch: clients that do not receive their answers make the batches of others short, but do not make
 /// them wait.
 pub(crate) struct CursorBatch {

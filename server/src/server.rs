@@ -125,7 +125,7 @@ pub struct ServerBuilder {
     tls: Option<Tls>,
     metrics: Option<SocketAddr>,
     allows_plaintext: bool,
-    /// Whether the limit of connections was asked for, so that a lower one must be told.
+    /// Whether the limit of connections was asked for, so that a lower one must be reported.
     asks_for_connections: bool,
     /// The name of the replica set that the server is to be.
     pub(crate) set_name: Option<String>,
@@ -474,7 +474,7 @@ impl ServerBuilder {
     }
 
     /// The highest number of connections; 10,000 by default. [`bind`](Self::bind) lowers it so that
-    /// connections, with two file descriptors each, take at most half of those that the process may open. Of a
+    /// connections, with two file descriptors each, need at most half of those that the process may open. Of a
     /// server that listens on TCP and on a Unix socket an eighth is for the socket.
     ///
     /// ```

@@ -53,7 +53,7 @@ impl EndedSessions {
         self.numbered.is_empty()
     }
 
-    /// Aborts the transactions where it may take a while. Called in a task.
+    /// Aborts the transactions where it may be slow. Called in a task.
     pub(crate) fn end_elsewhere(self) {
         if !self.numbered.is_empty() {
             tokio::task::spawn_blocking(move || drop(self));

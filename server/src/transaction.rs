@@ -143,7 +143,7 @@ impl NumberedSession {
         (!self.is_ended.load(Ordering::SeqCst)).then_some(turn)
     }
 
-    /// Ends the session: its running command is told to end, and its transaction is aborted, at once or with that command.
+    /// Ends the session: its running command is asked to end, and its transaction is aborted, at once or with that command.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::SeqCst);
         if let Some(token) = &*self.running.lock() {

@@ -1,7 +1,7 @@
 //! The checksums of a folder's files: every block of every table, every record of the logs and the MANIFEST.
 //!
 //! RocksDB checks a block when it reads it, so damage in what is seldom read stays hidden for years. Here all of it is
-//! read, beside writers and compactions, and without RocksDB: files that come and go are not finding, no lock is held, and
+//! read, beside writers and compactions, and without RocksDB: files that come and go are not findings, no lock is held, and
 //! one block is in memory at a time. What is not here: whether keys and documents are right, which is the audit's.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -338,7 +338,7 @@ fn reason(table: &Table<Patched<RawFile>>, handle: Handle, fault: TableFault) ->
     table.source().unreadable_in(part).unwrap_or_else(|| fault.to_string())
 }
 
-/// The flaw that an error of the preflight tells of. Errors that say nothing of the disk stay errors.
+/// The flaw that an error of the preflight describes. Errors that say nothing of the disk stay errors.
 fn flaw_of(error: base::error::Error) -> Result<Option<FileFlaw>> {
     let (path, offset, problem) = if let ErrorKind::DamagedFile { path, offset, reason } = error.kind() {
         (path.clone(), *offset, reason.clone())
@@ -380,7 +380,7 @@ mod tests {
         (0..3000_u32).map(|number| ([b"key ", &number.to_be_bytes()[..]].concat(), value(number))).collect()
     }
 
-    /// Every form of table that RocksDB can be told to write and this library could meet.
+    /// Every form of table that RocksDB can be asked to write and this library could meet.
     #[test]
     fn tables_of_rocksdb_are_read_as_rocksdb_reads_them() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -37,7 +37,7 @@ pub struct CompactedRange {
 pub struct CompactionCalls<'a> {
     /// Says whether to go on.
     pub look: &'a dyn Fn() -> Result<()>,
-    /// Is told how many bytes of tables are done, and of how many.
+    /// Receives how many bytes of tables are done, and of how many.
     pub tell: &'a mut dyn FnMut(u64, u64),
 }
 

@@ -9,12 +9,12 @@ pub(super) struct DiskBytes {
     pub(super) free: u64,
 }
 
-/// The bytes that are free on the disk of a folder. Returns `None` where that cannot be told.
+/// The bytes that are free on the disk of a folder. Returns `None` where that cannot be reported.
 pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
     disk_bytes(folder).map(|disk| disk.free)
 }
 
-/// The bytes of the disk of a folder. Returns `None` where they cannot be told.
+/// The bytes of the disk of a folder. Returns `None` where they cannot be reported.
 #[cfg(unix)]
 pub(super) fn disk_bytes(folder: &Path) -> Option<DiskBytes> {
     let disk = rustix::fs::statvfs(folder).ok()?;

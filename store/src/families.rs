@@ -196,13 +196,13 @@ impl Database {
         self
     }
 
-    /// Allows filters of given keys to take memory from the block cache.
+    /// Allows filters of given keys to use memory from the block cache.
     pub(super) fn with_filters(mut self, space: FilterSpace) -> Self {
         self.filters = Arc::new(space);
         self
     }
 
-    /// Takes memory for a filter of given keys. Returns `None` if not as much is left.
+    /// Reserves memory for a filter of given keys. Returns `None` if not as much is left.
     pub fn filter_bytes(&self, bytes: u64) -> Option<FilterBytes> {
         self.filters.take(bytes)
     }
@@ -388,7 +388,7 @@ impl Database {
     }
 }
 
-/// RocksDB's number of the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read.
+/// RocksDB's number of the family in its batches. The crate `rocksdb` does not say, so a batch is built and read.
 /// `None` if the family was not opened.
 fn number(raw: &DB, family: Family) -> Option<u32> {
     let mut batch = WriteBatch::default();

@@ -1,4 +1,4 @@
-//! The part of the memory budget that filters of given keys may take. What they have, the block cache gives up.
+//! The part of the memory budget that filters of given keys may use. What they have, the block cache gives up.
 
 use std::sync::Arc;
 // Plain atomics: what a filter had is given back when it is dropped, which can be after the end of a checker's scenario.

@@ -130,7 +130,7 @@ pub struct WitnessSlot {
     pub store: StoreId,
     /// The number of slots that were written before. Of two slots the one with the higher turn is the newer.
     pub turn: u64,
-    /// Whether the witness is kept. If not, the fields below tell nothing.
+    /// Whether the witness is kept. If not, the fields below say nothing.
     pub kept: bool,
     /// The newest write on stable storage.
     pub sequence: u64,

@@ -99,7 +99,7 @@ impl Database {
             let value = self.raw().property_value_cf(self.family(family), &property).ok().flatten()?;
             value.parse::<u64>().ok()
         };
-        // It tells the number of each level by a text.
+        // It gives the number of each level by a text.
         // RocksDB has seven levels.
         self.families().flat_map(|family| (0..7).filter_map(move |level| of(family, level))).sum()
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::format::StoreId;
 
-    /// A database that does not compact before it is told to.
+    /// A database that does not compact before it is asked to.
     struct Measured {
         database: Database,
         folder: tempfile::TempDir,
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_flush_is_told_while_it_runs() {
-        // It takes about a second.
+        // It needs about a second.
         let measured = Measured::new(|options| options.set_ratelimiter(200_000, 10_000, 10));
         assert_eq!(measured.database.sizes().running, 0);
         measured.put(200_000);

@@ -284,7 +284,7 @@ mod tests {
         assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_commit_unknown());
     }
 
-    /// It was told as an I/O error of a commit when the disk had got room again meanwhile, and that ended all writes.
+    /// It was reported as an I/O error of a commit when the disk had got room again meanwhile, and that ended all writes.
     #[test]
     fn a_write_that_would_have_waited_changes_no_state() {
         let health = Health::open();

@@ -7,7 +7,7 @@
 //! A note says: in no state from `since` on has the range a live key below `key`. Writers keep that true. Who stages a key lowers
 //! what is above it, under its latch and so before its commit. A note is made in three steps: first it is there to be
 //! lowered, and no scan goes by it; then each latch is seen free once, so that all writes from before are visible; then a
-//! snapshot tells the first live key, and its moment is `since`.
+//! snapshot gives the first live key, and its moment is `since`.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -108,7 +108,7 @@ impl LiveStarts {
         }
     }
 
-    /// Notes that a range has no live key below `found`, as a scan of some moment saw it. `first_live` tells the first live key of the
+    /// Notes that a range has no live key below `found`, as a scan of some moment saw it. `first_live` gives the first live key of the
     /// range now, and the sequence number of the state that has it. Nothing is noted while another note is made, or while a write
     /// takes long.
     #[cold]

@@ -1,7 +1,7 @@
 //! The end of the log in memory, and its way to the operating system: delayed durability.
 //!
 //! RocksDB then keeps what it appends to the log in a buffer. It hands the buffer over when it is full, before a memtable is
-//! replaced, at each sync, and when it is told to: by a thread (`log_thread`), once in an interval, and by a write that asks for it. What is
+//! replaced, at each sync, and when it is asked to: by a thread (`log_thread`), once in an interval, and by a write that asks for it. What is
 //! handed over is always a beginning of the log, so that a process that dies loses an end of its writes and nothing between.
 //!
 //! Threads share this as they share syncs: one that finds its write handed over by another returns.

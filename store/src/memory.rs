@@ -2,7 +2,7 @@
 //! closed.
 //!
 //! There is no log, because nothing outlives the process that could be recovered, and so no witness and no preflight
-//! either: what would tell of lost writes is lost with them.
+//! either: what would describe lost writes is lost with them.
 
 use std::sync::Arc;
 

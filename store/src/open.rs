@@ -2,7 +2,7 @@
 //! the background thread.
 //!
 //! The order is the invariant: nothing in an existing database is changed before the preflight has passed, and no write
-//! is accepted before the witness tells of this opening.
+//! is accepted before the witness describes this opening.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl OpenMode {
         self == Self::InMemory
     }
 
-    /// Whether the store takes no writes.
+    /// Whether the store accepts no writes.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::ReadOnly | Self::ReadOnlyCopy)
     }

@@ -99,7 +99,7 @@ impl WriteConcern {
         match &self.w {
             // One node is the majority of one, and never waits for others, so `w_timeout` has no effect.
             None | Some(Acknowledgment::Nodes(1) | Acknowledgment::Majority) => Ok(()),
-            // MongoDB takes 0 and sends no answer. A call within one process always has an answer.
+            // MongoDB accepts 0 and sends no answer. A call within one process always has an answer.
             Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
                 "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
             )),

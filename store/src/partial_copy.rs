@@ -58,7 +58,7 @@ pub struct CopiedFiles {
 pub struct CopyCalls<'a> {
     /// Says whether to go on.
     pub look: &'a dyn Fn() -> Result<()>,
-    /// Is told how many bytes of files are done, and of how many.
+    /// Receives how many bytes of files are done, and of how many.
     pub tell: &'a mut dyn FnMut(u64, u64),
 }
 

@@ -165,7 +165,7 @@ impl RecordCache {
         }
     }
 
-    /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` tells the
+    /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` gives the
     /// sequence number of the newest write.
     pub(super) fn keep(&self, place: &Place, record: ReadRecord<'_>, latest: impl FnOnce() -> u64) {
         // The write that it is of had ended when it was read.
@@ -215,7 +215,7 @@ impl RecordCache {
         if self.shards.is_empty() {
             return changing;
         }
-        // A range may have records of every shard. They are looked through, because the hash tells nothing of the order of keys.
+        // A range may have records of every shard. They are looked through, because the hash says nothing of the order of keys.
         if !changes.ranges.is_empty() {
             for (position, shard) in self.shards.iter().enumerate() {
                 let mut shard = shard.lock();
@@ -371,7 +371,7 @@ impl Drop for Changing<'_> {
 }
 
 impl ChangingOne<'_> {
-    /// Ends the write, which RocksDB has made, and keeps what it wrote if the record was kept before. `latest` tells the sequence
+    /// Ends the write, which RocksDB has made, and keeps what it wrote if the record was kept before. `latest` gives the sequence
     /// number of the newest write.
     #[inline]
     pub(super) fn end(mut self, record: ReadRecord<'_>, latest: impl FnOnce() -> u64) {

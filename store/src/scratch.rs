@@ -112,7 +112,7 @@ pub(super) fn remove_all(database: &Path) {
             name if is_of_backup(name) => remove_links(&folder),
             _ => Ok(()),
         };
-        // They take space and do no harm, so they are not reason not to open.
+        // They take space and do no harm, so they are not a reason not to open.
         if let Err(error) = removed {
             tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
         }

@@ -135,7 +135,7 @@ impl SparseIndex {
             grow(&mut self.blocks, 1);
             self.keys.extend_from_slice(key);
             self.blocks.push((self.keys.len(), start));
-            // Large keys can take more than one step.
+            // Large keys can need more than one step.
             while self.blocks.len() > 1 && self.bytes() > self.bytes_max {
                 self.halve();
             }

@@ -2,7 +2,7 @@
 //!
 //! No write waits inside RocksDB. If one did, a full disk could make it wait for ever: RocksDB recovers from a full disk by
 //! a flush, the flush waits for all writes that have begun, and a write that has begun waits for the recovery. So RocksDB
-//! is told to reject a write that would have to wait. It is tried again here, as long as the store accepts writes and RocksDB
+//! is asked to reject a write that would have to wait. It is tried again here, as long as the store accepts writes and RocksDB
 //! is at work on making room.
 
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! RocksDB's options, from one memory budget.
 //!
 //! An eighth of the budget keeps records that are looked up often. Of the rest, the block cache has index and filter blocks
-//! too, and the write-buffer manager charges it with the memtables, which may take half of the budget, so that the
+//! too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
 //! whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
@@ -137,7 +137,7 @@ impl Tuning {
     }
 
     /// Options of a database that does not write its memtables to files when it is closed, because the files are gone then.
-    /// Without them closing takes longer, so that it is not an error if RocksDB does not know the name.
+    /// Without them closing needs longer, so that it is not an error if RocksDB does not know the name.
     fn without_last_flush() -> Options {
         Options::default().get_options_from_string("avoid_flush_during_shutdown=true").unwrap_or_default()
     }

@@ -2,10 +2,10 @@
 //! the folder is opened.
 //!
 //! RocksDB opens with what is left of its files. A log that was cut at the end of a record, or that is missing, looks
-//! like a log without those writes. The witness tells the difference. It has two slots, written in turn, each with a
+//! like a log without those writes. The witness shows the difference. It has two slots, written in turn, each with a
 //! checksum: a write that is cut short damages one slot, and the other is still valid.
 //!
-//! The invariant: everything that a slot tells of was on stable storage before the slot was written.
+//! The invariant: everything that a slot describes was on stable storage before the slot was written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -224,7 +224,7 @@ impl Keeper {
     /// known to be synced. `sync` syncs the log and returns the newest write that it covered.
     ///
     /// The order matters: first the lengths are read, then everything is synced, then the slot is written. So the
-    /// witness never tells more than is true.
+    /// witness never says more than is true.
     pub(super) fn raise(
         &self,
         durable: u64,

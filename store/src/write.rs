@@ -50,7 +50,7 @@ impl Commits {
     ) -> Self {
         let (write_options, stalls) = (write_options(), Stalls::default());
         let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::new(fault), None);
-        // The log of an earlier opening tells of the writes before, or the witness does.
+        // The log of an earlier opening describes the writes before, or the witness does.
         let stamped = AtomicU64::new(durable.sequence());
         Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, stamped, fault }
     }
@@ -101,7 +101,7 @@ impl Commits {
 
     /// Whether something was synced of which no stamp tells yet. The next write does, whatever its level: if what was synced is
     /// damaged later, nothing else says that from a write that a crash cut short. A write that was made before the sync had
-    /// ended cannot tell it, and neither can the preflight: a power failure leaves the one without the other as well.
+    /// ended cannot determine it, and neither can the preflight: a power failure leaves the one without the other as well.
     #[inline]
     fn has_unstamped(&self) -> bool {
         self.durable.sequence() > self.stamped.load(Ordering::Relaxed)
@@ -174,7 +174,7 @@ impl Commits {
 
     /// Writes a batch that is synced afterwards, by [`sync_written`](Self::sync_written), and is seen before that.
     pub(super) fn write_unsynced(&self, mut batch: Batch<'_>) -> Result<()> {
-        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
+        // The stamp costs no sync of its own here. Without one the preflight could not distinguish a damaged write from one
         // that a crash cut short.
         self.add_stamp(&mut batch);
         self.write(batch)
@@ -439,7 +439,7 @@ fn outcome_unknown(error: Error) -> Error {
 mod tests {
     use super::*;
 
-    /// The disk that was full when another write was tried, or that failed since, tells nothing of this write.
+    /// The disk that was full when another write was tried, or that failed since, says nothing of this write.
     #[test]
     fn whatever_refuses_the_sync_of_a_write_leaves_its_outcome_unknown() {
         let message = || "full".to_owned();

@@ -136,7 +136,7 @@ impl WriteGroup {
         Some(Arc::clone(&gathered.outcome))
     }
 
-    /// Waits until `outcome` is told, or until this thread is to lead.
+    /// Waits until `outcome` is reported, or until this thread is to lead.
     fn follow(&self, outcome: &Outcome) -> Followed<'_> {
         let followed = || match outcome.get() {
             Some(_) => Some(Followed::Told),
@@ -216,7 +216,7 @@ impl Leader<'_> {
         record.put()
     }
 
-    /// Writes what has gathered, with the leader's own record in it unless its outcome is told.
+    /// Writes what has gathered, with the leader's own record in it unless its outcome is reported.
     fn write_gathered(self, outcome: &Outcome, record: &impl Record) -> Result<(), Error> {
         if outcome.get().is_some() {
             return result(outcome, record);

@@ -13,7 +13,7 @@ use crate::signals::Signals;
 use crate::store::Access;
 use crate::talk::Talk;
 
-/// More would only take memory.
+/// More would only use memory.
 const JOBS_MAX: i64 = 16;
 
 /// Dumps collections in mongodump's format.
@@ -22,7 +22,7 @@ const JOBS_MAX: i64 = 16;
 /// state at one moment. Through a server each collection is dumped at a moment of its own, which the report's `moment`
 /// says.
 ///
-/// mongorestore takes what is written. Sequences, and the auto-increment fields, stand where it does not look;
+/// mongorestore accepts what is written. Sequences, and the auto-increment fields, stand where it does not look;
 /// `cairn restore` makes them again, with their positions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// standard input.
     #[arg(long, value_name = "FILTER", help_heading = "What is dumped")]
     filter: Option<String>,
-    /// The number of collections that are dumped at once. Each takes memory of its own.
+    /// The number of collections that are dumped at once. Each uses memory of its own.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX), help_heading = "How it runs")]
     pub(super) jobs: u16,
     /// Dump the users as well, with what their passwords are checked by; from a folder alone.

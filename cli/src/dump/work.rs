@@ -61,7 +61,7 @@ impl Work<'_> {
                 let Some(found) = self.found.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                 if let Err(failure) = self.collection(dump, found) {
                     is_failed.store(true, Ordering::Relaxed);
-                    // The first failure is told: the others may follow from it.
+                    // The first failure is reported: the others may follow from it.
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
                 }
             }

@@ -184,7 +184,7 @@ impl Target {
     }
 
     /// Whether an error of an insert is about one of its documents: an auto-increment field rejects the call for a
-    /// value that it does not take.
+    /// value that it does not accept.
     fn is_of_a_document(&self, code: i32) -> bool {
         self.mode == Mode::Insert && [Code::BAD_VALUE, Code::TYPE_MISMATCH].map(Code::number).contains(&code)
     }

@@ -21,7 +21,7 @@ pub(super) struct Cluster {
     pub(super) topology: Topology,
     wire: u64,
     pub(super) is_writable: bool,
-    /// Whether it is a store of CairnDB, which MongoDB's commands do not tell.
+    /// Whether it is a store of CairnDB, which MongoDB's commands do not say.
     pub(super) has_sequences: bool,
 }
 

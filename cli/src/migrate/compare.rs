@@ -16,7 +16,7 @@ use crate::store::Store;
 const SIDES: Sides = Sides { made: "the target", model: "the source" };
 /// The option of collections that only CairnDB has; it is compared as a number.
 const OWN_OPTION: &str = "autoIncrement";
-/// Is told how many documents were read.
+/// Receives how many documents were read.
 pub(super) type Counting<'a> = dyn Fn(u64) + Sync + 'a;
 /// Progress is told after as many documents.
 const TOLD_EACH: u64 = 256;

@@ -17,7 +17,7 @@ use crate::restore::tally::Tally;
 use crate::signals::Signals;
 use crate::store::{Documents, Store};
 
-/// Is told how many documents are done.
+/// Receives how many documents are done.
 pub(super) type Telling<'a> = dyn Fn(u64) + Sync + 'a;
 
 /// State shared by the threads.

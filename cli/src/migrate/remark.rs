@@ -7,7 +7,7 @@ use cairndb::bson::{Document, doc};
 pub(super) enum Level {
     /// With it the migration does not begin.
     Blocker,
-    /// It cannot be carried; the migration begins only if it is told to go on without.
+    /// It cannot be carried; the migration begins only if it is asked to go on without.
     Unsupported,
     /// It is otherwise there.
     Note,

@@ -15,7 +15,7 @@ use crate::restore::source::Source;
 use crate::restore::tally::Tally;
 use crate::store::Store;
 
-/// Documents of the dump that are remembered, of all collections. Of more only the number of parts is told.
+/// Documents of the dump that are remembered, of all collections. Of more only the number of parts is reported.
 const REMEMBERED_MAX: usize = 100_000;
 /// The limit of the memory for the `_id`s of these.
 const REMEMBERED_BYTES_MAX: usize = 16 << 20;

@@ -145,7 +145,7 @@ pub(crate) fn collection_with(
     Ok(())
 }
 
-/// The options that are sent. They are beside the name in one command, and must not take its place.
+/// The options that are sent. They are beside the name in one command, and must not replace it.
 pub(crate) fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
     let mut options = planned.metadata()?.options;
     options.remove(OWN_OPTION);

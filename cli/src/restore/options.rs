@@ -8,7 +8,7 @@ use crate::patterns::{Namespaces, Rename};
 use crate::store::Access;
 use crate::talk::Talk;
 
-/// More would only take memory.
+/// More would only use memory.
 const JOBS_MAX: i64 = 16;
 
 /// Restores a dump in mongodump's format into a store.

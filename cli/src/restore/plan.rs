@@ -243,7 +243,7 @@ impl Planned {
     }
 }
 
-/// The metadata as a dump has it. A server tells more than is known here, and a dump of it what mongodump writes.
+/// The metadata as a dump has it. A server says more than is known here, and a dump of it what mongodump writes.
 fn known(source: &str, one: &Described) -> Result<Metadata, Failure> {
     let Some(text) = one.metadata.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(Metadata::default());

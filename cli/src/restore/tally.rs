@@ -123,7 +123,7 @@ impl Tally {
         self.name(&self.named, what);
     }
 
-    /// Keeps the failure of a thread. The first one is told: the others may follow from it.
+    /// Keeps the failure of a thread. The first one is reported: the others may follow from it.
     pub(crate) fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }

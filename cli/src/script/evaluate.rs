@@ -80,7 +80,7 @@ pub(super) fn run_script(ctx: &Ctx<'_>, path: &Path, text: &str) -> rquickjs::Re
     ran.map(drop)
 }
 
-/// The text of a script, without a line that tells the system how to run it.
+/// The text of a script, without a first line for the system's loader.
 pub(crate) fn read_script(path: &Path, signals: &Signals) -> Result<String, Failure> {
     use std::io::Read as _;
 

@@ -30,7 +30,7 @@ pub(crate) fn unclosed(text: &str) -> Option<(&'static str, usize, usize)> {
 pub(crate) struct Statement {
     /// The open constructs, the innermost last.
     open: Vec<Open>,
-    /// The last character that is not space, by which a slash is told from the begin of a regular expression.
+    /// The last character that is not space, by which a slash is distinguished from the begin of a regular expression.
     last: Option<char>,
     /// A text in quotes that goes on in the next line.
     quote: Option<char>,
@@ -88,7 +88,7 @@ impl Scan<'_> {
             let is_whole = match character {
                 '\'' | '"' => match self.quoted(character) {
                     Quoted::Whole => true,
-                    // An error that the engine tells of, and more lines do not mend it.
+                    // An error that the engine describes, and more lines do not mend it.
                     Quoted::Broken => {
                         self.statement.is_broken = true;
                         return false;

@@ -31,7 +31,7 @@ const DISPLAY: &str = "\0display";
 /// The replacement for the code of a function of the language itself.
 const NO_CODE: &str = "[native code]";
 pub(super) const ORDER: &str = "\0order";
-/// Deeper values are rejected: each level takes some of the stack, and MongoDB stores 200.
+/// Deeper values are rejected: each level needs some of the stack, and MongoDB stores 200.
 const DEPTH_MAX: usize = 250;
 
 /// After how many values it is asked whether scripts are to end.

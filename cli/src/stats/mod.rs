@@ -25,7 +25,7 @@ use crate::talk::{Report, Talk};
 /// state at one moment, and the next value of a sequence is then the one after all that the process has reserved.
 ///
 /// Numbers of documents are exact, and sizes estimates: of each collection a thousand documents are read. What a folder
-/// cannot tell is how often its indexes were used, and what a connection cannot tell is which files there are; a line on
+/// cannot determine is how often its indexes were used, and what a connection cannot determine is which files there are; a line on
 /// standard error says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

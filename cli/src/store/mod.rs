@@ -112,7 +112,7 @@ pub(crate) trait StoreSession {
 /// Is told how much of long work is done, and of how much if that is known.
 pub(crate) type Telling<'a> = dyn FnMut(u64, Option<u64>) + Send + 'a;
 
-/// Is told how far a backup is.
+/// Receives the progress of a backup.
 pub(crate) type TellingBackup<'a> = dyn FnMut(&BackupProgress) + Send + 'a;
 
 /// A backup as it was asked for.

@@ -50,7 +50,7 @@ impl Remote {
             .map_err(|error| Failure::new(Exit::NoStore, format!("{name}: no server listens: {error}")))?;
         // Not by a URI: in one only a name that ends in `.sock` is a socket.
         let address = ServerAddress::Unix { path: path.to_owned() };
-        // A replica set tells of another address, which may lead elsewhere, or ask for a login.
+        // A replica set describes another address, which may lead elsewhere, or ask for a login.
         let options = ClientOptions::builder().hosts(vec![address]).direct_connection(true).build();
         Self::connect(options, &name, token)
     }

@@ -25,7 +25,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Asks for a first answer, so that a server that is not there is told from one that is lost.
+    /// Asks for a first answer, so that a server that is not there is distinguished from one that is lost.
     pub(super) fn reach(client: Client, name: &str, token: &CancellationToken) -> Result<Self, Failure> {
         let ping = cairndb::bson::doc! { "ping": 1 };
         let database = client.database("admin");

@@ -1,4 +1,4 @@
-//! A store as scripts use it: what only reads is told from what writes, a folder is opened for writing when it is needed, and
+//! A store as scripts use it: what only reads is distinguished from what writes, a folder is opened for writing when it is needed, and
 //! commands about a server are answered for a folder too, by a server within this process.
 
 use std::path::{Path, PathBuf};

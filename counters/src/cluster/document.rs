@@ -44,7 +44,7 @@ pub(super) fn number(document: &mut Document, path: &str, value: i64) {
         }
         Some(rest) => {
             let parent = document.entry(name.to_owned()).or_insert_with(|| Bson::Document(Document::new()));
-            // That it is a document was found when its fate was told.
+            // That it is a document was found when its fate was reported.
             if let Some(parent) = parent.as_document_mut() {
                 number(parent, rest, value);
             }

@@ -47,7 +47,7 @@ pub(crate) fn folder_view(engine: &Engine) -> FolderView {
     FolderView { witness, fault: engine.options.fault }
 }
 
-/// Adds the finding of a flaw, with the collection or index that depends on the damaged bytes, if it can be told.
+/// Adds the finding of a flaw, with the collection or index that depends on the damaged bytes, if it can be reported.
 pub(crate) fn add_flaw(engine: &Engine, flaw: &FileFlaw, report: &mut VerifyReport) {
     let family = Family::ALL.into_iter().find(|family| Some(family.name()) == flaw.family.as_deref());
     let name =

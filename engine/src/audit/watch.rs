@@ -12,7 +12,7 @@ use crate::progress::{VerifyPhase, VerifyProgress};
 /// The interval of progress reports within a phase.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A function that is told how far a verification is.
+/// A function that receives the progress of a verification.
 pub(crate) type Callback<'a> = dyn FnMut(&VerifyProgress) + Send + 'a;
 
 /// The course of one verification.

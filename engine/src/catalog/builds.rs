@@ -135,7 +135,7 @@ impl Builds {
         }
     }
 
-    /// Tells the builds of which `is_meant` says so to end.
+    /// Asks the builds of which `is_meant` says so to end.
     pub(crate) fn end(&self, end: BuildEnd, is_meant: impl Fn(&Index) -> bool) -> Vec<Arc<Build>> {
         let mut meant = self.list();
         meant.retain(|build| is_meant(&build.index));

@@ -170,7 +170,7 @@ impl CappedLimits {
         }
     }
 
-    /// Adds what statistics tell of it: 0 documents mean no limit, and the size is divided by `scale`.
+    /// Adds its statistics: 0 documents mean no limit, and the size is divided by `scale`.
     pub(crate) fn describe_stats(&self, description: &mut Document, scale: u64) {
         description.insert(MAX, self.documents_max.unwrap_or(0).cast_signed());
         description.insert("maxSize", self.size.checked_div(scale).unwrap_or(0).cast_signed());
@@ -325,7 +325,7 @@ impl Drop for WaitingReader {
     fn drop(&mut self) {
         let mut waiting = self.order.waiting.lock();
         waiting.wakers.remove(&self.number);
-        // Under the lock, so that a reader that comes now is not taken for none.
+        // Under the lock, so that a reader that comes now is not mistaken for none.
         self.order.has_waiting.store(!waiting.wakers.is_empty(), Ordering::SeqCst);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn find_existing(
     Ok(())
 }
 
-/// Stages new fields with their sequences. They take effect with the commit of the batch.
+/// Stages new fields with their sequences. They have effect with the commit of the batch.
 pub(crate) fn stage_fields(
     batch: &mut Batch<'_>,
     ids: &mut NextIds,

@@ -17,7 +17,7 @@ use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_coll
 pub(crate) const ID_INDEX_NAME: &str = "_id_";
 
 /// Whether two key patterns are those of one index: the same fields in the same order, with directions that are equal as
-/// numbers. The equality of `Document` ignores the order, and tells 1 from 1.0.
+/// numbers. The equality of `Document` ignores the order, and distinguishes 1 from 1.0.
 pub(crate) fn are_same_keys(one: &Document, other: &Document) -> bool {
     let raw = |keys: &Document| RawDocumentBuf::try_from(keys).ok();
     raw(one)

@@ -16,7 +16,7 @@ use crate::transaction::registry::Limits;
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
-/// Operations that take at least so long are logged by default, as in MongoDB.
+/// Operations that need at least so long are logged by default, as in MongoDB.
 const SLOW_THRESHOLD: Duration = Duration::from_millis(100);
 /// The interval in which expired documents are deleted by default, as in MongoDB.
 const TTL_INTERVAL: Duration = Duration::from_secs(60);
@@ -188,8 +188,8 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// The memory in bytes for blocks of files, with their indexes and filters, for memtables (writes that are not in files
-    /// yet), for copies of documents that are looked up often, and for filters that tell of new `_id`s and unique values
-    /// that no document has them, where they come in no order. Memtables take at most half of it, copies an eighth, and filters an eighth: with the
+    /// yet), for copies of documents that are looked up often, and for filters that describe new `_id`s and unique values
+    /// that no document has them, where they come in no order. Memtables need at most half of it, copies an eighth, and filters an eighth: with the
     /// default that is enough for about 15 million of them. The default is 256 MiB; the limits are 8 MiB and 1 TiB.
     ///
     /// A process needs more than this: for its program, the documents of running calls, sorts and pipeline stages (up to
@@ -651,7 +651,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Operations that take at least so long are logged (`tracing`, as a warning with the target `cairndb::slow`): the verb, the
+    /// Operations that need at least so long are logged (`tracing`, as a warning with the target `cairndb::slow`): the verb, the
     /// collection, how long it took, which plans its searches followed, what they read, and the shape of the request. A shape has
     /// the names of fields and operators, and `?` for each value. The default is 100 ms; `None` logs none.
     ///

@@ -152,7 +152,7 @@ impl<'a> IndependentBackup<'a> {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// A function that is told how far the backup is. It is called on the thread of [`run`](Self::run).
+    /// A function that receives the progress of the backup. It is called on the thread of [`run`](Self::run).
     ///
     /// The example of [`BackupProgress`] keeps what it was told last.
     pub fn progress(self, tell: impl FnMut(&BackupProgress) + Send + 'a) -> Self {

@@ -95,7 +95,7 @@ impl Client {
     /// ```
     pub fn folder_stats(&self) -> Result<Option<FolderStats>> {
         let shared = &self.shared;
-        // Without it a closed client would tell of a folder that is another client's by now.
+        // Without it a closed client would describe a folder that is another client's by now.
         let _in_use = shared.store.enter()?;
         if shared.options.mode.is_in_memory() {
             return Ok(None);

@@ -127,7 +127,7 @@ impl<'a> Verification<'a> {
         Self { bytes_per_second: Some(bytes), ..self }
     }
 
-    /// A function that is told how far the verification is: at the beginning and the end of each of its phases, and in between
+    /// A function that receives the progress of the verification: at the beginning and the end of each of its phases, and in between
     /// about ten times a second. It is called on the thread of [`run`](Self::run).
     ///
     /// ```

@@ -417,7 +417,7 @@ impl Aggregate<'_> {
     ) -> Result<R> {
         let plain = Given { stages: &self.pipeline, views: &[] };
         let Some(mut views) = collection.views()? else { return read(collection, own, plain) };
-        // A source describes a collection, or takes its place, and a view is none.
+        // A source describes a collection, or replaces it, and a view is none.
         if *own.source() != Source::Collection {
             return Err(is_a_view(&collection.given));
         }

@@ -7,7 +7,7 @@ impl<T> Collection<T> {
     /// Gives the room of deleted and replaced documents of this collection, and of their index entries, back to the disk.
     ///
     /// RocksDB does it by itself in the course of later writes. Call it after many deletes that few writes follow. Tables are
-    /// written again, so it takes time and, meanwhile, room for a few of them; reads and writes go on. What an open cursor
+    /// written again, so it needs time and, meanwhile, room for a few of them; reads and writes go on. What an open cursor
     /// may still return is kept.
     ///
     /// ```

@@ -23,7 +23,7 @@ impl<T> Collection<T> {
     /// Returns each different value that a field has in the documents that match the filter. Of an array each element
     /// counts as a value. The values come in the order in which they are found.
     ///
-    /// Fails with code 17217 if the values take more than 16 MiB.
+    /// Fails with code 17217 if the values need more than 16 MiB.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

@@ -420,7 +420,7 @@ impl<T> SessionFind<'_, T> {
 enum LookedUp {
     Document(RawDocumentBuf),
     Nothing,
-    /// Only a search can tell.
+    /// Only a search can determine.
     Unknown,
 }
 

@@ -651,7 +651,7 @@ impl Handle {
         }
         let database = self.shared.store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
-        // The given name: after an error there is no state that could tell it.
+        // The given name: after an error there is no state that could determine it.
         let found = found.map_err(|error| error.in_namespace(&self.given))?;
         Ok(found.filter(|(state, record)| is_by_key(state, id, &record.key)).map(|(_, record)| record))
     }

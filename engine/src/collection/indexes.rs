@@ -348,7 +348,7 @@ impl<'a> CreateIndex<'a> {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// A function that is told how far the build is: at the beginning and the end of each of its phases, and in between about
+    /// A function that receives the progress of the build: at the beginning and the end of each of its phases, and in between about
     /// ten times a second. It is called on the thread of [`run`](Self::run). The build goes on when it returns; writers do not
     /// wait for it. It must not drop the index or its collection, as a drop waits for the end of the build.
     ///
@@ -440,7 +440,7 @@ impl<'a> CreateIndexes<'a> {
         if self.models.is_empty() {
             return Err(Error::invalid_argument("create_indexes was called without indexes"));
         }
-        // A build can take long, so all definitions are checked before the first.
+        // A build can be slow, so all definitions are checked before the first.
         let default = self.collection.rules(None)?;
         let check = |model| match self.collection.clustered_name(model)? {
             Some(_) => Ok(()),
@@ -463,7 +463,7 @@ impl<'a> DropIndex<'a> {
     }
 
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and no index is removed. Builds of the
-    /// indexes are ended before the removal, and stay ended; waiting for them is what can take time.
+    /// indexes are ended before the removal, and stay ended; waiting for them is what can need time.
     ///
     /// ```
     /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};

@@ -282,7 +282,7 @@ fn fields(index: &Index, parts: EntryParts<'_>, document: Option<&RawDocument>) 
             key::decode(&mut key, field.direction, &mut types).ok()?
         };
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
-        // In a wildcard index the first field tells the name of the second.
+        // In a wildcard index the first field gives the name of the second.
         if index.spec.wildcard().is_some() && fields.is_empty() {
             path = value.as_str().map(str::to_owned);
             // A path is not a text that a collation would be about.

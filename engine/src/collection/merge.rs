@@ -208,7 +208,7 @@ fn named(error: Error) -> Error {
         Code::DUPLICATE_KEY => "$merge failed due to a DuplicateKey error",
         _ => return error,
     };
-    // The details stay: a caller reads the taken key from them.
+    // The details stay: a caller reads the existing key from them.
     let message = format!("{what} :: caused by :: {}", refused.message);
     let mut renamed = refused.clone();
     renamed.message = message;

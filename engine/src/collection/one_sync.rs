@@ -1,4 +1,4 @@
-//! One sync for all writes of a call. Each of them would otherwise wait for a sync of its own, which takes longer than the
+//! One sync for all writes of a call. Each of them would otherwise wait for a sync of its own, which needs longer than the
 //! write.
 
 use base::error::Result;

@@ -191,7 +191,7 @@ pub(super) fn storage_stats(
         count += 1;
         size = size.saturating_add(matches.bytes().len() as u64);
     }
-    // All indexes: hidden ones take room as well, and the view has only those that searches may use.
+    // All indexes: hidden ones use space as well, and the view has only those that searches may use.
     let sample = Sample { documents: count, operation };
     let indexes = again.map_or(Ok(Vec::new()), |view| sample.index_bytes(database, state, &view))?;
     let in_indexes: u64 = indexes.iter().map(|(_, bytes)| bytes).sum();

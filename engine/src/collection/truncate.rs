@@ -52,7 +52,7 @@ impl TruncateCollection<'_> {
     fn truncate(&self) -> Result<TruncateResult> {
         loop {
             // The result needs the number of documents. They are counted before `truncate` excludes writers, because a
-            // count can take long.
+            // count can be slow.
             self.collection.known_count(&self.collection.begin_plain(None))?;
             let truncated = self
                 .collection

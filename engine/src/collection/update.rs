@@ -290,7 +290,7 @@ impl Update<'_> {
             Extent::Many => {
                 // Each document is a commit of its own: an error leaves those before it changed, as in MongoDB.
                 update::update_many(target, search, walk, change, &mut counts)?;
-                // `None` tells an upsert to insert.
+                // `None` makes an upsert insert.
                 Ok(Some(counts).filter(|counts| counts.matched > 0))
             }
         })?;

@@ -105,7 +105,7 @@ impl Handle {
         })
     }
 
-    /// Reads the record with an `_id` as a statement. Returns `None` if only a search can tell it.
+    /// Reads the record with an `_id` as a statement. Returns `None` if only a search can determine it.
     pub(super) fn look_up_within(
         &self,
         transaction: &Arc<Transaction>,

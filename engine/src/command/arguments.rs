@@ -96,7 +96,7 @@ impl<'a> Arguments<'a> {
         if unsupported::is_of_transaction(field) {
             return Err(self.not_here(field));
         }
-        // Told from a misspelt field: 238 says that MongoDB has the option and this store does not.
+        // Distinguished from a misspelt field: 238 says that MongoDB has the option and this store does not.
         if unsupported::is_option(name, field) {
             let asks_nothing = matches!(value, Bson::Boolean(false) | Bson::Null);
             return if asks_nothing { Ok(()) } else { Err(self.not_here(field)) };
@@ -301,7 +301,7 @@ impl<'a> Arguments<'a> {
                 Some(Acknowledgment::Nodes(count.ok_or_else(wrong)?))
             }
         };
-        // Both fields ask for a log on stable storage. MongoDB takes either, but not both at once.
+        // Both fields ask for a log on stable storage. MongoDB accepts either, but not both at once.
         let journal = match (of.boolean("j")?, of.boolean("fsync")?) {
             (Some(true), Some(true)) => {
                 return Err(refused(Code::FAILED_TO_PARSE, "fsync and j options cannot be used together"));

@@ -311,7 +311,7 @@ impl BulkWrite<'_> {
         let operation = self.context.operation();
         let mut position = 0;
         while let Some(first) = operations.get(position) {
-            // An operation that finds nothing takes few steps, so without this the limit would be seen late.
+            // An operation that finds nothing needs few steps, so without this the limit would be seen late.
             operation.look()?;
             let rest = operations.get(position..).unwrap_or_default();
             let count = if first.action == Action::Insert { group_len(rest) } else { 1 };

@@ -14,7 +14,7 @@ const ADMIN: &str = "admin";
 
 /// Runs `compact`. Its value is the name of a collection, or, on `admin`, the number 1 for all collections.
 ///
-/// MongoDB takes `force` on a member of a replica set. Here it has no effect.
+/// MongoDB accepts `force` on a member of a replica set. Here it has no effect.
 pub(super) fn compact(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["force"])?;
     arguments.boolean("force")?;

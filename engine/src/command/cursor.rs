@@ -20,13 +20,13 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads all documents into the only batch of a reply. Fails when they take more than [`REPLY_BYTES_MAX`] bytes.
+    /// Reads all documents into the only batch of a reply. Fails when they need more than [`REPLY_BYTES_MAX`] bytes.
     pub(super) fn drain(mut self) -> Result<Document> {
         let mut batch = Vec::new();
         let mut bytes = 0;
         // The documents that a tailable cursor has now: nothing could ask for more.
         while self.cursor.advance_within(Duration::ZERO)? {
-            // Counted before the document is decoded, which takes several times its bytes.
+            // Counted before the document is decoded, which needs several times its bytes.
             bytes += self.cursor.current().as_bytes().len();
             if bytes > REPLY_BYTES_MAX {
                 return Err(refused(

@@ -34,7 +34,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     for name in names {
         // With `nameOnly` no size is read: that would ask the table files about every collection.
         let bytes = if is_name_only { 0 } else { by_database::stored_bytes(context.shared, &name)? };
-        // Without a size nothing tells an empty database from a full one, so none is called empty.
+        // Without a size nothing distinguishes an empty database from a full one, so none is called empty.
         let empty = !is_name_only && bytes == 0;
         let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": empty };
         if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {

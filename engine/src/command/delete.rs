@@ -38,7 +38,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let mut repeated = Repeated::default();
     let sync = context.one_sync(&mut shared.write_concern, statements.len())?;
     for (index, statement) in statements.iter().enumerate() {
-        // A statement that finds nothing takes few steps, so without this the limit would be seen late.
+        // A statement that finds nothing needs few steps, so without this the limit would be seen late.
         operation.look()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;

@@ -114,7 +114,7 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
             context.keep(held);
             open(&context, &arguments)
         }
-        // Told from an unknown command: the caller has only made the wrong call for it.
+        // Distinguished from an unknown command: the caller has only made the wrong call for it.
         None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' opens no cursor: use run_command")))
         }

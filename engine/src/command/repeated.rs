@@ -97,12 +97,12 @@ impl Answer for Reply {
     }
 }
 
-/// Whether a reply tells of a rejected statement.
+/// Whether a reply describes a rejected statement.
 fn is_refused(reply: &Document) -> bool {
     reply.contains_key(REFUSALS) || reply.get_i32("nErrors").is_ok_and(|errors| errors > 0)
 }
 
-/// Takes the effects out of a reply that tells of a rejected statement: it ended the transaction, so nothing was done.
+/// Takes the effects out of a reply that describes a rejected statement: it ended the transaction, so nothing was done.
 fn take_back(reply: &mut Document) {
     if !is_refused(reply) {
         return;

@@ -89,7 +89,7 @@ impl Request<'_> {
                 memory += ELEMENT_MEMORY + weigh(document.into());
             }
         }
-        // By all that is decoded together: many small values take as much as a large one.
+        // By all that is decoded together: many small values need as much as a large one.
         Ok(if bytes > UNWEIGHED_BYTES { bytes + memory } else { 0 })
     }
 
@@ -103,7 +103,7 @@ impl Request<'_> {
         };
         for (field, documents) in &self.sequences {
             let is_raw = raw_field == Some(field.as_str());
-            // A raw batch was taken out of the body, so the body alone does not tell of it.
+            // A raw batch was taken out of the body, so the body alone does not describe it.
             if body.contains_key(field) || is_raw && !batch.documents.is_empty() {
                 return Err(refused(
                     Code::MESSAGE_FIELD_TWICE,
@@ -132,7 +132,7 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
     for field in body {
         let (name, value) = field?;
         let is_raw = raw_field == Some(name.as_str());
-        // Its first array is not in the body, which alone would tell of any other field.
+        // Its first array is not in the body, which alone would describe any other field.
         if is_raw && (!batch.documents.is_empty() || decoded.contains_key(name.as_str())) {
             return Err(twice(body, name.as_str()));
         }
@@ -168,7 +168,7 @@ pub(super) fn decode_statement(
     let bytes = statement.as_bytes().len();
     // Most statements are small, so they are not walked for this.
     let memory = if bytes > UNWEIGHED_BYTES { bytes + weigh(statement.into()) } else { 0 };
-    // First: a decoded statement takes many times its bytes.
+    // First: a decoded statement needs many times its bytes.
     let held = operation.reserve(memory)?;
     Ok((Document::try_from(statement)?, held))
 }
@@ -196,7 +196,7 @@ fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
         })
     };
     // Counted first: what is kept for a document uses more memory than an empty document does, so a message of empty ones
-    // could take many times its own size.
+    // could need many times its own size.
     check_count(documents.into_iter().take(STATEMENTS_MAX + 1).count())?;
     documents.into_iter().map(document).collect()
 }

@@ -157,7 +157,7 @@ impl RawCursor {
         }
         // Measured like `advance`: the first call alone.
         let begin = if matches!(self.next, Next::First) { self.begin() } else { None };
-        // A time that no clock can tell is one without end.
+        // A time that no clock can determine is one without end.
         let moment = Instant::now().checked_add(time);
         let moved = self.wait_until(Some(moment).filter(|_| time != Duration::MAX).flatten());
         if let Some(begin) = begin {

@@ -197,7 +197,7 @@ impl<'a> RunCommand<'a> {
         self
     }
 
-    /// Makes the command one that takes effect once, however often it is run with this number. Run again, it is answered as the first
+    /// Makes the command one that has effect once, however often it is run with this number. Run again, it is answered as the first
     /// time, also after a crash.
     ///
     /// Only writes of single documents can be repeated: `insert`, `findAndModify`, `update` without `multi`, and `delete` with a

@@ -139,7 +139,7 @@ fn scalar(value: &Bson) -> String {
 }
 
 fn print_double(number: f64) -> String {
-    // A whole double keeps its point, so that it is told from an integer.
+    // A whole double keeps its point, so that it is distinguished from an integer.
     if number.fract() == 0.0 && number.abs() < 1e15 { format!("{number:.1}") } else { number.to_string() }
 }
 

@@ -181,7 +181,7 @@ impl FieldLookup {
 
 impl FieldIndex<Error> for FieldLookup {
     fn find(&mut self, value: RawBsonRef<'_>) -> Result<bool> {
-        // All that the key cannot tell is left to a search, which knows the rules.
+        // All that the key cannot determine is left to a search, which knows the rules.
         if !self.collation.finds_by_key(value) {
             return Ok(false);
         }

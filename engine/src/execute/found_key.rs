@@ -32,7 +32,7 @@ pub(super) fn of_entry(index: &Index, entry: &[u8], document: &RawDocument) -> R
     for (field, value) in index.spec.fields().iter().zip(values.ok_or_else(damaged)?) {
         let value = Bson::try_from(value)?;
         let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
-        // In a wildcard index the first field tells the name of the second, and is not a text that has a sort key.
+        // In a wildcard index the first field gives the name of the second, and is not a text that has a sort key.
         let is_path = index.spec.wildcard().is_some() && row.is_empty();
         if is_path {
             path = value.as_str().map(str::to_owned);

@@ -141,7 +141,7 @@ impl OpenScan {
         Ok(ScanStep::Match)
     }
 
-    /// Whether the current document is within the range that the caller gave, if he gave one and its key does not tell it.
+    /// Whether the current document is within the range that the caller gave, if he gave one and its key does not say it.
     fn is_in_given_range(&mut self) -> Result<bool> {
         match self {
             Self::Records { walk, given: Some(ids) } => {
@@ -181,7 +181,7 @@ impl OpenScan {
 }
 
 impl Visited {
-    /// No documents yet. Their keys take memory of a reservation.
+    /// No documents yet. Their keys use memory of a reservation.
     pub(super) fn new(reserved: Reservation) -> Self {
         Self { keys: HashSet::new(), bytes: 0, reserved }
     }

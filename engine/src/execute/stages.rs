@@ -125,7 +125,7 @@ fn note_reading(stages: &mut [PlanStage], parts: &mut dyn Iterator<Item = Examin
     for stage in stages {
         if stage.reads_entries() {
             part = parts.next().unwrap_or_default();
-            // Without a stage that reads documents, the scan itself reads those that an entry cannot tell.
+            // Without a stage that reads documents, the scan itself reads those that an entry cannot determine.
             let returned = if is_fetched { part.documents } else { part.matched };
             stage.done.insert("nReturned", number(returned));
             stage.done.insert("keysExamined", number(part.keys));

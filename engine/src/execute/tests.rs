@@ -166,7 +166,7 @@ fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_agai
     assert_eq!(find("old", |fixture| fixture.drop_collection("old")), None);
 }
 
-/// A commit can take long on a slow disk. Until it is visible, readers must find the old collection and not wait.
+/// A commit can be slow on a slow disk. Until it is visible, readers must find the old collection and not wait.
 #[test]
 fn no_reader_waits_for_a_commit_that_ends_a_collection() {
     let fixture = old_and_new();

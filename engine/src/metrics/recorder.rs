@@ -24,7 +24,7 @@ pub(crate) struct BlockReads {
 pub(crate) struct Recorder {
     clock: quanta::Clock,
     is_counting: bool,
-    /// Operations that take at least so long are logged.
+    /// Operations that need at least so long are logged.
     slow: Option<Duration>,
     spans: Option<Spans>,
     block_reads: BlockReads,
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
 pub(crate) struct RecorderOptions {
     /// Whether operations are counted and timed.
     pub(crate) is_counting: bool,
-    /// Operations that take at least so long are logged.
+    /// Operations that need at least so long are logged.
     pub(crate) slow: Option<Duration>,
     /// Makes a span of each operation.
     pub(crate) spans: Option<Spans>,

@@ -1,6 +1,6 @@
 //! A call that is to happen exactly once: what it has done, and the row that it is answered from when it comes again.
 //!
-//! The result of a row is a document: `o` the call, to tell it from another one with the same token, and beside it what the verb
+//! The result of a row is a document: `o` the call, to distinguish it from another one with the same token, and beside it what the verb
 //! needs. Of a write of one document, which commits by itself, that is put together here: `i` the `_id` of an insert or an upsert, `g` its
 //! generated values; `n` how many documents matched, `m` how many were changed, `v` the document that was shown.
 

@@ -120,7 +120,7 @@ impl<'a> Salvage<'a> {
         Self { token: token.clone(), ..self }
     }
 
-    /// A function that is told about ten times a second how many documents were copied. It is called on the thread of
+    /// A function that receives about ten times a second how many documents were copied. It is called on the thread of
     /// [`run`](Self::run).
     ///
     /// ```

@@ -136,7 +136,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// The document of a record, if it is what a record must be, and what its key has of a long `_id`. A short one does not tell it.
+/// The document of a record, if it is what a record must be, and what its key has of a long `_id`. A short one does not say it.
 fn checked<'a>(
     collection: CollectionId,
     long_keys: Option<LongKeys>,

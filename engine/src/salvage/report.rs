@@ -107,7 +107,7 @@ pub struct UnreadableBytes {
     pub reason: String,
     /// The owner of the keys in them: a collection, several, or a column family. `None` if that is not known.
     pub place: Option<String>,
-    /// The number of keys of the whole file that could not be read, if that is known. It is told at the first damage
+    /// The number of keys of the whole file that could not be read, if that is known. It is reported at the first damage
     /// of the file. Keys are documents, deleted documents and older versions.
     pub keys: Option<u64>,
 }

@@ -315,7 +315,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
             let reason = "the position of a capped collection names a document that does not exist";
             return Err(Error::corruption(Family::Entries.name(), &order.position_key(first), reason));
         };
-        // Computed from the document, as its insert computed them, and index by index: those of all indexes together may take
+        // Computed from the document, as its insert computed them, and index by index: those of all indexes together may use
         // much memory.
         for index in self.target.indexes.iter().enumerate() {
             let drawn = stored_entries_of([index], stored(&key, &document)?, &id).map_err(Error::write)?;

@@ -181,7 +181,7 @@ impl<'a> StagedKeys<'a> {
 
 /// Proves the keys of all candidates absent by one look at the highest one, if they ascend beyond it: made ids do.
 fn prove_all_absent(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
-    // Equal neighbors do not ascend, so a duplicate `_id` within the call is never taken for proven absent.
+    // Equal neighbors do not ascend, so a duplicate `_id` within the call is never mistaken for proven absent.
     let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
     if let (true, [first, .., last]) = (ascending, candidates)
         && target.collection.given_keys.admit_ascending(&first.prepared.record_key, &last.prepared.record_key)

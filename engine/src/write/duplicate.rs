@@ -1,4 +1,4 @@
-//! The duplicate key error: code 11000 with MongoDB's text and details, made and taken apart.
+//! The duplicate key error: code 11000 with MongoDB's text and details, made and split.
 
 use base::error::{Error, ErrorKind};
 use base::namespace::Namespace;
@@ -32,7 +32,7 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
     let values = index.spec.fields().iter().map(|field| {
         // A key that cannot be decoded must not hide the duplicate: its value is shown as undefined.
         let value = key::decode(&mut bytes, field.direction, &mut types).unwrap_or(Bson::Undefined);
-        // A sort key does not tell its text. As in MongoDB it is shown as a number.
+        // A sort key does not give its text. As in MongoDB it is shown as a number.
         let value = if is_collated { print::with_sort_keys_shown(value) } else { value };
         (field.path.as_str().to_owned(), value)
     });

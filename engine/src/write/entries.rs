@@ -51,7 +51,7 @@ pub(crate) struct Drawn {
 /// whether keys were shortened.
 pub(crate) type NewArrays = Vec<(Option<usize>, Vec<ArrayComponents>)>;
 
-/// A stored entry, taken apart.
+/// A stored entry, split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryParts<'a> {
     /// The encoded fields.
@@ -82,7 +82,7 @@ pub(crate) fn stored_entries_of<'i>(
     draw(indexes, document, encoded_id, Limited::EachIndex)
 }
 
-/// Rejects entries that a write adds for one document, if they take more than they may.
+/// Rejects entries that a write adds for one document, if they need more than they may.
 pub(crate) fn check_added(bytes: usize) -> Result<(), Refusal> {
     if bytes <= ENTRY_BYTES_MAX {
         return Ok(());

@@ -40,7 +40,7 @@ impl LoggedCollection<'_> {
         let (old, new) = (raw(change.old), raw(change.new));
         let states = old.zip(new).filter(|_| !change.is_replacement);
         let described = states.and_then(|(old, new)| describe(old, new));
-        // Around the values is a level more than in the document: the deepest ones are told as a whole.
+        // Around the values is a level more than in the document: the deepest ones are reported as a whole.
         let description = described.filter(|description| validate(description.as_bytes()).is_ok());
         let before = old.filter(|_| self.keeps_images);
         let Some(description) = description else {

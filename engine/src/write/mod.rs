@@ -96,7 +96,7 @@ pub(crate) struct Target<'a> {
     pub(crate) operation: &'a OperationContext,
 }
 
-/// The number of steps that a write may compute while it holds latches: about a millisecond. What takes longer is
+/// The number of steps that a write may compute while it holds latches: about a millisecond. What needs longer is
 /// computed without them, and counts if the document is still the same under the latch.
 const STEPS_UNDER_LATCH: u64 = 1 << 14;
 

@@ -1,7 +1,7 @@
 //! Upserts: change what matches, or insert what the filter and the change make together.
 //!
 //! Between the search and the insert, another writer may have inserted a document with the same key. Where the filter
-//! asks for nothing but the taken key, a second search finds that document. Any other duplicate is an error.
+//! asks for nothing but the existing key, a second search finds that document. Any other duplicate is an error.
 
 use base::error::{Error, Result};
 use bson::{Bson, Document, RawDocumentBuf};

@@ -33,7 +33,7 @@ static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 pub struct Header {
     /// The number of collections that were written at once.
     pub concurrent_collections: i32,
-    /// The version of the server. mongorestore takes no archive without one.
+    /// The version of the server. mongorestore accepts no archive without one.
     pub server_version: String,
     /// The tool that wrote the archive.
     pub tool_version: String,

@@ -41,7 +41,7 @@ const OPTIONS: &[&str] = &[
     "validator",
     "viewOn",
 ];
-/// Options of other versions, which no store takes here: a restore names them and leaves them out.
+/// Options of other versions, which no store accepts here: a restore names them and leaves them out.
 pub const OPTIONS_OF_OTHERS: &[&str] = &[
     // Up to 4.0: whether the collection has an index on `_id`, which all have here.
     "autoIndexId",
@@ -366,7 +366,7 @@ mod tests {
     fn options_of_an_index_that_no_server_knows_are_for_the_restore_to_leave_out() {
         let index = doc! { "v": 1, "key": { "a": 1 }, "name": "a_1", "w": 1, "cache_for": 300, "safe": true };
         assert_eq!(check_metadata(&doc! { "indexes": [index] }), Ok(()));
-        // Every server tells the version, so it is this that has become a w.
+        // Every server gives the version, so it is this that has become a w.
         let index = doc! { "w": 1, "key": { "a": 1 }, "name": "a_1" };
         refused(&doc! { "indexes": [index] }, "indexes.0: the name \"w\" is not known");
     }

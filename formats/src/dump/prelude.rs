@@ -13,7 +13,7 @@ const FORMAT: i64 = 1;
 /// The file `prelude.json`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prelude {
-    /// The version of the server. mongorestore takes no dump without one.
+    /// The version of the server. mongorestore accepts no dump without one.
     pub server_version: String,
     /// The tool that wrote the dump.
     pub tool_version: String,
@@ -81,7 +81,7 @@ impl Carried {
     /// Of a later version, of what is none, and of names that are not known.
     pub fn parse(mut fields: Document) -> Result<Self, Refusal> {
         if !fields.contains_key("format") {
-            // Perhaps it has another name, which is to be told.
+            // Perhaps it has another name, which is to be reported.
             check_carried_by_dump(&fields)?;
         }
         let number = |format: &Bson| format.as_i32().map(i64::from).or_else(|| format.as_i64());

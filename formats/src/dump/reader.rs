@@ -1,7 +1,7 @@
 //! Reading an archive from its first byte to its last. Segments of collections may alternate in any way.
 //!
 //! What is read is checked as far as an archive allows it: the checksum of each collection, and that each has an end. An
-//! archive that was cut is never taken for a short one.
+//! archive that was cut is never mistaken for a short one.
 
 use std::collections::HashMap;
 use std::io::Read;

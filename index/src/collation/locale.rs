@@ -78,7 +78,7 @@ pub(super) fn find(given: &str) -> Found {
         let found = locale(&spelled).or_else(|| locale(&start));
         return Found::Unknown { suggestion: found.map(|locale| locale.name) };
     };
-    // ICU has more keywords, which MongoDB does not take.
+    // ICU has more keywords, which MongoDB does not accept.
     let Some(keywords) = keywords else { return Found::Known(Named { locale, kind: None }) };
     let Some(kind) = keywords.strip_prefix("collation=") else {
         return Found::Unknown { suggestion: Some(locale.name) };
@@ -90,7 +90,7 @@ pub(super) fn find(given: &str) -> Found {
     if let Some((_, code)) = locale.kinds.iter().find(|(name, _)| *name == kind) {
         return Found::Known(Named { locale, kind: Some(code) });
     }
-    // MongoDB takes these, so they are not mistake of the caller.
+    // MongoDB accepts these, so they are not a mistake of the caller.
     if UNSUPPORTED_KINDS.contains(&kind) {
         return Found::KindUnsupported;
     }

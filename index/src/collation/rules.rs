@@ -1,6 +1,6 @@
 //! The rules of a language, by ICU4X: comparing two texts, and making a sort key of one.
 //!
-//! A run of combining marks without an end makes that library take time with the square of its length. In sort keys such a
+//! A run of combining marks without an end makes that library need time with the square of its length. In sort keys such a
 //! run is broken after [`MARKS_MAX`] marks, by the joiner that Unicode has for it (UAX #15, Stream-Safe Text Format): it has no
 //! weight, and no text of a language comes near the limit.
 
@@ -21,7 +21,7 @@ use crate::collation::key_form::pack;
 use crate::collation::parse::{CaseFirst, LISTED_VERSION, Wanted};
 
 /// The longest text, in bytes, that is compared without its sort key. The library compares faster than it makes keys, but
-/// takes time with the square of the length for some texts, such as two long ones that are equal up to an accent.
+/// needs time with the square of the length for some texts, such as two long ones that are equal up to an accent.
 const COMPARED_MAX: usize = 256;
 
 /// The limit of combining marks that may follow each other.

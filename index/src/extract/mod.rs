@@ -184,7 +184,7 @@ impl ExtractedKeys {
         }
         let whole = self.bytes.len() - start;
         if spec.long_keys().shorten(start, &mut self.bytes) {
-            // The document has the value; its entries do not tell it.
+            // The document has the value; its entries do not say it.
             self.types.truncate(types);
             self.encoded += whole;
             self.note_shortened(value, at, spec);
@@ -350,7 +350,7 @@ fn extract_into(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKe
 /// The values of a document at the fields of an index, of which the bytes of one of its keys were made. In an index with a
 /// collation they are the key forms of the values. Returns `None` if the document has no such key.
 ///
-/// A shortened key does not tell its values. Two documents may have values there that are not equal.
+/// A shortened key does not give its values. Two documents may have values there that are not equal.
 ///
 /// # Errors
 /// Those of [`extract`], and [`Error::KeyTruncated`] or [`Error::KeyMalformed`] if `fields` are not the bytes of a key.

@@ -311,7 +311,7 @@ fn a_position_in_a_long_array_of_arrays_is_followed_once() {
     assert_eq!(extracted(&spec, &document).unwrap().len(), 1);
 }
 
-/// The rules once more, over decoded documents and without any regard to cost. Arrays are told
+/// The rules once more, over decoded documents and without any regard to cost. Arrays are reported
 /// apart by where they lie.
 mod naive {
     use super::*;

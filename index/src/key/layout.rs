@@ -38,7 +38,7 @@ pub(super) const TAG_DB_POINTER: u8 = 0x70;
 pub(super) const TAG_CODE: u8 = 0x78;
 pub(super) const TAG_CODE_WITH_SCOPE: u8 = 0x80;
 pub(super) const TAG_MAX_KEY: u8 = 0xf0;
-/// The bits of a tag that tell the class. Before the name of a field, they are a byte of their own.
+/// The bits of a tag that give the class. Before the name of a field, they are a byte of their own.
 pub(super) const CLASS_MASK: u8 = 0xf8;
 
 /// Ends a text, a document and an array. Smaller than any other byte that may follow there.

@@ -3,7 +3,7 @@
 //! The invariant: no encoding is a proper prefix of another one, so an encoding that is kept as it is differs from every longer
 //! one within its own length, and all of that is kept of the longer one. So a shortened field sorts as its value does among all
 //! values but those whose encodings begin with the same bytes. Equal values have equal fields. Whether two values with
-//! one shortened field are equal only their documents can tell.
+//! one shortened field are equal only their documents can determine.
 
 use bson::RawBsonRef;
 use sha2::{Digest, Sha256};

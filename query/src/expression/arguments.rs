@@ -63,7 +63,7 @@ impl<'d> Arguments<'_, 'd> {
         self.fault(code, Fault::WrongType { argument, expected, found: found.type_name() })
     }
 
-    /// The error for a value of the right type that the operator does not take.
+    /// The error for a value of the right type that the operator does not accept.
     pub(super) fn wrong_value(
         &self,
         code: Code,

@@ -138,7 +138,7 @@ pub(super) fn parse_current_date(
     check_empty(operator, operand, Code::CURRENT_DATE_ARGUMENT).map(|()| Node::CurrentDate)
 }
 
-/// Rejects an argument of an operator that takes none. MongoDB takes `{}` and an empty list of arguments.
+/// Rejects an argument of an operator that takes none. MongoDB accepts `{}` and an empty list of arguments.
 fn check_empty(operator: &'static str, operand: RawBsonRef<'_>, code: Code) -> Result<(), Error> {
     let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
         || operand.as_array().is_some_and(bson::RawArray::is_empty);

@@ -135,7 +135,7 @@ pub enum Fault {
         /// The type of what was given.
         found: &'static str,
     },
-    /// The argument has the right type, and a value that the operator does not take.
+    /// The argument has the right type, and a value that the operator does not accept.
     #[error("{argument} must be {expected}, not {found}")]
     WrongValue {
         /// Which argument.
@@ -157,7 +157,7 @@ pub enum Fault {
         /// Its name.
         argument: &'static str,
     },
-    /// A named argument that the operator does not take.
+    /// A named argument that the operator does not accept.
     #[error("unrecognized argument '{argument}'")]
     Unknown {
         /// Its name.

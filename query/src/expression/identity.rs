@@ -54,7 +54,7 @@ pub(super) fn to_uuid<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 
 /// The bytes of a UUID that is written in groups of 8, 4, 4, 4 and 12 digits.
 pub(super) fn parse_uuid(text: &str) -> Option<Vec<u8>> {
-    // The lengths are looked at before the digits: they tell a UUID from any other text.
+    // The lengths are looked at before the digits: they distinguish a UUID from any other text.
     let groups: Vec<&str> = text.split('-').collect();
     if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {
         return None;
@@ -157,7 +157,7 @@ fn add_start<'v>(
         | RawBsonRef::MaxKey
         | RawBsonRef::MinKey
         | RawBsonRef::DbPointer(_) => {
-            // Written once more, because a value by itself does not tell its bytes.
+            // Written once more, because a value by itself does not give its bytes.
             let _held = operation.reserve(content_bytes(value))?;
             let mut document = RawDocumentBuf::new();
             document.append(cstr!(""), value);

@@ -256,7 +256,7 @@ impl<'t> JsonReader<'t> {
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => self.word()?,
         };
-        // Read in full first, so that what is not JSON at all is told as that.
+        // Read in full first, so that what is not JSON at all is reported as that.
         if tree.innermost().is_none() {
             return Err(Failure::Refused(STANDALONE));
         }

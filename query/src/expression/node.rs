@@ -101,7 +101,7 @@ impl<'f, 'd> Scope<'f, 'd> {
         Self { root, variables, frame: None }
     }
 
-    /// The memory that compiled patterns may take.
+    /// The memory that compiled patterns may use.
     pub(super) fn room(&self) -> &'d Room {
         self.variables.room()
     }

@@ -77,7 +77,7 @@ pub(super) fn parse_sort(
     let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
     let pattern = pattern.unwrap_or(RawBsonRef::Null);
     check_pattern(operator, pattern)?;
-    // Copied as it is, so that a text in it is not taken for a path.
+    // Copied as it is, so that a text in it is not mistaken for a path.
     let arguments = vec![Some(input), Some(Node::Constant(Value::copied(pattern)))];
     Ok(Node::Call { operator, evaluate: sort, arguments })
 }

@@ -180,7 +180,7 @@ fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     // There can be many of them, so the request has a time and can be ended.
     variables.operation().steps(operation.steps_taken())?;
     Ok(match value {
-        // A small expression can make a large value, `$range` for one. Kept in the tree it would take memory
+        // A small expression can make a large value, `$range` for one. Kept in the tree it would use memory
         // that no operation accounts for.
         Ok(value) if value.content_bytes() <= FOLDED_BYTES_MAX => Node::Constant(value),
         Ok(_) | Err(_) => node,

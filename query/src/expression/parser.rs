@@ -48,7 +48,7 @@ impl Parser<'_> {
         self.variables
     }
 
-    /// The memory that compiled patterns may take.
+    /// The memory that compiled patterns may use.
     pub(super) fn room(&self) -> &Room {
         self.variables.room()
     }

@@ -193,7 +193,7 @@ impl TextSearch<'_> {
         while let Some(found) = self.find_at(start)? {
             let span = found.span.clone();
             // Characters are counted on from the last match: counted from the start each time, many matches
-            // in a long text would take time in the square of its length.
+            // in a long text would need time in the square of its length.
             before += text.get(counted..span.start).unwrap_or_default().chars().count();
             counted = span.start;
             matches.push(self.describe(&found, before)?.or_null())?;

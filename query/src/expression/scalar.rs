@@ -52,7 +52,7 @@ impl Pointer {
     /// The parts of a pointer. Returns `None` for a value of another type.
     pub(super) fn of(value: RawBsonRef<'_>) -> Option<Self> {
         value.as_db_pointer()?;
-        // Written once more, because a value by itself does not tell its parts: a length, a text with a zero byte, and the id.
+        // Written once more, because a value by itself does not give its parts: a length, a text with a zero byte, and the id.
         let mut document = RawDocumentBuf::new();
         document.append(cstr!(""), value);
         let field = Fields::of(&document).next()?.ok()?;

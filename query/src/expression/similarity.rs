@@ -168,7 +168,7 @@ impl<'v> Vector<'v> {
         let vector = value.or_null();
         if let Some(array) = vector.as_array() {
             let operation = arguments.operation();
-            // Held until the operator returns; a place in the list takes at most twice the bytes of an element.
+            // Held until the operator returns; a place in the list needs at most twice the bytes of an element.
             operation.reserve(2 * array.as_bytes().len())?;
             let element = |element: RawBsonRef<'_>| match element.as_bool() {
                 Some(value) => Some(f64::from(u8::from(value))),

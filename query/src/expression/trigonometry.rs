@@ -143,7 +143,7 @@ fn within<'d>(
         let is_allowed = value.is_nan() || (domain.holds)(value);
         if is_allowed { Ok(functions.0(value)) } else { Err(outside(format!("{value:?}"))) }
     };
-    // The domain is of doubles: a decimal may be outside by less than they can tell, or beyond all of them. Outside the function
+    // The domain is of doubles: a decimal may be outside by less than they can determine, or beyond all of them. Outside the function
     // gives NaN.
     let of_decimal = |value: Decimal128| {
         let result = functions.1(value);

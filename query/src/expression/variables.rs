@@ -30,7 +30,7 @@ use crate::pattern::Room;
 pub struct Variables {
     now: DateTime,
     defined: Arc<Vec<(String, Value<'static>)>>,
-    /// The memory that the compiled patterns of the request may take together.
+    /// The memory that the compiled patterns of the request may use together.
     room: Room,
     operation: OperationContext,
     collation: Collation,
@@ -102,7 +102,7 @@ impl Variables {
         self.now
     }
 
-    /// The memory that the compiled patterns of the request may take together.
+    /// The memory that the compiled patterns of the request may use together.
     pub(crate) fn room(&self) -> &Room {
         &self.room
     }

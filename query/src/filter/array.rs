@@ -14,7 +14,7 @@ pub(super) fn parse_length(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
 
 /// Whether a value is an array of exactly `length` elements.
 pub(super) fn has_length(value: RawBsonRef<'_>, length: usize) -> bool {
-    // An array's length is not stored. Reading one element more than needed tells a longer array from an
+    // An array's length is not stored. Reading one element more than needed distinguishes a longer array from an
     // equal one.
     value.as_array().is_some_and(|array| elements(array).take(length.saturating_add(1)).count() == length)
 }

@@ -154,7 +154,7 @@ fn first_entry(array: &RawArray) -> RawBson {
     elements(array).next().map_or(RawBson::Undefined, RawBson::from)
 }
 
-/// The values that a member of `$in` equals or matches, or `None` if keys in another order do not tell them.
+/// The values that a member of `$in` equals or matches, or `None` if keys in another order do not say them.
 fn members(membership: &Membership, arrays: Arrays, keys: &Collation) -> Option<Intervals> {
     let mut values = Vec::new();
     for value in membership.values_in(keys) {

@@ -152,7 +152,7 @@ impl Membership {
         self.values.iter().map(move |value| in_keys(value, &self.collation, keys))
     }
 
-    /// Whether keys with a collation are in an order that tells all members from other values.
+    /// Whether keys with a collation are in an order that distinguishes all members from other values.
     pub(super) fn is_ordered_by(&self, keys: &Collation) -> bool {
         self.values.iter().all(|value| has_order_of(value, &self.collation, keys))
     }

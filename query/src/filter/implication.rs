@@ -93,7 +93,7 @@ impl Proof<'_> {
                 let tests = tests_of(test.path(), wanted);
                 !tests.is_empty() && self.implied_meets_one(test, &tests)
             }
-            // A conjunction was taken apart before. Of the others nothing follows for single values.
+            // A conjunction was split before. Of the others nothing follows for single values.
             Node::All(_) | Node::Not(_) | Node::Expression(_) | Node::Schema(_) => false,
         }
     }

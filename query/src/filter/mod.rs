@@ -148,7 +148,7 @@ impl Filter {
 
     /// Whether a document matches, with values for the variables of its expressions.
     ///
-    /// The variables carry the operation, of which the evaluation takes steps.
+    /// The variables carry the operation, of which the evaluation needs steps.
     ///
     /// # Errors
     /// [`Error::Expression`] if an expression fails for the document, [`Error::PatternFailed`] if a regular

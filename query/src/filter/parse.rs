@@ -80,7 +80,7 @@ struct ParseContext<'p> {
     /// The number of operators that enclose this part.
     depth: usize,
     expressions: Expressions<'p>,
-    /// The memory that compiled patterns may take.
+    /// The memory that compiled patterns may use.
     room: &'p Room,
     /// The comparison of strings.
     collation: &'p Collation,

@@ -121,7 +121,7 @@ fn place(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<Place> {
     whole_field(path, fields).map(Place::Field)
 }
 
-/// The position of the field with a path, if an entry tells its value: no document has an array there, and texts are not
+/// The position of the field with a path, if an entry gives its value: no document has an array there, and texts are not
 /// replaced by sort keys.
 pub(crate) fn whole_field(path: &FieldPath, fields: &[IndexedField<'_>]) -> Option<usize> {
     single_field(path, fields).filter(|at| fields.get(*at).is_some_and(|field| field.collation.is_simple()))

@@ -34,7 +34,7 @@ impl SliceState {
     }
 }
 
-/// A part of an operation's work that may take so many steps: see [`OperationContext::slice`](super::OperationContext::slice).
+/// A part of an operation's work that may need so many steps: see [`OperationContext::slice`](super::OperationContext::slice).
 #[must_use = "the slice ends when it is dropped"]
 pub struct Slice<'a> {
     state: Option<(&'a SliceState, &'a AtomicU8)>,

@@ -19,7 +19,7 @@ pub trait TemporaryFile: Send + Sync {
     /// Begins a run of entries. Several may be written by turns.
     fn begin(&self) -> Box<dyn RunSink>;
 
-    /// Begins a run in which keys are looked up. What finds them may take about `index_bytes_max` bytes of memory, however many
+    /// Begins a run in which keys are looked up. What finds them may need about `index_bytes_max` bytes of memory, however many
     /// entries there are.
     fn begin_sorted(&self, index_bytes_max: usize) -> Box<dyn SortedSink>;
 }

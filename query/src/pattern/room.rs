@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::operation::{Interruption, OperationContext, Reservation};
 
-/// The most bytes that the patterns of a request may take together.
+/// The most bytes that the patterns of a request may use together.
 pub(super) const BYTES_MAX: usize = 16 << 20;
-/// The bytes of a request's first patterns, which are not counted as memory of the operation: it takes memory in pieces that are
+/// The bytes of a request's first patterns, which are not counted as memory of the operation: it uses memory in pieces that are
 /// much larger than the few patterns that most requests have.
 const BYTES_FREE: usize = 16 << 10;
 

@@ -186,7 +186,7 @@ impl Accumulator {
         self.percentiles.as_ref()
     }
 
-    /// Whether it merges objects, which cannot be taken apart again.
+    /// Whether it merges objects, which cannot be split again.
     pub(super) fn merges_objects(&self) -> bool {
         self.kind == Kind::MergeObjects
     }

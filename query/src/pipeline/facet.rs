@@ -3,7 +3,7 @@
 //! Documents are handed to all pipelines in batches. A pipeline runs until it has read the batch, and then pauses. So the
 //! documents are read once, and only one batch of them is held besides what the pipelines hold themselves.
 //!
-//! The pipelines have the errors of this crate, so that each can be told with its field. The reads of other collections have
+//! The pipelines have the errors of this crate, so that each can be reported with its field. The reads of other collections have
 //! the errors of the caller: [`Aside`] keeps them and ends the pipeline, and the stream fails with what was kept.
 //!
 //! Not here: parsing the stages and running them. The callers give both to the functions of this file.
@@ -126,7 +126,7 @@ pub(super) struct Inbox {
 
 #[derive(Clone, Default)]
 struct DocumentBatch {
-    /// Counted from 1, so that a reader can tell a new batch from the one that it has read.
+    /// Counted from 1, so that a reader can distinguish a new batch from the one that it has read.
     number: u64,
     documents: Arc<Vec<RawDocumentBuf>>,
     is_last: bool,

@@ -13,7 +13,7 @@ pub type Documents<E> = Box<dyn Stream<E> + Send + Sync>;
 ///
 /// It is before the first document of a value after [`find`](Self::find).
 pub trait FieldIndex<E> {
-    /// Asks for the documents whose field equals `value` in the sense of a filter. Returns `false` if the index cannot tell for
+    /// Asks for the documents whose field equals `value` in the sense of a filter. Returns `false` if the index cannot determine for
     /// this value, and they have to be searched for.
     ///
     /// # Errors

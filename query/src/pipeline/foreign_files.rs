@@ -26,7 +26,7 @@ const BEGINNING_BYTES: usize = 48;
 const POSITION_BYTES: usize = size_of::<u64>();
 /// The memory for writing the file, besides the indexes of its runs.
 const WRITING_BYTES: usize = 128 << 10;
-/// The part of the stage's memory that each of the two indexes may take.
+/// The part of the stage's memory that each of the two indexes may use.
 const INDEX_PART: usize = 8;
 
 /// A file gave back what was not written to it.

@@ -1,4 +1,4 @@
-//! The boundaries that `$bucketAuto` may be told to use: series of preferred numbers, and powers of two.
+//! The boundaries that `$bucketAuto` may be asked to use: series of preferred numbers, and powers of two.
 //!
 //! A series is one decade; multiplied by powers of ten it covers all numbers. A number of the series is rounded to the
 //! next one, up or down: boundaries lie strictly beyond the values that they bound.

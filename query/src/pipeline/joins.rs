@@ -20,7 +20,7 @@ const NUMBER: RawBson = RawBson::Int32(0);
 pub struct ForeignJoin<'p> {
     /// The position of the stage among those that were parsed, counted from 0.
     pub position: usize,
-    /// The other collection. Absent if documents take its place that are given in the pipeline.
+    /// The other collection. Absent if documents replace it that are given in the pipeline.
     pub collection: Option<&'p str>,
     /// A filter as the stage has it for a document, with a number in place of its values.
     pub filter: RawDocumentBuf,
@@ -35,7 +35,7 @@ pub struct ForeignJoin<'p> {
     pub variables: Variables,
 }
 
-/// The joins of stages. One that cannot be told is left out: running it gives the error.
+/// The joins of stages. One that cannot be reported is left out: running it gives the error.
 pub(super) fn of<'p>(stages: &'p [PlacedStage], variables: &Variables) -> Vec<ForeignJoin<'p>> {
     let join = |placed: &'p PlacedStage| {
         let Stage::Lookup(join) = &placed.stage else { return None };

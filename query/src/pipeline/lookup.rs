@@ -8,7 +8,7 @@
 //! without any equality or index reads it for each document. Stages at its start that need nothing of the documents run once,
 //! and a pipeline of nothing else does as a whole.
 //!
-//! Here is what the stage is told, and what it asks for a document. How that is found is in `foreign_search`, what becomes
+//! Here is the input of the stage, and its question for a document. How that is found is in `foreign_search`, what becomes
 //! of it in `joining`.
 
 use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ pub(super) struct LookupArgument {
 /// A `$lookup` without the stages of its pipeline.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
-    /// The other collection. Absent if `documents` take its place.
+    /// The other collection. Absent if `documents` replace it.
     pub(super) from: Option<String>,
     pub(super) documents: Vec<RawDocumentBuf>,
     pub(super) equality: Option<Equality>,

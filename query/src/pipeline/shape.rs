@@ -103,7 +103,7 @@ pub(super) fn unset(
         excluded.append(&name, 0);
         Ok::<(), Fault>(())
     };
-    // MongoDB takes one path without an array around it.
+    // MongoDB accepts one path without an array around it.
     match (operand.as_str(), operand.as_array()) {
         (Some(name), _) => exclude(name)?,
         (None, Some(names)) => {

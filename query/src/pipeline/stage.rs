@@ -350,7 +350,7 @@ fn row(name: &str) -> Option<(&'static str, StageKind)> {
     STAGES.entry(name).copied()
 }
 
-/// Parses one stage. Only those that make one document out of one can tell its metadata, by `shaping`.
+/// Parses one stage. Only those that make one document out of one can give its metadata, by `shaping`.
 pub(super) fn parse(
     stage: &RawDocument,
     variables: &Variables,

@@ -1,7 +1,7 @@
 //! The answers of a scan of entries without the documents: conditions that the entries decide, and everything that is
 //! asked for.
 //!
-//! An entry cannot always tell its document. Then the document is read, and the whole filter is applied to it. Where the bounds
+//! An entry cannot always determine its document. Then the document is read, and the whole filter is applied to it. Where the bounds
 //! of the scan are just what the filter leaves, it is applied neither to the entry nor to the document.
 
 use std::sync::Arc;

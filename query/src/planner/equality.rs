@@ -1,5 +1,5 @@
 //! The plan for a filter that asks for one value of one field, and for nothing else: a frequent search of few documents, whose
-//! plan would take longer to make than the documents to read.
+//! plan would need longer to make than the documents to read.
 //!
 //! It is made where the rules of the module would find no other: one index begins with the field, and no other one leaves
 //! out documents, which would make it a rival.

@@ -94,7 +94,7 @@ impl<'a> MergeDraft<'a> {
         let rank = Rank { reads: answers.reads(), ..self.rank() };
         let Self { target, sort, skipped, direction, .. } = self;
         let split = || target.spec.fields().iter().take(skipped);
-        // Two scans differ in the fields that were taken apart, so the rest of a key is not an order by these.
+        // Two scans differ in the fields that were split, so the rest of a key is not an order by these.
         let orders_split = sort.fields().any(|(path, _)| split().any(|field| field.path == *path));
         // A scan of a unique index may be in order because it has one document. Then its keys need not have the fields of the
         // sort, nor do they end with the `_id`.

@@ -54,7 +54,7 @@ const ALTERNATIVES_MAX: usize = 8;
 
 /// The plans for a request, the best one first. There is always at least one.
 ///
-/// Planning is a part of `operation`: it takes steps and memory of it, in proportion to the filter. Where the rules would need
+/// Planning is a part of `operation`: it needs steps and memory of it, in proportion to the filter. Where the rules would need
 /// more, fewer plans are considered, and in the end only the scan of all documents. An operation that is to end rejects the
 /// caller's next step.
 ///

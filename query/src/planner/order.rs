@@ -3,7 +3,7 @@
 //! Entries are sorted by the fields of the index, and entries with equal fields by `_id`. A field with one
 //! value within the bounds orders nothing and is skipped. A document with an array is sorted by its lowest
 //! element, and the bounds may leave out the entry of that element. So a field with arrays gives no order, and none with
-//! shortened keys, which do not tell the order of values with one beginning. An index with
+//! shortened keys, which do not give the order of values with one beginning. An index with
 //! another collation than the sort gives none either, and the `_id`s after the fields are in the order of their bytes.
 
 use index::collation::Collation;

@@ -42,7 +42,7 @@ pub struct Merge {
 }
 
 impl Access {
-    /// Whether entries alone answer, as far as they can tell. Such a plan reads only documents that they cannot tell.
+    /// Whether entries alone answer, as far as they can determine. Such a plan reads only documents that they cannot determine.
     pub fn is_covered(&self) -> bool {
         match self {
             Self::Nothing | Self::Records(_) => false,

@@ -35,7 +35,7 @@ pub(super) enum AtMost {
 pub(super) enum Reads {
     /// The documents.
     Documents,
-    /// Only entries, as far as these can tell.
+    /// Only entries, as far as these can determine.
     Entries,
     /// Only the first of the entries with equal values.
     DistinctEntries,

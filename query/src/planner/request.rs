@@ -21,14 +21,14 @@ pub struct IndexView<'a> {
     pub arrays: &'a [ArrayComponents],
     /// The filter of a partial index, which has no entry of a document that does not match it.
     pub partial: Option<&'a Filter>,
-    /// Whether an entry tells its `_id` and the order of its fields.
+    /// Whether an entry gives its `_id` and the order of its fields.
     pub has_details: bool,
     /// Whether the key of an `_id` may be shortened. Then entries with equal fields are not in the order of the `_id`s.
     pub has_shortened_ids: bool,
 }
 
 impl<'a> IndexView<'a> {
-    /// The view of an index whose entries tell nothing but the values of the fields.
+    /// The view of an index whose entries say nothing but the values of the fields.
     pub fn new(spec: &'a IndexSpec, arrays: &'a [ArrayComponents]) -> Self {
         Self { spec, arrays, partial: None, has_details: false, has_shortened_ids: false }
     }

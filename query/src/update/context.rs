@@ -27,7 +27,7 @@ use crate::operation::OperationContext;
 pub enum Phase {
     /// The document is stored and is changed.
     Modify,
-    /// The document is about to be inserted by an upsert, so `$setOnInsert` takes effect.
+    /// The document is about to be inserted by an upsert, so `$setOnInsert` has effect.
     Insert,
 }
 

@@ -2,7 +2,7 @@
 //! values, removed fields, and arrays that were cut.
 //!
 //! A description makes of the old document exactly the new one, to the byte: a field that exists keeps its place, a new one comes
-//! after all others of its document. A document within the document that cannot be told so (its fields have another order) is told as a
+//! after all others of its document. A document within the document that cannot be reported so (its fields have another order) is reported as a
 //! whole. If the outermost one cannot, there is no description.
 
 use std::collections::HashSet;
@@ -14,12 +14,12 @@ use index::path::array_index;
 
 use crate::raw::Writer;
 
-/// The limit of changes in one value that are described. One with more is told as a whole: its description would use
+/// The limit of changes in one value that are described. One with more is reported as a whole: its description would use
 /// more memory than it does.
 const CHANGES_MAX: usize = 1 << 14;
 
 /// Compares the states of a document before and after an update. Returns `{ updatedFields, removedFields, truncatedArrays }`, and
-/// `disambiguatedPaths` if a path can be read in two ways; or `None` if the new state must be told as a whole.
+/// `disambiguatedPaths` if a path can be read in two ways; or `None` if the new state must be reported as a whole.
 ///
 /// ```
 /// use bson::{Document, doc, rawdoc};
@@ -82,7 +82,7 @@ struct Found {
 }
 
 impl<'a> Changes<'a> {
-    /// Adds what differs between two documents. Returns `false` if that cannot be told.
+    /// Adds what differs between two documents. Returns `false` if that cannot be reported.
     fn add_documents(&mut self, old: &'a [u8], new: &'a [u8], path: &mut Vec<Part<'a>>) -> bool {
         let mut names = HashSet::new();
         if !elements(new).all(|element| names.insert(element.name)) {
@@ -125,7 +125,7 @@ impl<'a> Changes<'a> {
         })
     }
 
-    /// Adds what differs between two values of a field. A value can always be told as a whole.
+    /// Adds what differs between two values of a field. A value can always be reported as a whole.
     fn add_values(&mut self, old: Element<'a>, new: Element<'a>, path: &mut Vec<Part<'a>>) -> bool {
         if old.kind == new.kind && old.value == new.value {
             return true;
@@ -145,7 +145,7 @@ impl<'a> Changes<'a> {
         true
     }
 
-    /// Adds what differs between two arrays. Returns `false` if that cannot be told.
+    /// Adds what differs between two arrays. Returns `false` if that cannot be reported.
     fn add_arrays(&mut self, old: &'a [u8], new: &'a [u8], path: &mut Vec<Part<'a>>) -> bool {
         let is_numbered = |array| {
             elements(array).enumerate().all(|(at, element): (usize, Element<'_>)| {

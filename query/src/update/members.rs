@@ -60,7 +60,7 @@ impl Members {
             return Ok(Self::of_value(operand, collation));
         };
         let value = each.value()?;
-        // A single value is not taken for a list of one.
+        // A single value is not mistaken for a list of one.
         let Some(list) = value.as_array() else {
             return Err(malformed(Fault::EachNotArray { found: describe(value) }));
         };

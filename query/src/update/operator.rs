@@ -128,7 +128,7 @@ impl OperatorCall<'_> {
     }
 
     fn clock(self) -> Result<CurrentDate, Error> {
-        // MongoDB takes `false` like `true`: both represent the date.
+        // MongoDB accepts `false` like `true`: both represent the date.
         if self.operand.as_bool().is_some() {
             return Ok(CurrentDate::Date);
         }

@@ -91,7 +91,7 @@ impl Push {
 
     /// Writes the array with the values pushed.
     pub(super) fn write(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
-        // The common push copies the array as bytes and never takes it apart.
+        // The common push copies the array as bytes and never splits it.
         if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
             return self.write_appended(array, writer);
         }

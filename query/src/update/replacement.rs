@@ -1,4 +1,4 @@
-//! Telling replacements from updates: both are given as one document.
+//! Distinguishing replacements from updates: both are given as one document.
 
 use bson::RawDocument;
 

@@ -66,7 +66,7 @@ impl Written {
 fn read(bytes: &[u8]) -> (Vec<Whole>, Option<(u64, Fault)>) {
     let mut records = Records::new(Cursor::new(bytes), LOG, usize::MAX);
     let (mut whole, mut first) = (Vec::new(), None);
-    // A step takes at least one byte, or is the end.
+    // A step needs at least one byte, or is the end.
     for _ in 0..=2 * bytes.len() + 2 {
         match records.step().expect("memory can be read") {
             Step::Record(record) => whole.push((record, records.front().to_vec())),
@@ -181,7 +181,7 @@ fn records_of_another_kind_are_faults_or_passed_by() {
     check(&with(2), 2, Some((17, Fault::Unfinished)));
     check(&with(10), 2, None);
     check(&with(130), 2, None);
-    // RocksDB passes by what it does not know if it is told to by the kind's high bit.
+    // RocksDB passes by what it does not know if it is asked to by the kind's high bit.
     check(&with(200), 2, None);
 }
 

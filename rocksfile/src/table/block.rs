@@ -28,7 +28,7 @@ pub enum ChangeKind {
     Other(u8),
 }
 
-/// A key in a table, taken apart.
+/// A key in a table, split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableKey<'a> {
     /// The key as the database's user knows it.

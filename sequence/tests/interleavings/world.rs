@@ -1,4 +1,4 @@
-//! The world of a scenario: a sequence, a store whose syncs take time, and what the users saw. Also how
+//! The world of a scenario: a sequence, a store whose syncs need time, and what the users saw. Also how
 //! schedules are run.
 
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ pub(crate) enum Diligence {
     SyncsNothing,
 }
 
-/// A store whose syncs take time. A power failure loses what is written and not synced.
+/// A store whose syncs need time. A power failure loses what is written and not synced.
 pub(crate) struct Disk {
     pub(crate) record: Mutex<Record>,
     /// The number of the last write, and the mark of the last one that is synced with its number.

@@ -38,7 +38,7 @@ pub(super) fn backup(call: &Call) -> Result<Reply, Failure> {
         backup = backup.max_time(Duration::from_millis(limit));
     }
     let report = backup.run().map_err(|error| {
-        // Told from every other failure, because something is damaged.
+        // Distinguished from every other failure, because something is damaged.
         if error.is_corruption() {
             Failure::new(Code::OPERATION_FAILED, error.to_string())
         } else {

@@ -82,7 +82,7 @@ impl Command {
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
         let wrong_type = || Failure::new(Code::TYPE_MISMATCH, "the field '$db' must be a string");
         let database = database.ok_or_else(wrong_type)?.to_owned();
-        // Read before the message is taken apart.
+        // Read before the message is split.
         let (allows_exhaust, wants_no_answer) = (message.allows_exhaust(), message.wants_no_answer());
         let Message { body, sequences, .. } = message;
         Ok(Self { name, database, body, sequences, allows_exhaust, is_repeated: false, wants_no_answer })

@@ -25,7 +25,7 @@ use crate::spans::OpenSpan;
 
 /// The time that a batch waits for its first document, if the client names no time. As in MongoDB.
 const AWAIT_TIME: Duration = Duration::from_secs(1);
-/// The time that it waits if the client names one that no clock can tell.
+/// The time that it waits if the client names one that no clock can determine.
 const AWAIT_TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and the reply has its
@@ -240,7 +240,7 @@ impl Awaiting {
         // Again before each look, because it is called once.
         self.wakers = None;
         self.wakers = Some(self.pinned.paged().wake(&Waker::from(Arc::clone(&self.woken))));
-        // A new one each time: it takes memory that all clients share.
+        // A new one each time: it uses memory that all clients share.
         let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
         if change_stream::fill(self.pinned.paged(), &mut batch, self.len)? {
             return Ok(Batched::Done(batch.finish(0, &self.namespace)));

@@ -223,7 +223,7 @@ fn ends_with_client(command: &Command) -> bool {
 
 async fn run(call: Call) -> Result<Outcome, Failure> {
     let entry = entry(call.command.name());
-    // First of all, so that a command that is not allowed tells nothing about its fields, and meets no fail
+    // First of all, so that a command that is not allowed says nothing about its fields, and meets no fail
     // point.
     access::authorize(&call, access_of(&call, entry)?)?;
     let fault = fault(&call);
@@ -287,7 +287,7 @@ async fn admit(mut call: Call) -> Result<Reply, Failure> {
 async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
     let pool = call.shared.pool.clone();
     match run {
-        // None of them can be a statement: it is rejected, and its transaction aborted, which may take a while.
+        // None of them can be a statement: it is rejected, and its transaction aborted, which may be slow.
         Run::Here(command) | Run::Greeting(command) | Run::Login(command) if call.numbered.is_some() => {
             let (holder, ended) = (call.holder(), call.cancellation.clone());
             pool.run(holder, Some(&ended), move || transaction::within(&call, command, Reply::lists_errors))

@@ -101,7 +101,7 @@ fn idle_transactions(call: &Call, connection: Option<i32>) -> Vec<Document> {
     asked.map(document).collect()
 }
 
-/// `killOp`: tells a running command to end, by its number in `currentOp`. The answer does not wait for its
+/// `killOp`: asks a running command to end, by its number in `currentOp`. The answer does not wait for its
 /// end.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();

@@ -67,7 +67,7 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
             Ok(reply(&message, true).into())
         }
         Err(rejected) => {
-            // Only a wrong proof is a guess. A malformed message before it tells nothing about the password.
+            // Only a wrong proof is a guess. A malformed message before it says nothing about the password.
             if let Some(user) = proving {
                 call.shared.guesses.note(&user, &call.peer.host, Instant::now());
             }

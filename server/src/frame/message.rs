@@ -147,7 +147,7 @@ fn write_header(bytes: &mut [u8], header: Header) {
     }
 }
 
-/// Adds a sequence. A sequence in memory takes more than an empty section of a message, so their number is
+/// Adds a sequence. A sequence in memory needs more than an empty section of a message, so their number is
 /// bounded.
 fn add_sequence(sequence: DocumentSequence, sequences: &mut Vec<DocumentSequence>) -> Result<(), FrameError> {
     // As in MongoDB. It also keeps the number of sequences below that of the fields of a command.

@@ -31,7 +31,7 @@ fn insert(peer: &mut Peer, documents: Vec<Document>) {
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
 }
 
-/// A batch, taken apart.
+/// A batch, split.
 struct Batch {
     id: i64,
     events: Vec<Document>,

@@ -371,7 +371,7 @@ fn announced_lengths_are_not_allocated() {
     for peer in &mut peers {
         assert!(peer.send(&[header(48_000_000, 2013), vec![0; 1000]].concat()));
     }
-    // Those that came first hold their part of what large messages may take; small ones pass.
+    // Those that came first hold their part of what large messages may use; small ones pass.
     assert_eq!(fixture.peer().answer(&ping()), Answer::Document(0));
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 300 << 20, "200 half messages took {grown} bytes");

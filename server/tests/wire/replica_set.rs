@@ -1,4 +1,4 @@
-//! A server that is a replica set of one: what it tells of itself, and the times in its replies.
+//! A server that is a replica set of one: what it reports about itself, and the times in its replies.
 
 use cairndb::Client;
 use cairndb::bson::oid::ObjectId;

@@ -330,7 +330,7 @@ impl Latches {
 
 /// The latches of transactions.
 impl Latches {
-    /// Begins a transaction on the present state, which `take` takes and tells the sequence number of. Until it [ends](Self::end),
+    /// Begins a transaction on the present state, which `take` takes and gives the sequence number of. Until it [ends](Self::end),
     /// writers leave notes of their keys. Fails if the operation must end before the first transaction of all has seen every
     /// latch free.
     pub fn begin<T>(
@@ -388,7 +388,7 @@ impl Latches {
 }
 
 impl Latched<'_> {
-    /// To be called when RocksDB's write has returned, whether it succeeded or not, and before it is synced. `sequence` tells the
+    /// To be called when RocksDB's write has returned, whether it succeeded or not, and before it is synced. `sequence` gives the
     /// sequence number of the newest write.
     #[inline]
     pub(crate) fn written(&mut self, sequence: impl FnOnce() -> u64) {

@@ -77,7 +77,7 @@ impl Notes {
         *note.owner.get_or_insert(owner) == owner
     }
 
-    /// Takes a claim back. `oldest` tells the sequence number that the oldest open transaction reads.
+    /// Takes a claim back. `oldest` gives the sequence number that the oldest open transaction reads.
     pub(super) fn release(&mut self, hash: u64, owner: Owner, oldest: impl FnOnce() -> u64) {
         let Some(note) = self.keys.get_mut(&hash).filter(|note| note.owner == Some(owner)) else { return };
         note.owner = None;
@@ -89,7 +89,7 @@ impl Notes {
         self.bound(oldest);
     }
 
-    /// Notes a write of the key. `oldest` tells the sequence number that the oldest open transaction reads; without one it
+    /// Notes a write of the key. `oldest` gives the sequence number that the oldest open transaction reads; without one it
     /// is that of the newest write.
     pub(super) fn written(&mut self, hash: u64, stamp: u64, oldest: impl FnOnce() -> u64) {
         let note = self.keys.entry(hash).or_default();

@@ -48,7 +48,7 @@ impl Registry {
         self.noting.load(Ordering::Relaxed)
     }
 
-    /// Adds a transaction on the state that `take` takes and tells the sequence number of. Returns `None` if notes are not
+    /// Adds a transaction on the state that `take` takes and gives the sequence number of. Returns `None` if notes are not
     /// switched on.
     pub(super) fn add<T>(&self, take: impl FnOnce() -> (u64, T)) -> Option<(Owner, T)> {
         let mut open = self.open();

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(tries.get(), 3);
     }
 
-    /// A reader's RocksDB tells the log that its MANIFEST kept.
+    /// A reader's RocksDB gives the log that its MANIFEST kept.
     #[test]
     fn rocksdb_tells_what_the_manifest_says() {
         let folder = tempfile::tempdir().expect("a folder");

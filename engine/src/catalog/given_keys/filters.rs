@@ -36,7 +36,7 @@ const GROWN_MAX: u64 = 16;
 pub(crate) enum Absence {
     /// The key is neither stored nor in a batch that is not committed yet.
     Proven,
-    /// Only a lookup can tell.
+    /// Only a lookup can determine.
     Unproven,
 }
 
@@ -135,7 +135,7 @@ impl Filters {
     #[inline]
     pub(super) fn admit(&mut self, key: &[u8], is_late: bool) -> (Absence, bool) {
         let hash = hash_of_key(key);
-        // Whatever the other one answers: it is about to take its place, and must have the key then.
+        // Whatever the other one answers: it is about to replace it, and must have the key then.
         if let Some(Growing { filter, .. }) = &mut self.growing
             && filter.covers(key)
         {

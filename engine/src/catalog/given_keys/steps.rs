@@ -84,7 +84,7 @@ impl Step {
     /// Makes the step.
     pub(crate) fn run(&self, database: &Arc<Database>) {
         let until = Instant::now() + STEP_TIME;
-        // Several parts in one step: those of a small collection take microseconds.
+        // Several parts in one step: those of a small collection need microseconds.
         while Instant::now() < until {
             let Some(Growth { part, generation }) = self.keys.next_part(self.stored) else { return };
             let done = match part {

@@ -96,7 +96,7 @@ impl<'a> Follower<'a> {
         Self { building, snapshot, waiting: BTreeMap::new(), waiting_bytes: 0 }
     }
 
-    /// Brings the entries up to `later`, by the notes of a round. Without a report nothing is told: the caller holds the
+    /// Brings the entries up to `later`, by the notes of a round. Without a report nothing is reported: the caller holds the
     /// collection's gate.
     pub(super) fn follow(
         &mut self,
@@ -304,7 +304,7 @@ impl<'a> Turns<'a> {
     }
 
     /// Gives writers their turn if enough was read since the last one: notes of `weight` since this was last called.
-    /// `report` is called while no writer is held up, because it may take long.
+    /// `report` is called while no writer is held up, because it may be slow.
     fn give(&mut self, weight: u64, report: impl FnOnce()) -> Result<()> {
         self.owed = self.owed.saturating_sub(weight);
         let is_over = self.held_up.as_ref().is_none_or(|(_, since)| since.elapsed() >= HELD_UP_MAX);

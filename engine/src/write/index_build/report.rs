@@ -85,7 +85,7 @@ impl<'a, 'c> Report<'a, 'c> {
         if let Some(callback) = &mut self.callback {
             callback(&self.build.progress(self.namespace));
         }
-        // After the call, which may take long: there is a pause between the calls whatever they do.
+        // After the call, which may be slow: there is a pause between the calls whatever they do.
         self.told = Instant::now();
     }
 }

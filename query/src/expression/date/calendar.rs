@@ -110,7 +110,7 @@ impl Date {
 
     pub(super) fn iso(self) -> IsoDay {
         let weekday = self.iso_weekday();
-        // The Thursday of a week tells its year.
+        // The Thursday of a week gives its year.
         let thursday = Self::of_number(self.number() - weekday + 4);
         IsoDay { year: thursday.year, week: (thursday.day_of_year() - 1) / 7 + 1, weekday }
     }

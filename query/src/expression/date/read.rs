@@ -64,7 +64,7 @@ fn by_format(format: &str, text: &str) -> Option<DateParts> {
             rest.take(&[letter])?;
             continue;
         }
-        // Fields take at most as many digits as they can have, so that digits can follow each other without
+        // Fields need at most as many digits as they can have, so that digits can follow each other without
         // separators.
         match letters.next()? {
             'Y' => parts.year = Some(rest.number(4, 4)?),

@@ -31,9 +31,9 @@ impl<'d> Considered<'d> {
     /// The values at a path. Returns `None` if there is none.
     pub(super) fn at(document: &'d RawDocument, path: &FieldPath, arrays: Arrays) -> Option<Self> {
         let (mut values, mut is_there, mut is_cut) = (Vec::new(), false, false);
-        // Broken off once it is known that there are more values than are told.
+        // Broken off once it is known that there are more values than are reported.
         let _ = leaves(document, path, &mut |leaf| {
-            // An element without the field has no value that could be told.
+            // An element without the field has no value that could be reported.
             let Some(value) = leaf.value else { return ControlFlow::Continue(()) };
             is_there = true;
             let mut add = |value| {

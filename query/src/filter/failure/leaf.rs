@@ -1,4 +1,4 @@
-//! The operators below a field: what each is applied to, and the reason that is told when it decides.
+//! The operators below a field: what each is applied to, and the reason that is reported when it decides.
 
 use bson::spec::ElementType;
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -73,7 +73,7 @@ impl Telling {
             }
             Operator::All => (ALL, Arrays::Whole, &[]),
             Operator::ElemMatch => (ELEMENT, Arrays::Whole, &[ElementType::Array]),
-            // `$not` holds other operators, which are told; `$options` belongs to `$regex`.
+            // `$not` holds other operators, which are reported; `$options` belongs to `$regex`.
             Operator::Regex | Operator::Options | Operator::Not => (PATTERN, Arrays::Elements, &TEXTS),
         };
         Self { reasons, arrays, types, tells_types: operator == Operator::Type }

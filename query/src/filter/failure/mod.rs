@@ -21,12 +21,12 @@ use crate::filter::failure::report::{Form, Report};
 /// The levels that a reply puts around the details of a write that failed.
 const LEVELS_AROUND: usize = 8;
 
-/// About how many bytes are told in short.
+/// About how many bytes are reported in short.
 const LOGGED_BYTES_MAX: usize = 4 << 10;
 
 /// Says why `document` does not match `validator`: MongoDB's `errInfo`, with the `_id` of the document and `details`.
 ///
-/// The details take at most about `bytes_max` bytes. Where they would take more, the parts that repeat the validator and
+/// The details need at most about `bytes_max` bytes. Where they would need more, the parts that repeat the validator and
 /// the document are left out first, and then all of them.
 ///
 /// ```
@@ -47,7 +47,7 @@ const LOGGED_BYTES_MAX: usize = 4 << 10;
 /// ```
 ///
 /// # Errors
-/// [`Error::Interrupted`] if the operation is to end. Whatever else goes wrong is told in the document.
+/// [`Error::Interrupted`] if the operation is to end. Whatever else goes wrong is reported in the document.
 pub fn describe_failure(
     validator: &RawDocument,
     document: &RawDocument,
@@ -61,7 +61,7 @@ pub fn describe_failure(
 /// they say and without other values.
 ///
 /// # Errors
-/// [`Error::Interrupted`] if the operation is to end. Whatever else goes wrong is told in the document.
+/// [`Error::Interrupted`] if the operation is to end. Whatever else goes wrong is reported in the document.
 pub fn describe_briefly(
     validator: &RawDocument,
     document: &RawDocument,
@@ -114,7 +114,7 @@ fn describe(validator: &RawDocument, document: &RawDocument, limits: &Limits<'_>
                 return Ok(told);
             }
             Err(error @ Error::Interrupted(_)) => return Err(error),
-            // The write is rejected all the same, so this is told in place of the details.
+            // The write is rejected all the same, so this is reported in place of the details.
             Err(error) => {
                 let code = error.code();
                 told.insert("note", "failed to generate document validation error");

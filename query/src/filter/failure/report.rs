@@ -1,4 +1,4 @@
-//! The details while they are made: how much they may take, and what ends them.
+//! The details while they are made: how much they may use, and what ends them.
 
 use std::cell::Cell;
 
@@ -36,7 +36,7 @@ impl<'r> Report<'r> {
         Self { variables, watch, form, left: Cell::new(Some(bytes_max)) }
     }
 
-    /// The details, if they are complete. Returns `None` if they would take more than they may.
+    /// The details, if they are complete. Returns `None` if they would need more than they may.
     pub(super) fn outcome(self, made: Result<Option<Document>, Error>) -> Result<Option<Document>, Error> {
         // An operation that is over leaves parts out, so its reason comes before everything else.
         let made = self.watch.outcome(made)??;

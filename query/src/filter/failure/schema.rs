@@ -156,7 +156,7 @@ impl<'a> Application<'a> {
         let mut details = self.report.begin(keyword);
         self.report.specify(&mut details, &given);
         details.insert("reason", *reason);
-        // The number of properties is told without the object, as in MongoDB.
+        // The number of properties is reported without the object, as in MongoDB.
         if self.value.as_document().is_none() {
             self.report.consider(&mut details, Some(&Considered::only(self.value)));
         }
@@ -252,7 +252,7 @@ impl<'a> Application<'a> {
         Ok(())
     }
 
-    /// The details of a schema that each element must meet. The first element that does not is told.
+    /// The details of a schema that each element must meet. The first element that does not is reported.
     fn each_item(&self, each: EachItem<'_>) -> Result<Option<Bson>, Error> {
         let EachItem { keyword, schema, array, start, reason } = each;
         // The first one is enough: an array may have a million of them.
@@ -356,7 +356,7 @@ impl<'a> Application<'a> {
         broken.extend(self.additional_properties(additional)?);
         let mut failed: Vec<Bson> = Vec::new();
         for (text, pattern, schema) in &patterns {
-            // Of each pattern the first property that breaks its schema is told.
+            // Of each pattern the first property that breaks its schema is reported.
             // A field that several patterns match must meet the schemas of all of them.
             for (name, value) in fields().filter(|(name, _)| is_met_by(pattern, name)) {
                 let below = self.below(schema, value)?;
@@ -384,7 +384,7 @@ impl<'a> Application<'a> {
     ) -> Result<Option<Bson>, Error> {
         let keyword = "additionalProperties";
         if let Some(schema) = self.schema_of(keyword) {
-            // As for items, the first property that breaks the schema is told.
+            // As for items, the first property that breaks the schema is reported.
             for (name, value) in additional {
                 let below = self.below(schema, value)?;
                 if !below.is_empty() {
@@ -476,7 +476,7 @@ impl<'a> Application<'a> {
             if is_met {
                 continue;
             }
-            // Of several matches there is nothing that failed, so their positions are told.
+            // Of several matches there is nothing that failed, so their positions are reported.
             let mut details = self.report.begin(keyword);
             if keyword == "oneOf" && !matching.is_empty() {
                 details.insert("reason", "more than one subschema matched");

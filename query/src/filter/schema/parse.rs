@@ -124,7 +124,7 @@ struct SchemaContext {
     path: String,
     /// The number of operators and schemas that enclose this one.
     depth: usize,
-    /// The memory that compiled patterns may take.
+    /// The memory that compiled patterns may use.
     room: Room,
 }
 
@@ -237,7 +237,7 @@ impl<'s> Keywords<'s> {
 
     /// The rule for `type` or `bsonType`, of which a schema may have only one.
     fn types(&self) -> Result<Option<Rule>, Error> {
-        // Both keywords name types, `bsonType` with the names of `$type`. MongoDB takes one of them at a
+        // Both keywords name types, `bsonType` with the names of `$type`. MongoDB accepts one of them at a
         // time.
         let (keyword, value) = match (self.get("type"), self.get("bsonType")) {
             (None, None) => return Ok(None),

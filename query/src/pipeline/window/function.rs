@@ -174,7 +174,7 @@ impl Call<'_> {
         };
         // Looked at after the operator: an unknown name is the more useful error.
         let bounds = self.bounds()?;
-        // Merged objects cannot be taken apart again.
+        // Merged objects cannot be split again.
         if accumulator.merges_objects() && !bounds.only_grows() {
             let expected = "a window that starts where the partition does";
             let found = self.window.unwrap_or(RawBsonRef::Null);

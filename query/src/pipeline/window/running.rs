@@ -197,7 +197,7 @@ impl Running {
 
     fn enter(&mut self, output: &Output, work: &mut Workspace<'_>) -> Result<(), Fault> {
         work.variables.operation().step()?;
-        // Steps are counted here too: a window that jumps ahead takes many documents for one result.
+        // Steps are counted here too: a window that jumps ahead needs many documents for one result.
         let moves = !output.bounds.only_grows();
         if let (Computed::Window(state), Some(row)) = (&mut self.computed, work.frame.row(self.next)) {
             state.enter(&output.function, row, moves, work)?;

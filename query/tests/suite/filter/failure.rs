@@ -1,4 +1,4 @@
-//! Why a document does not match: the details that MongoDB tells of a validator, part by part.
+//! Why a document does not match: the details that MongoDB has for a validator, part by part.
 
 use bson::{Bson, DateTime, Document, bson, doc};
 use cairndb_query::expression::Variables;
@@ -127,7 +127,7 @@ fn negations_tell_what_was_met() {
     let nor = doc! { "$nor": [{ "a": 5 }, { "a": { "$gt": 0 } }] };
     let clauses = [doc! { "index": 1_i64, "details": inner }];
     check(&nor, &doc! { "_id": 1, "a": 1 }, &doc! { "operatorName": "$nor", "clausesNotSatisfied": clauses });
-    // In a negation all parts of an `$and` have matched, and of an `$or` those that did are told.
+    // In a negation all parts of an `$and` have matched, and of an `$or` those that did are reported.
     let equal = |path: &str, reason: &str, value: i32| {
         doc! {
             "operatorName": "$eq", "specifiedAs": { path: value }, "reason": reason, "consideredValue": value,

@@ -1,4 +1,4 @@
-//! What operations may use: how many steps questions and computations take, that they end when they are told to, and
+//! What operations may use: how many steps questions and computations take, that they end when they are asked to, and
 //! that what they hold is bounded.
 //!
 //! Nothing here looks at a clock: steps are counted by the operation itself.

@@ -1,4 +1,4 @@
-//! A store in memory that can be told to fail, and a sequence over it that can be crashed and closed.
+//! A store in memory that can be asked to fail, and a sequence over it that can be crashed and closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use cairndb_sequence::store::{Cause, Change, Gap, Record, Store};
 pub(crate) enum Failure {
     /// What the sequence rejects.
     Sequence(SequenceError),
-    /// The write that was told to fail.
+    /// The write that was asked to fail.
     Disk,
 }
 
