@@ -42,7 +42,7 @@ fn by_bytes(document: &RawDocument) -> bool {
             .is_some_and(|c| c.get(4..).is_some_and(|text| text.starts_with(b"gold\0")))
 }
 
-/// What follows the name of a field.
+/// The part after the name of a field.
 fn find<'d>(document: &'d [u8], wanted: &[u8]) -> Option<&'d [u8]> {
     let mut rest = document.get(4..)?;
     loop {

@@ -274,7 +274,7 @@ fn random_record(number: u64) -> Record {
     record_with_id(&raw_order(number), ObjectId::from_bytes(bytes))
 }
 
-/// How many of `count` each thread inserts; all of them together.
+/// The part of `count` that each thread inserts; all of them together.
 fn shares(count: u64, threads: u64) -> impl Iterator<Item = u64> {
     (0..threads).map(move |thread| count / threads + u64::from(thread < count % threads))
 }

@@ -1,6 +1,6 @@
 //! The pure steps of an insert and of a read, one by one: what the engine does to bytes before and after storage.
 //!
-//! Nothing here opens a database. RocksDB has no counterpart to these; the `ObjectId` generator stands beside the
+//! Nothing here opens a database. RocksDB has no counterpart to these; the `ObjectId` generator is beside the
 //! driver's.
 
 use std::hint::black_box;

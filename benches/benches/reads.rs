@@ -143,7 +143,7 @@ fn filtered(criterion: &mut Criterion, sides: &Sides) {
     group.finish();
 }
 
-/// How many documents match, each looked at.
+/// The number of documents that match, each looked at.
 fn walk(ours: &Ours, filter: Document) -> u64 {
     let mut cursor = ours.orders().find(filter).run().expect("a cursor");
     let mut seen = 0;

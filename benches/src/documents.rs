@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 pub struct Order {
     /// Which one it is.
     pub number: i64,
-    /// Who ordered.
+    /// The customer.
     pub customer: String,
-    /// Where it goes.
+    /// Its place.
     pub address: Address,
-    /// What it costs.
+    /// The price.
     pub price: f64,
     /// Whether it was paid.
     pub paid: bool,
 }
 
-/// Where an order goes.
+/// The place where an order goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Address {
     /// Street and house.

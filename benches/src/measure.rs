@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 /// Rounds of a figure.
 const ROUNDS: usize = 9;
 
-/// How fast `ours` is against `theirs`: above 1 it is faster. Each closure runs one round and says how long its
+/// The speed of `ours` against `theirs`: above 1 it is faster. Each closure runs one round and says how long its
 /// measured part took.
 pub fn speed_ratio(ours: impl FnMut() -> Duration, theirs: impl FnMut() -> Duration) -> f64 {
     speed_ratio_of(ROUNDS, ours, theirs)
 }
 
-/// How fast `ours` is against `theirs` in as many rounds as asked for, each of which takes long.
+/// The speed of `ours` against `theirs` in as many rounds as asked for, each of which is long.
 pub fn speed_ratio_of(
     rounds: usize,
     mut ours: impl FnMut() -> Duration,
@@ -27,8 +27,8 @@ pub fn speed_ratio_of(
     })
 }
 
-/// How fast `ours` is against `theirs` over many short turns: above 1 it is faster. The machine's slow moments are longer
-/// than a turn, so both sides meet them. Making a turn is not measured.
+/// The speed of `ours` against `theirs` over many short turns: above 1 it is faster. The machine's slow moments are
+/// longer than a turn, so both sides meet them. Making a turn is not measured.
 pub fn speed_in_turns<T>(
     turns: impl Iterator<Item = T>,
     mut ours: impl FnMut(&T),
@@ -55,7 +55,7 @@ pub fn median_of(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
     median((0..rounds).map(|_| round()).collect())
 }
 
-/// How long `work` takes.
+/// The time that `work` takes.
 pub fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
@@ -83,7 +83,7 @@ fn in_changing_order<R>(
 /// machine takes as long as the work, and never the same.
 ///
 /// # Panics
-/// If the system refuses.
+/// If the system rejects.
 pub fn on_one_core<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_os = "linux")]
     {

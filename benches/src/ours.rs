@@ -30,7 +30,7 @@ impl Ours {
         Self::with(Durability::Delayed { write_interval: WRITE_INTERVAL, sync_interval: SYNC_INTERVAL })
     }
 
-    /// Makes one whose sorts, groups and joins may take as much memory before they go on in files.
+    /// Makes one whose sorts, groups and joins may use as much memory before they go on in files.
     ///
     /// # Panics
     /// If the temporary folder cannot hold it.

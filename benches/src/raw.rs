@@ -29,7 +29,7 @@ const MEMORY_BUDGET: usize = 256 << 20;
 
 /// As often as CairnDB's default durability asks for.
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a write may be in memory alone, where that is what is compared.
+/// The time that a write may be in memory alone, where that is what is compared.
 pub(crate) const WRITE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// An open RocksDB database with CairnDB's families and options.
@@ -52,7 +52,7 @@ impl Drop for Raw {
     }
 }
 
-/// How RocksDB is used.
+/// The way in which RocksDB is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opponent {
     /// With CairnDB's options, families and keys.

@@ -3,7 +3,7 @@
 //! The bytes choose a command over a few prepared documents: filters, patterns, expressions, pipelines and updates, which
 //! nest what loops and what builds, inserts, indexes, and what copies or reads a whole collection. Bytes that are a document are
 //! run as a command, too. Whether the command succeeds or
-//! is refused does not matter here.
+//! is rejected does not matter here.
 
 #![no_main]
 #![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
@@ -20,11 +20,11 @@ use libfuzzer_sys::fuzz_target;
 
 /// The limit of time of each command.
 const TIME_MS: i32 = 100;
-/// How long a command may take: ten times its limit, and a pause of a loaded machine.
+/// The time that a command may take: ten times its limit, and a pause of a loaded machine.
 const TIME_MAX: Duration = Duration::from_millis(10 * 100 + 5_000);
-/// What an operation may hold by docs/compatibility.md.
+/// The memory of an operation by docs/compatibility.md.
 const OPERATION_BYTES: usize = 256 << 20;
-/// What a command may hold beside: the largest document a few times over while it is made, read and written.
+/// The memory of a command beside: the largest document a few times over while it is made, read and written.
 const CONSTANT_BYTES: usize = 96 << 20;
 /// Documents of the prepared collections.
 const DOCUMENTS: i32 = 20;
@@ -33,7 +33,7 @@ const DEPTH_MAX: u32 = 6;
 /// Commands that are run as they come.
 const RAW_COMMANDS: [&str; 7] =
     ["find", "aggregate", "update", "delete", "distinct", "count", "findAndModify"];
-/// Those after which the whole database is made anew.
+/// Those after which the whole database is made again.
 const RAW_DEFINITIONS: [&str; 8] = [
     "insert",
     "createIndexes",
@@ -118,13 +118,13 @@ fn database() -> &'static Database {
     database
 }
 
-/// What a command may have changed.
+/// The effects of a command.
 #[derive(Clone, Copy)]
 enum After {
     Nothing,
     /// The documents of the collection.
     Documents,
-    /// What collections there are, and what they are.
+    /// The collections and their definitions.
     Definitions,
 }
 

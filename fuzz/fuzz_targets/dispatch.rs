@@ -13,7 +13,7 @@ use cairndb_server::frame::message::Message;
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// Names of commands, and of what stands in them.
+/// Names of commands, and of what is in them.
 const COMMANDS: [&str; 24] = [
     "hello", "ping", "insert", "find", "getMore", "killCursors", "update", "delete", "findAndModify", "count",
     "distinct", "create", "drop", "createIndexes", "dropIndexes", "listIndexes", "listCollections", "dbStats",

@@ -22,7 +22,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
 });
 
-/// What is read to its end is written again, collection after collection, and has the same documents.
+/// An archive that is read to its end is written again, collection after collection, and has the same documents.
 fn archive(bytes: &[u8]) {
     let Ok(mut reader) = ArchiveReader::open(bytes) else { return };
     let (header, declared) = (reader.header().clone(), reader.declared().to_vec());

@@ -10,7 +10,7 @@ use cairndb_server::frame::message::{CHECKSUM_PRESENT, Message};
 use cairndb_server::frame::query::Query;
 use libfuzzer_sys::fuzz_target;
 
-/// What a decompressed message may take, so that the fuzzer looks at many.
+/// The limit of a decompressed message, so that the fuzzer looks at many.
 const ANNOUNCED_MAX: i32 = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! What a path offers a filter is found under a key of the index on that path; keys ascend, are
-//! distinct and decode; and malformed documents are walked without a panic.
+//! Values that a path offers a filter are found under a key of the index on that path; keys ascend, are distinct and
+//! decode; and malformed documents are walked without a panic.
 
 #![no_main]
 

@@ -228,7 +228,7 @@ fn check_join(documents: &[RawDocumentBuf], others: &[RawDocumentBuf]) {
     let lookup =
         doc! { "$lookup": { "from": "other", "localField": "a", "foreignField": "b", "as": "found" } };
     let pipeline = Pipeline::parse(&[raw(&lookup)], &Variables::default()).expect("a pipeline");
-    // What is found may be too large for a document.
+    // The found documents may be too large for a document.
     let Ok(joined) = run(pipeline, documents, others) else { return };
     assert_eq!(joined.len(), local.len());
     for (joined, local) in joined.iter().zip(&local) {
@@ -522,7 +522,7 @@ fn condition_of_two(input: &mut Input<'_>) -> Document {
     doc! { pick(input, &["$lt", "$gte", "$eq"]): ["$a", value(input, 4)] }
 }
 
-/// A window whose bounds may be refused.
+/// A window whose bounds may be rejected.
 fn window(input: &mut Input<'_>) -> Document {
     let mut bound = || match input.byte() % 8 {
         0 => Bson::from("unbounded"),

@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Where records begin, and the first fault.
+/// The begins of records, and the first fault.
 fn read(bytes: &[u8]) -> (Vec<u64>, Option<u64>) {
     let mut records = Records::new(bytes, 12, 64);
     let (mut offsets, mut fault) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Any bytes are refused or read by `bson` from end to end; and every document that is well-formed is
+//! Any bytes are rejected or read by `bson` from end to end; and every document that is well-formed is
 //! accepted.
 
 #![no_main]

@@ -48,7 +48,7 @@ impl<'a> Input<'a> {
         Self { bytes }
     }
 
-    /// What has not been read.
+    /// The unread part.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -84,7 +84,7 @@ impl<'a> Input<'a> {
         RawDocumentBuf::from_bytes(bytes).expect("the length is filled in")
     }
 
-    /// Appends a value and gives the type that stands before its name.
+    /// Appends a value and gives the type that is before its name.
     fn write_value(&mut self, out: &mut Vec<u8>, depth: u32) -> u8 {
         let choice = self.byte();
         match choice % 32 {

@@ -124,7 +124,7 @@ fn a_limit_of_time_is_kept() {
     let numbers =
         doc! { "$documents": { "$map": { "input": { "$range": [0, 2_000] }, "in": { "n": "$$this" } } } };
     let db = fixture.client.database("shop");
-    // What the stage gives is computed when the cursor is opened.
+    // The documents of the stage are computed when the cursor is opened.
     let opened = db.aggregate([numbers, doc! { "$count": "n" }]).max_time(Duration::from_nanos(1)).run();
     refused(opened, 50, "time limit");
 }

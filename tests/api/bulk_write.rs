@@ -56,7 +56,7 @@ fn writes_of_all_kinds_go_to_several_collections() {
     fixture.verify_clean();
 }
 
-/// Two refused writes among four: how many documents are there, and which writes were refused.
+/// Two rejected writes among four: how many documents are there, and which writes were rejected.
 #[track_caller]
 fn check(ordered: bool, stored: i64, expected: &[usize]) {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! The command `bulkWrite`: operations on several collections, what becomes of each, and what is refused before the first is run.
+//! The command `bulkWrite`: operations on several collections, what becomes of each, and what is rejected before the first is run.
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, RetryableWrite};
@@ -29,7 +29,7 @@ fn results(reply: &Document) -> Vec<Document> {
     batch.expect("a batch").iter().filter_map(Bson::as_document).cloned().collect()
 }
 
-/// What the results tell: the position, the code of an error or 0, `n`, and `nModified` where there is one.
+/// The results: the position, the code of an error or 0, `n`, and `nModified` where there is one.
 fn shown(reply: &Document) -> Vec<(i32, i32, i32, Option<i32>)> {
     let number = |result: &Document, field: &str| result.get_i32(field).ok();
     let shown = |result: &Document| {
@@ -276,7 +276,7 @@ fn a_command_that_is_sent_again_takes_effect_once() {
     check(&client);
     let a = client.database("app").collection::<Document>("a");
     assert_eq!(a.count_documents(doc! { "n": 1 }).run().expect("counted"), 1);
-    // The part that was refused is tried again, and stands in its place.
+    // The part that was rejected is tried again, and is in its place.
     let ops = |id: i32| {
         vec![
             doc! { "insert": 0, "document": { "_id": 20 } },
@@ -335,7 +335,7 @@ fn it_is_a_statement_of_a_transaction() {
     admin.run_command(command(all_kinds(), doc! {})).session(&mut session).run().expect("done");
     session.commit_transaction().run().expect("committed");
     assert_eq!((count(&client, "a"), count(&client, "b")), (1, 1));
-    // A refusal ends it, though the command is not ordered.
+    // A rejection ends it, though the command is not ordered.
     session.start_transaction().run().expect("started");
     let ops = vec![
         doc! { "insert": 1, "document": { "_id": 50 } },

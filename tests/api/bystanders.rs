@@ -14,7 +14,7 @@ use crate::cancellation::{endless, wide};
 const INTERRUPTED: i32 = 11_601;
 /// More than the engine has latches, so that each is met several times.
 const MANY: i32 = 5000;
-/// What must not wait for a call without an end is done within this time, however busy the machine is.
+/// Calls that must not wait for a call without an end are done within this time, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for another thread to be in the middle of its call.
 const WHILE: Duration = Duration::from_millis(100);
@@ -143,7 +143,7 @@ fn long(field: &str) -> Document {
     doc! { "$sum": { "$map": { "input": numbers(), "as": "x", "in": { "$sum": inner } } } }
 }
 
-/// What is computed without the latch counts only if the document is still the same.
+/// A computation without the latch counts only if the document is still the same.
 #[test]
 fn updates_that_take_long_lose_no_other_one() {
     const EACH: i32 = 8;
@@ -194,8 +194,8 @@ fn slowly() -> Vec<Document> {
     vec![doc! { "$set": { "sum": sum } }]
 }
 
-/// Who wanted to be alone in a collection waited for the whole of a long write, and every other writer with it, whatever the limits
-/// of their times were.
+/// A caller that wanted to be alone in a collection waited for the whole of a long write, and every other writer with
+/// it, whatever the limits of their times were.
 #[track_caller]
 fn nobody_waits_for_a_long_write(write: impl Fn(&Collection<Document>) -> Result<u64, Error> + Sync) {
     let fixture = Fixture::new();
@@ -292,7 +292,7 @@ fn nobody_waits_for_an_insert_of_many_numbered_documents() {
     }
 }
 
-/// What was written until then stays written.
+/// Documents that were written until then stay written.
 #[test]
 fn a_write_whose_collection_goes_meanwhile_ends() {
     let fixture = Fixture::new();

@@ -208,7 +208,7 @@ fn a_cursor_that_rests_goes_on_where_it_stood() {
                 assert!(resting.current().is_empty() && resting.deserialize_current().is_err());
                 assert!(!resting.is_exhausted() && resting.advance().expect("it goes on"));
             }
-            // What is written meanwhile is not of this state.
+            // Later writes are not of this state.
             things.update_many(doc! {}, doc! { "$inc": { "later": 1 } }).run().expect("changed");
             found.push(resting.deserialize_current().expect("a document"));
             resting.rest();

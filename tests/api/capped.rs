@@ -1,4 +1,4 @@
-//! Capped collections: what is removed when, the order of their documents, what is refused, conversions, and folders that
+//! Capped collections: what is removed when, the order of their documents, what is rejected, conversions, and folders that
 //! were killed or damaged.
 
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ fn keys_that_made_room_are_free_within_the_same_call() {
     let documents = [1, 2, 3, 1, 2].map(|n| doc! { "_id": n, "n": n });
     log.insert_many(documents).run().expect("each key was free again");
     assert_eq!(ids(&log), [1, 2]);
-    // What is there is taken: a document does not make room for itself.
+    // An existing key is a duplicate: a document does not make room for itself.
     refused(log.insert_one(doc! { "_id": 1, "n": 9 }).run(), 11000, "E11000");
     refused(log.insert_one(doc! { "_id": 9, "n": 2 }).run(), 11000, "E11000");
     assert_eq!(ids(&log), [1, 2]);

@@ -33,7 +33,7 @@ pub(crate) fn next(stream: &mut Stream) -> Event {
     stream.next().expect("a stream has no end").expect("an event")
 }
 
-/// What there is up to a document with this `_id`, which is inserted to mark the end.
+/// The events up to a document with this `_id`, which is inserted to mark the end.
 pub(crate) fn through(collection: &Collection<Document>, stream: &mut Stream) -> Vec<Event> {
     collection.insert_one(doc! { "_id": "end" }).run().expect("stored");
     let mut events = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn through(collection: &Collection<Document>, stream: &mut Stream) ->
     }
 }
 
-/// What an event tells, in short.
+/// The parts of an event, in short.
 pub(crate) fn told(event: &Event) -> (&'static str, Bson, Document) {
     let kinds = [
         (OperationType::Insert, "insert"),
@@ -207,7 +207,7 @@ fn a_transaction_is_shown_as_one_and_an_aborted_one_is_not() {
     assert!(events[0].cluster_time < events[1].cluster_time);
 }
 
-/// What was staged before the log was switched on would be missing in it.
+/// Changes that were staged before the log was switched on would be missing in it.
 #[test]
 fn a_transaction_that_began_before_the_log_is_tried_again() {
     let fixture = Fixture::new();
@@ -390,7 +390,7 @@ fn documents_before_and_after_are_kept_where_that_is_declared() {
         let event = next(&mut stream);
         assert_eq!((event.full_document_before_change, event.full_document), (before, after));
     }
-    // Who does not ask is shown as much as ever.
+    // A reader that does not ask is shown as much as ever.
     let events: Vec<_> = (0..5).map(|_| next(&mut plain)).collect();
     assert!(events.iter().all(|event| event.full_document_before_change.is_none()));
     assert!(events[1].full_document.is_none() && events[1].update_description.is_some());

@@ -24,7 +24,7 @@ fn rows(found: cairndb::Result<Cursor<Document>>) -> Vec<Document> {
     found.expect("a cursor").collect::<Result<_, _>>().expect("documents")
 }
 
-/// How a collection and its indexes are described.
+/// The way in which a collection and its indexes are described.
 fn described(database: &Database, name: &str) -> (Document, Vec<Document>) {
     let mut found = listed(database, doc! { "listCollections": 1, "filter": { "name": name } });
     (found.pop().expect("a collection"), listed(database, doc! { "listIndexes": name }))

@@ -1,4 +1,4 @@
-//! Indexes with a collation: what they are used for, what they refuse, and that they stay what they are.
+//! Indexes with a collation: what they are used for, what they reject, and that they stay what they are.
 
 use std::sync::Barrier;
 use std::thread;
@@ -55,7 +55,7 @@ fn texts_are_searched_by_the_same_collation_only() {
     assert_eq!(ids(hinted), [4]);
     let other = fixture.things.find(doc! { "w": "ada" }).collation(Collation::with_locale("en"));
     assert_eq!(ids(other.hint(Hint::Keys(doc! { "w": 1 })).run()), [4]);
-    // What follows each other in the order of bytes does not here.
+    // Neighbors in the order of bytes are not neighbors here.
     let pattern = fixture.things.find(doc! { "w": { "$regex": "^A" } }).collation(any_case());
     assert_eq!(ids(pattern.hint(Hint::Name("w_1".to_owned())).run()), [0, 2]);
     fixture.verify_clean();
@@ -138,7 +138,7 @@ fn texts_within_arrays_and_objects_have_sort_keys() {
         assert_eq!(found(doc! { "tags": { "in": "BLUE" } }), [0, 2], "{name}");
         assert_eq!(found(doc! { "tags": ["RED"] }), [3], "{name}");
         assert_eq!(found(doc! { "tags": { "$in": ["RED", 5] } }), [0, 1], "{name}");
-        // Names of fields are no texts.
+        // Names of fields are not texts.
         assert_eq!(found(doc! { "tags": { "IN": "blue" } }), [] as [i32; 0], "{name}");
     }
     fixture.verify_clean();

@@ -53,7 +53,7 @@ fn filters_compare_by_the_rules() {
     check(doc! { "tags": { "$elemMatch": { "$eq": "BLUE" } } }, &[1]);
     check(doc! { "tags": ["RED", "BLUE"] }, &[1]);
     check(doc! { "in": { "a": "x" } }, &[2]);
-    // Names of fields are no texts.
+    // Names of fields are not texts.
     check(doc! { "in": { "A": "x" } }, &[]);
     check(doc! { "w": { "$regex": "^a" } }, &[]);
     check(doc! { "$expr": { "$eq": ["$w", "ada"] } }, &[0, 1]);

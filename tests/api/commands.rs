@@ -1,4 +1,4 @@
-//! `run_command`: the replies of MongoDB's commands, and what is refused.
+//! `run_command`: the replies of MongoDB's commands, and what is rejected.
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, bson, doc};
 
@@ -16,7 +16,7 @@ fn check(commands: impl IntoIterator<Item = Document>, expected: Document) {
     fixture.verify_clean();
 }
 
-/// The last of the commands is refused.
+/// The last of the commands is rejected.
 #[track_caller]
 fn refuse(commands: impl IntoIterator<Item = Document>, code: i32, words: &str) {
     let fixture = Fixture::new();
@@ -165,7 +165,7 @@ fn indexes_are_made_listed_and_dropped() {
     );
 }
 
-/// What a driver sends for `create_index({_id: 1})`, and what it must not say of that index.
+/// A driver's command for `create_index({_id: 1})`, and the options that it must not have.
 #[test]
 fn the_index_on_id_is_there_already() {
     let create = |index: Document| doc! { "createIndexes": "a", "indexes": [index] };
@@ -207,7 +207,7 @@ fn options_of_indexes_that_nobody_knows_may_be_ignored() {
             { "v": 2, "key": { "n": 1 }, "name": "n", "unique": true },
         ], "id": 0_i64, "ns": "shop.a" } },
     );
-    // What is known and left out would mean another index.
+    // An option that is known and left out would mean another index.
     refuse([ignoring(doc! { "key": { "n": 1 }, "name": "n", "weights": {} })], 238, "weights");
     refuse([ignoring(doc! { "key": { "n": 1 }, "bogus": 5 })], 40_414, "name");
 }
@@ -319,11 +319,11 @@ fn a_write_concern_that_cannot_be_met_fails_every_command() {
             refuse([command], code, message);
         }
     }
-    // What was refused left no trace.
+    // Rejected commands left no trace.
     check([doc! { "listSequences": 1 }], doc! { "sequences": [] });
 }
 
-/// An unknown stage once failed its statement alone, which drivers tell apart from a command that failed.
+/// An unknown stage once failed its statement alone, which drivers distinguish from a command that failed.
 #[test]
 fn an_update_with_an_unknown_stage_fails_the_command() {
     let update = |stages: Bson| {
@@ -338,7 +338,7 @@ fn an_update_with_an_unknown_stage_fails_the_command() {
     refused(db.run_command(update(bson!([{ "$sett": {} }]))).run(), 40_324, "'$sett'");
     let counted = db.run_command(doc! { "count": "a", "query": { "n": 1 } }).run().expect("a count");
     assert_eq!(counted.get_i32("n").ok(), Some(0));
-    // What exists elsewhere is a refusal of the statement.
+    // A name that exists elsewhere is a rejection of the statement.
     let reply = |fixture: &Fixture| {
         let db = fixture.client.database("shop");
         db.run_command(update(bson!([{ "$match": {} }]))).run().expect("a reply")
@@ -394,7 +394,7 @@ fn a_collection_has_a_uuid_that_stays() {
     assert_ne!(uuids(&other.client)[0].1, before[0].1);
 }
 
-/// What lay only in the log and in memory once took no room, and neither did the index on `_id` ever.
+/// Documents that lay only in the log and in memory once took no room, and neither did the index on `_id` ever.
 #[test]
 fn sizes_are_never_nothing() {
     let fixture = Fixture::new();

@@ -34,7 +34,7 @@ impl Words {
         self.client.database("app").run_command(command).run()
     }
 
-    /// What `listCollections` tells of a name.
+    /// The options of a name in `listCollections`.
     fn options(&self, name: &str) -> Document {
         let listed = self.run(doc! { "listCollections": 1, "filter": { "name": name } }).expect("listed");
         let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
@@ -89,7 +89,7 @@ fn every_operation_inherits_it_and_may_have_another_one() {
     assert_eq!(words.replace_one(doc! { "w": "BOB" }, doc! { "w": "Bob" }).run().unwrap().modified_count, 1);
     assert!(words.find_one_and_delete(doc! { "w": "BOB" }).run().unwrap().is_some());
     assert_eq!(words.delete_many(ada()).run().unwrap().deleted_count, 2);
-    // By commands too, where an empty document is no collation.
+    // By commands too, where an empty document is not a collation.
     fixture.run(doc! { "insert": "words", "documents": [{ "_id": 9, "w": "Zoe" }] }).unwrap();
     let deletes = [doc! { "q": { "w": "ZOE" }, "limit": 0, "collation": {} }];
     assert_eq!(fixture.run(doc! { "delete": "words", "deletes": deletes }).unwrap().get_i32("n").unwrap(), 1);
@@ -190,7 +190,7 @@ fn it_is_told_kept_and_compared() {
         48,
         "different options",
     );
-    // What is told makes the same collection.
+    // The listed options make the same collection.
     let mut create = doc! { "create": "copy" };
     create.extend(listed.clone());
     fixture.run(create).unwrap();
@@ -209,7 +209,7 @@ fn it_is_told_kept_and_compared() {
     assert!(fixture.options("new").is_empty(), "as in MongoDB a new one has none");
     fixture.run(doc! { "cloneCollectionAsCapped": "terms", "toCollection": "capped", "size": 4096 }).unwrap();
     assert!(fixture.options("capped").contains_key("collation"));
-    // Dropped and made anew it is another collection, whatever handles remember.
+    // Dropped and made again it is another collection, whatever handles remember.
     terms.drop().run().unwrap();
     terms.insert_one(doc! { "w": "Ada" }).run().unwrap();
     assert_eq!(terms.find_one(doc! { "w": "ADA" }).run().unwrap(), None);

@@ -1,5 +1,5 @@
-//! What `listCollections` tells a dump of a collection makes the same one by `create`: its auto-increment fields, and where
-//! their sequences stand.
+//! The options in `listCollections` of a collection make the same one by `create`: its auto-increment fields, and the
+//! positions of their sequences.
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, SystemCollection};
@@ -12,7 +12,7 @@ fn run(client: &Client, db: &str, command: Document) -> Document {
     client.database(db).run_command(command).run().unwrap_or_else(|error| panic!("{shown}: {error}"))
 }
 
-/// What `listCollections` has of the options of a collection.
+/// The options of a collection in `listCollections`.
 #[track_caller]
 fn options(client: &Client, name: &str) -> Document {
     let listed = run(client, "shop", doc! { "listCollections": 1, "filter": { "name": name } });
@@ -111,7 +111,7 @@ fn a_restored_collection_numbers_on_where_the_dumped_one_stood() {
     check(two, &[doc! {}, doc! { "a": { "b": 70 } }]);
 }
 
-/// These modes refuse or replace what a document brings, which would renumber what a dump restores.
+/// These modes reject or replace what a document brings, which would renumber what a dump restores.
 #[test]
 fn documents_of_a_dump_keep_their_numbers_in_every_mode() {
     for mode in ["always", "alwaysStrict", "strict", "default"] {

@@ -111,7 +111,7 @@ const IDLE_CALLS: [fn(&Collection<Document>, WriteConcern); 7] = [
 #[test]
 fn a_journaled_call_that_finds_nothing_to_do_waits_for_what_it_saw() {
     let journaled = WriteConcern::journaled;
-    // What is not synced, each time.
+    // The unsynced writes, each time.
     let write = |client: &Client| {
         let others = client.database("app").collection::<Document>("others");
         others.insert_one(doc! {}).run().unwrap();
@@ -443,7 +443,7 @@ fn the_writes_of_a_journaled_call_share_one_sync() {
     assert_eq!(written.inserted_count, 500);
     assert!(client.durable_seq() >= client.written_seq().unwrap());
     assert!(syncs() - before < 100, "bulk_write: {} syncs", syncs() - before);
-    // A refused statement ends the command, and what came before it is acknowledged all the same.
+    // A rejected statement ends the command, and what came before it is acknowledged all the same.
     let refused =
         [doc! { "q": { "_id": 1 }, "u": { "x": 1 }, "upsert": true }, doc! { "q": {}, "u": { "$no": 1 } }];
     let reply = run(doc! { "update": "things", "updates": refused.to_vec(), "writeConcern": { "j": true } });

@@ -1,5 +1,5 @@
-//! What entries answer without documents: for each rule of the planner a question, its stages, and exactly how many keys and
-//! documents it looks at.
+//! The answers of entries without documents: for each rule of the planner a question, its stages, and exactly how
+//! many keys and documents it looks at.
 //!
 //! The documents and indexes are those of `index_plans`: `n` and `_id` ascend together, `kind` goes from 0 to 3, `s` from `k0`
 //! to `k9`, `m` from 0 to 2, and `tags` are arrays.
@@ -149,7 +149,7 @@ fn one_document_of_a_group_is_read_if_the_first_is_enough() {
     check_pipeline(&[some, newest.clone(), first("$$ROOT")], fetched, [1, 30, 30]);
     let kinds = doc! { "$group": { "_id": "$kind" } };
     check_pipeline(std::slice::from_ref(&kinds), "DISTINCT_SCAN kind forward", [4, 4, 0]);
-    // What is left out could not be counted, and without a sort any document could be the first one.
+    // A document that is left out could not be counted, and without a sort any document could be the first one.
     let all = "IXSCAN kind forward";
     check_pipeline(&[newest.clone(), doc! { "$limit": 50 }, kinds], &format!("LIMIT < {all}"), [50, 50, 0]);
     check_pipeline(&[first("$n")], all, [100, 100, 0]);
@@ -235,7 +235,7 @@ fn what_an_entry_cannot_tell_is_read() {
     let raw = |documents: Vec<Document>| -> Vec<RawDocumentBuf> {
         documents.iter().map(|document| RawDocumentBuf::try_from(document).expect("a document")).collect()
     };
-    // Null and missing are one key; so are an embedded document without the field, and a value that is no document.
+    // Null and missing are one key; so are an embedded document without the field, and a value that is not a document.
     let absent = raw(vec![
         doc! { "a": { "b": Bson::Null } },
         doc! { "a": {} },

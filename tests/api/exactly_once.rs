@@ -28,7 +28,7 @@ fn filled(scratch: &Scratch) -> Client {
     client
 }
 
-/// A result without what tells whether it is the first.
+/// A result without what says whether it is the first.
 trait Told: Debug {
     fn told(&self) -> (String, Option<bool>);
 }
@@ -344,7 +344,7 @@ fn a_token_of_another_call_is_refused_and_names_the_first() {
         assert!(matches!(error.kind(), ErrorKind::ExactlyOnce(ExactlyOnceError::Reused { .. })), "{error:?}");
     }
     assert_eq!(all(&client), before);
-    // How it is done is no part of what is done.
+    // The write concern is not a part of the call.
     let journaled = people.update_one(doc! { "_id": 1 }, increase()).write_concern(WriteConcern::journaled());
     assert!(journaled.exactly_once("t").run().expect("answered").was_replayed);
 }

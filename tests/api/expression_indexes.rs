@@ -99,7 +99,7 @@ fn all_verbs_use_the_index() {
     assert!(explained.contains("IXSCAN") && explained.contains("\"totalDocsExamined\": 5"), "{explained}");
 }
 
-/// Bounds have more than what an expression is true of, so entries alone are no answer.
+/// Bounds have more than what an expression is true of, so entries alone are not an answer.
 #[test]
 fn a_count_reads_the_documents() {
     let count = |query: Document| doc! { "count": "a", "query": query };

@@ -132,7 +132,7 @@ fn a_look_up_asks_only_an_index_with_every_match() {
         assert!(things.find_one(doc! { field: 15 }).run().expect("read").is_some(), "{field}");
         assert!(things.find_one(doc! { field: 25 }).run().expect("read").is_none(), "{field}");
     }
-    // A field whose name has a dot is no path, and no filter finds it.
+    // A field whose name has a dot is not a path, and no filter finds it.
     assert!(things.find_one(doc! { "a.b": 5 }).run().expect("read").is_none());
 }
 

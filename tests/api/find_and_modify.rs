@@ -121,8 +121,8 @@ fn a_limit_of_time_is_refused() {
     assert_eq!(fixture.stored().len(), 3);
 }
 
-/// What was shown was made after the commit, so that a projection that has no value for the document gave an error, and the
-/// document was gone or another all the same.
+/// The returned document was made after the commit, so that a projection that has no value for the document gave an
+/// error, and the document was gone or another all the same.
 #[test]
 fn a_projection_without_value_changes_nothing() {
     for is_indexed in [false, true] {

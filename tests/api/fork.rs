@@ -1,4 +1,4 @@
-//! A forked child of a process that has a store open: every call refuses, nothing is written, closed or deleted, and
+//! A forked child of a process that has a store open: every call rejects, nothing is written, closed or deleted, and
 //! the parent goes on as if nothing had been.
 #![cfg(unix)]
 
@@ -54,7 +54,7 @@ fn files(scratch: &Scratch) -> BTreeSet<(String, u64)> {
     entries.collect()
 }
 
-/// Calls of every kind; the names of those that were not refused.
+/// Calls of every kind; the names of those that were not rejected.
 fn call_everything(client: &Client, scratch: &Scratch) -> Vec<&'static str> {
     let (db, things) = (client.database("test"), things(client));
     let numbers = db.sequence("numbers");

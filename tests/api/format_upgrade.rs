@@ -129,7 +129,7 @@ fn an_upgrade_that_was_cut_short_goes_on() {
     let client = scratch.open();
     check_books(&client);
     client.close().expect("closed");
-    // The stamp says 7 now, and would be refused below a marker that is not one of its time.
+    // The stamp says 7 now, and would be rejected below a marker that is not one of its time.
     fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 8\n").expect("written");
     assert!(small().open(scratch.path()).is_err());
 }

@@ -2,8 +2,8 @@
 //! and a library of a later format finds them here.
 //!
 //! They were made by [`fill`] and [`fill_options`], closed, and are copied before they are opened. With `CAIRNDB_FOLDER=path` the
-//! tests of this file make such folders in that one; those of a released format are never made anew. A library with other rules
-//! of languages refuses the second one, and then says so here.
+//! tests of this file make such folders in that one; those of a released format are never made again. A library with other rules
+//! of languages rejects the second one, and then says so here.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn fill(client: &Client) {
     shop.create_collection("empty").run().expect("made");
 }
 
-/// What a folder holds, as text.
+/// The content of a folder, as text.
 fn described(client: &Client) -> Vec<String> {
     let shop = client.database("shop");
     let orders = shop.collection::<Document>("orders");
@@ -66,8 +66,8 @@ fn described(client: &Client) -> Vec<String> {
     lines
 }
 
-/// What collections can be declared to be: a validator, a collation with an index that has sort keys, views, a capped
-/// collection, and sequences in order and without gaps.
+/// The declarations that collections can have: a validator, a collation with an index that has sort keys, views, a
+/// capped collection, and sequences in order and without gaps.
 fn fill_options(client: &Client) {
     let shop = client.database("shop");
     let gapless = AutoIncrement::builder().field("number").contract(Contract::Gapless).build();
@@ -115,7 +115,7 @@ fn documents(database: &Database, name: &str, filter: Document) -> Vec<String> {
     found.map(|document| document.expect("a document").to_string()).collect()
 }
 
-/// What a folder of [`fill_options`] holds, as text.
+/// The content of a folder of [`fill_options`], as text.
 fn described_options(client: &Client) -> Vec<String> {
     let shop = client.database("shop");
     let mut lines = Vec::new();
@@ -211,7 +211,7 @@ fn a_folder_of_format_4_keeps_to_what_its_collections_are_declared_to_be() {
         let people = shop.collection::<Document>("people");
         let refused = people.insert_one(doc! { "name": "none", "age": -1 }).run().expect_err("not valid");
         assert_eq!(refused.code(), Some(121), "{refused}");
-        // Without gaps: five had numbers, and the refused one took none.
+        // Without gaps: five had numbers, and the rejected one took none.
         people.insert_one(doc! { "_id": 9, "name": "ADÀ", "age": 1 }).run().expect("stored");
         let stored = people.find_one(doc! { "_id": 9 }).run().expect("read").expect("there");
         assert_eq!(stored.get_i64("number").expect("a number"), 6);

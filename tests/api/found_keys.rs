@@ -51,7 +51,7 @@ fn check_keys(fields: Document, expected: &Bson, examined: [i32; 2]) {
 
 #[test]
 fn keys_take_the_place_of_documents() {
-    // The entry of null does not tell whether its document has the field, so the document is read.
+    // The entry of null does not say whether its document has the field, so the document is read.
     check_keys(doc! { "hint": "a" }, &bson!([{ "a": null }, { "a": 1 }, { "a": 2_i64 }]), [3, 1]);
     let both = bson!([{ "b.c": 3.0, "a": 1 }, { "b.c": 2, "a": 2_i64 }]);
     check_keys(doc! { "hint": "both", "filter": { "b.c": { "$gt": 0 } } }, &both, [2, 0]);

@@ -117,7 +117,7 @@ fn thirty_generations_each_equal_the_store_of_their_day() {
     assert!(linked > 30, "{linked}");
     let made = generations(&backups);
     assert_eq!(made.len(), 30);
-    // Their names are the times at which they were made; two in one second are told apart by the next one.
+    // Their names are the times at which they were made; two in one second are distinguished by the next one.
     assert!(begun <= made[0] && made[0] <= second(), "{made:?}");
     for (path, expected) in &days {
         equals(&open_copy(path), expected);
@@ -198,7 +198,7 @@ fn a_flipped_byte_in_a_shared_file_is_noticed_before_an_old_generation_is_remove
     assert!(first.ends_with(one) && second.ends_with(two) && partial.ends_with("Z.partial"), "{found:?}");
     let refused = small().create_if_missing(false).open(backups.join(partial)).expect_err("it has no marker");
     assert!(matches!(refused.kind(), ErrorKind::NotADatabase { .. }), "{refused}");
-    // The next one writes the damaged table anew, and so the oldest may go.
+    // The next one writes the damaged table again, and so the oldest may go.
     let third = back_up(&fixture, 2).unwrap();
     assert_eq!(third.removed, [first]);
     equals(&open_copy(&third.path), &state(&fixture.client));
@@ -206,7 +206,7 @@ fn a_flipped_byte_in_a_shared_file_is_noticed_before_an_old_generation_is_remove
     assert!(back_up(&fixture, 2).unwrap().files_linked > 0);
 }
 
-/// The store itself is damaged: no copy of it may take the place of one that is whole.
+/// The store itself is damaged: no copy of it may replace one that is whole.
 #[test]
 fn a_damaged_store_removes_no_generation() {
     let fixture = filled();
@@ -222,7 +222,7 @@ fn a_damaged_store_removes_no_generation() {
     let target = fixture.scratch.folder().join("copy");
     assert!(fixture.client.independent_backup(&target).run().is_err_and(|error| error.is_corruption()));
     assert!(!target.exists() && fixture.scratch.folder().join("copy.partial").exists());
-    // What did not verify stays until the next backup to the same place.
+    // A copy that did not verify stays until the next backup to the same place.
     assert!(fixture.client.independent_backup(&target).run().is_err_and(|error| error.is_corruption()));
 }
 
@@ -339,7 +339,7 @@ fn one_is_made_at_a_time_while_writers_go_on() {
         .run()
         .unwrap();
     assert!(refusals > 2);
-    // What came after the checkpoint is not in it.
+    // Writes after the checkpoint are not in it.
     assert_eq!(report.verified.documents, 2000);
     fixture.client.independent_backup(fixture.scratch.folder().join("second")).run().unwrap();
 }

@@ -1,4 +1,4 @@
-//! `$graphLookup` over stored documents: by an index or by one scan, on the snapshot of its pipeline, and what it refuses.
+//! `$graphLookup` over stored documents: by an index or by one scan, on the snapshot of its pipeline, and what it rejects.
 //! The stages that read other collections within a `$facet`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ fn along(to: &str) -> Document {
     } }
 }
 
-/// How many documents the searches of a pipeline reach, one after the other.
+/// The number of documents that the searches of a pipeline reach, one after the other.
 fn reached(starts: &Collection<Document>, stages: Vec<Document>) -> Vec<usize> {
     let cursor = starts.aggregate(stages).run().expect("a pipeline");
     let found = |document: Document| document.get_array("found").expect("an array").len();
     cursor.map(|document| found(document.expect("a document"))).collect()
 }
 
-/// How often an index of the links was used.
+/// The number of times that an index of the links was used.
 fn uses(client: &Client, name: &str) -> i64 {
     let links = client.database("app").collection::<Document>("links");
     let stats = links.aggregate([doc! { "$indexStats": {} }]).run().expect("a pipeline");

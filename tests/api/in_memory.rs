@@ -57,7 +57,7 @@ fn nothing_is_written_while_it_is_used() {
     client.close().expect("closed");
 }
 
-/// Tables beside it, which are files in memory, are no part of the budget.
+/// Tables beside it, which are files in memory, are not a part of the budget.
 #[test]
 fn the_budget_bounds_memtables_and_cache() {
     let client = in_memory().open("").expect("made");
@@ -179,7 +179,7 @@ fn a_backup_is_a_database_on_disk() {
     assert!(matches!(exists.kind(), ErrorKind::InvalidArgument { .. }), "{exists}");
 }
 
-/// Where the parent of the folder does not exist, and where a file is in its place.
+/// The parent of the folder does not exist, or a file is in its place.
 #[test]
 fn a_backup_that_fails_leaves_nothing() {
     let scratch = Scratch::new();
@@ -322,7 +322,7 @@ fn open_files() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What this process holds.
+/// The memory and files of this process.
 #[derive(Debug)]
 struct Process {
     files: usize,

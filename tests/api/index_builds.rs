@@ -437,7 +437,7 @@ fn keys_beyond_memory_are_sorted_in_files() {
         build_while(&things, model, |phase, call| {
             was_in_files |= has_build_files(&scratch);
             if phase == IndexBuildPhase::Storing {
-                // What would be left if the process died now.
+                // The state that would be left if the process died now.
                 copies.push(scratch.killed());
             }
             let id = 50_000
@@ -615,7 +615,7 @@ fn unique_builds_race_writers() {
         let mut number = 0;
         while role > 0 && !is_over.load(Ordering::Acquire) {
             number = (number + 1) % 300;
-            // A duplicate for a moment: it is refused while the index is there, and else removed again.
+            // A duplicate for a moment: it is rejected while the index is there, and else removed again.
             let id = format!("{role}-{number}");
             match things.insert_one(doc! { "_id": &id, "a": number }).run() {
                 Ok(_) => drop(things.delete_one(doc! { "_id": &id }).run().expect("removed")),

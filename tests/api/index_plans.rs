@@ -274,7 +274,7 @@ fn a_document_that_moves_within_the_index_is_changed_once() {
     fixture.verify_clean();
 }
 
-// A sort that begins with `_id` was answered from the records' order without an index, and refused with one: the fields
+// A sort that begins with `_id` was answered from the records' order without an index, and rejected with one: the fields
 // after `_id` lay in different arrays, and only a plan that sorts looked at them.
 #[test]
 fn what_follows_the_id_in_a_sort_is_not_asked_for() {

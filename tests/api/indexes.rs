@@ -1,4 +1,4 @@
-//! Secondary indexes: what they refuse, what conflicts, and that a failed build leaves nothing.
+//! Secondary indexes: what they reject, what conflicts, and that a failed build leaves nothing.
 
 use cairndb::bson::{Document, bson, doc};
 use cairndb::{IndexModel, IndexOptions};
@@ -23,7 +23,7 @@ fn named(keys: Document, name: &str) -> IndexModel {
     IndexModel::builder().keys(keys).options(IndexOptions::builder().name(name.to_owned()).build()).build()
 }
 
-/// The index takes the first document and, on an empty collection and a filled one, refuses the second.
+/// The index takes the first document and, on an empty collection and a filled one, rejects the second.
 #[track_caller]
 fn clash(index: IndexModel, first: Document, second: Document, shown: &str) {
     let fixture = Fixture::new();
@@ -168,7 +168,7 @@ fn the_same_index_again_changes_nothing() {
     assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "a_1_b_-1"]);
 }
 
-/// Drivers send the index on `_id` under the name that they make of its keys. It was refused for not being `_id_`.
+/// Drivers send the index on `_id` under the name that they make of its keys. It was rejected for not being `_id_`.
 #[test]
 fn the_index_on_id_is_asked_for_under_any_name_and_in_any_number() {
     for (id, name) in [(bson!(1), "_id_1"), (bson!(1_i64), "_id_"), (bson!(1.0), "mine"), (bson!(1), "*")] {
@@ -180,7 +180,7 @@ fn the_index_on_id_is_asked_for_under_any_name_and_in_any_number() {
     }
 }
 
-/// Names of more than 127 bytes were refused, which took six dotted fields and no name of one's own.
+/// Names of more than 127 bytes were rejected, which took six dotted fields and no name of one's own.
 #[test]
 fn names_of_indexes_may_be_long() {
     let Fixture { client, things, scratch } = Fixture::with([doc! { "_id": 1 }]);
@@ -281,7 +281,7 @@ fn definitions_are_listed_as_they_were_given() {
         (options.name.as_deref(), options.unique, options.sparse),
         (Some("a.b_-1"), Some(true), Some(true))
     );
-    // What is not said of an index is not there, and a model has no version.
+    // An option that is not given is not there, and a model has no version.
     let whole = fixture.things.list_indexes().run().unwrap().with_type::<Document>();
     assert_eq!(
         whole.map(Result::unwrap).collect::<Vec<_>>(),

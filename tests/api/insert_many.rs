@@ -1,4 +1,4 @@
-//! `insert_many`: order, positions, and what is stored beside a refusal.
+//! `insert_many`: order, positions, and what is stored beside a rejection.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use cairndb::{Error, ErrorKind, InsertManyError};
 
 use crate::{Fixture, refused};
 
-/// The refused positions with their codes, and the stored positions, both ascending.
+/// The rejected positions with their codes, and the stored positions, both ascending.
 #[track_caller]
 fn parts(error: &Error) -> (Vec<(usize, i32)>, Vec<usize>) {
     let InsertManyError { write_errors, inserted_ids, .. } = details(error);

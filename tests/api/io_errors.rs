@@ -1,5 +1,5 @@
-//! What a write that meets an I/O error leaves behind. The error is made without privileges: a child process runs
-//! under a limit on the size of files, so that the log can grow only so far.
+//! The state after a write that meets an I/O error. The error is made without privileges: a child process runs under
+//! a limit on the size of files, so that the log can grow only so far.
 
 #![cfg(unix)]
 
@@ -129,7 +129,7 @@ fn a_call_with_a_token_that_met_an_io_error_is_made_once_by_the_next_opening() {
     }
 }
 
-/// Every call after the failed one is refused, those that would be served from memory as well.
+/// Every call after the failed one is rejected, those that would be served from memory as well.
 #[track_caller]
 fn stopped(seen: &HashMap<String, String>) {
     assert_eq!(seen["first"], "CommitUnknown", "{seen:?}");

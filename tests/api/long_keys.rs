@@ -93,7 +93,7 @@ fn long_values_are_unique_by_all_of_them() {
     fixture.verify_clean();
 }
 
-/// What an index answers is what a scan of all documents answers.
+/// An index answers as a scan of all documents does.
 #[test]
 fn every_plan_finds_what_a_scan_finds() {
     let fixture = Fixture::new();

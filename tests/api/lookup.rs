@@ -123,7 +123,7 @@ fn the_array_takes_the_place_of_a_field_and_makes_the_objects_of_its_path() {
     assert_eq!(joined.expect("a document").expect("a document"), expected);
 }
 
-/// Checks the code with which a stage is refused.
+/// Checks the code with which a stage is rejected.
 #[track_caller]
 fn refused(stages: &[Document], code: i32, named: &str) {
     let folder = tempfile::tempdir().expect("a folder");

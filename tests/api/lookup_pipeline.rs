@@ -63,8 +63,8 @@ fn documents(field: &str) -> Vec<Document> {
     documents.chain([Document::new()]).collect()
 }
 
-/// What an `$expr` finds depends neither on an index nor on the hash table: `$filter` over all documents, which uses
-/// neither, finds the same.
+/// The result of an `$expr` depends neither on an index nor on the hash table: `$filter` over all documents, which
+/// uses neither, finds the same.
 #[track_caller]
 fn check_equality(condition: &Document, foreign: Vec<Document>) {
     let client = small().in_memory(true).open("").expect("made");
@@ -126,7 +126,7 @@ fn an_equality_of_a_path_finds_the_same_by_index_and_by_table() {
     check_equality(&doc! { "$eq": ["$b.x", "$$v"] }, foreign);
 }
 
-/// What an index reads for each document is what the range of that document has.
+/// An index reads for each document just the range of that document.
 #[test]
 fn an_index_is_used_for_a_range_that_a_variable_bounds() {
     let client = small().in_memory(true).open("").expect("made");

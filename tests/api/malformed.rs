@@ -1,4 +1,4 @@
-//! Bytes that are no document: each is refused with an error that says where, and nothing is stored.
+//! Bytes that are not a document: each is rejected with an error that says where, and nothing is stored.
 //!
 //! `RawDocumentBuf` looks at the outermost length only, so everything else reaches the engine as it is.
 
@@ -41,7 +41,7 @@ fn nested(element_type: u8, levels: usize) -> RawDocumentBuf {
     RawDocumentBuf::from_bytes(bytes).expect("the outer length fits")
 }
 
-/// Every verb that takes a document refuses it, and nothing changes.
+/// Every verb that takes a document rejects it, and nothing changes.
 #[track_caller]
 fn check(document: &RawDocumentBuf, code: i32) {
     let fixture = Fixture::with([doc! { "_id": 1, "a": 1 }]);

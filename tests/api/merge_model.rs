@@ -42,7 +42,7 @@ fn indexed(document: &Document, field: &str) -> Bson {
     document.get(field).cloned().unwrap_or(Bson::Null)
 }
 
-/// What is stored, and unique by `_id` and by `k`.
+/// The stored documents, and unique by `_id` and by `k`.
 struct Model {
     stored: Vec<Document>,
 }
@@ -146,7 +146,7 @@ fn any_document() -> impl Strategy<Value = Document> {
     ]
 }
 
-/// Makes the target anew, with as many of the documents as its indexes accept. Returns those.
+/// Makes the target again, with as many of the documents as its indexes accept. Returns those.
 fn prepare(database: &Database, documents: Vec<Document>) -> Model {
     let target = database.collection::<Document>("target");
     target.drop().run().expect("dropped");
@@ -202,7 +202,7 @@ proptest! {
             prop_assert_eq!(merged, expected);
             let found = database.collection::<Document>("target").find(doc! {}).run().expect("a search");
             let found: Vec<Document> = found.collect::<Result<_, _>>().expect("documents");
-            // What was written before an error stays, as in the model.
+            // Documents that were written before an error stay, as in the model.
             prop_assert_eq!(comparable(&found), comparable(&model.stored));
             Ok(())
         })?;

@@ -35,7 +35,7 @@ fn calls(metrics: &Metrics, verb: &str) -> (u64, u64) {
     metrics.operations.get(verb).map_or((0, 0), |operation| (operation.times.count, operation.failed))
 }
 
-/// A filter, which is refused if the call is to fail.
+/// A filter, which is rejected if the call is to fail.
 fn filter(fails: bool) -> Document {
     if fails {
         doc! { "n": { "$nonsense": 1 } }
@@ -450,7 +450,7 @@ fn nothing_is_counted_where_metrics_are_off() {
     assert_eq!((metrics.documents, metrics.searches), Default::default());
 }
 
-/// What was logged.
+/// The logged lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -529,7 +529,7 @@ fn slow_operations_are_logged_with_shape_and_plan_and_without_values() {
     );
 }
 
-/// The second call of the cursor reads all documents that do not match. Only its looks at the limits can tell how long.
+/// The second call of the cursor reads all documents that do not match. Only its looks at the limits can say how long.
 #[test]
 fn a_late_call_of_a_cursor_counts() {
     let client = Client::builder().slow_threshold(Duration::from_millis(1)).in_memory(true).open("").unwrap();

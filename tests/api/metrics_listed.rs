@@ -140,7 +140,7 @@ fn as_in_rust(name: &str) -> String {
 /// The body of a test, if the file has it.
 fn body<'a>(file: &'a str, test: &str) -> Option<&'a str> {
     let (before, rest) = file.split_once(&format!("fn {test}() {{"))?;
-    // The brace that ends it stands below the word that begins it.
+    // The brace that ends it is below the word that begins it.
     let indent = before.rsplit('\n').next().unwrap_or_default();
     rest.split_once(&format!("\n{indent}}}")).map(|(body, _)| body)
 }

@@ -16,7 +16,7 @@ use crate::verify_clean;
 
 const THREADS: usize = 8;
 
-/// How often everything is done: once in a normal run.
+/// The number of times that everything is done: once in a normal run.
 fn rounds() -> u64 {
     number_from_environment("CAIRNDB_RACE_ROUNDS", 1)
 }
@@ -239,7 +239,7 @@ fn values_taken_directly_are_given_once() {
     }
 }
 
-/// Inserts documents of which half are refused by a unique index on another field; gapless numbers show no gap.
+/// Inserts documents of which half are rejected by a unique index on another field; gapless numbers show no gap.
 #[track_caller]
 fn refused_in_between(ordered: Option<bool>) {
     let race_of = Race::of(Contract::Gapless);

@@ -1,4 +1,4 @@
-//! Opening: what becomes a database, what is refused, and that nothing is ever destroyed.
+//! Opening: what becomes a database, what is rejected, and that nothing is ever destroyed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,7 +96,7 @@ fn a_file_is_not_a_folder() {
     assert_eq!(fs::read(scratch.path()).unwrap(), b"text");
 }
 
-/// It said that the file system refused an operation, and neither which nor where.
+/// It said that the file system rejected an operation, and neither which nor where.
 #[test]
 fn a_path_that_cannot_be_says_what_was_tried_and_why() {
     let scratch = Scratch::new();
@@ -162,7 +162,7 @@ fn an_empty_folder_that_becomes_a_store_is_closed_to_others() {
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     scratch.open().close().unwrap();
     assert_eq!(mode(&scratch.path()), 0o700);
-    // Who opens it to others afterwards has meant that.
+    // A user who opens it to others afterwards has meant that.
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o750)).unwrap();
     scratch.open().close().unwrap();
     assert_eq!(mode(&scratch.path()), 0o750);
@@ -236,7 +236,7 @@ fn another_format_in_the_marker_is_refused() {
     }
 }
 
-/// It was called no database, which a program looks for elsewhere, or makes anew.
+/// It was called no database, which a program looks for elsewhere, or makes again.
 #[test]
 fn a_marker_that_no_version_wrote_is_a_damaged_file() {
     let contents: [(&[u8], u64); 6] = [
@@ -301,7 +301,7 @@ fn a_pipe_in_the_place_of_a_file_is_refused() {
     fs::create_dir(alone.path()).unwrap();
     pipe(&alone.path().join("CAIRNDB"));
     refused_for_pipe(small().open(alone.path()).expect_err("refused"), "CAIRNDB");
-    // What is none of the store's files is none of its business.
+    // Files that are not the store's are none of its business.
     let beside = Scratch::new();
     beside.open().close().unwrap();
     pipe(&beside.path().join("server.pipe"));
@@ -428,7 +428,7 @@ fn a_held_folder_says_so_in_its_own_words() {
 }
 
 /// A process that is being started has copies of all open files for a moment. A lock that is given back only by
-/// closing its file stays with such a copy, and the next opening is refused although no process has the folder.
+/// closing its file stays with such a copy, and the next opening is rejected although no process has the folder.
 #[test]
 fn a_closed_folder_is_free_while_other_processes_are_started() {
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -454,7 +454,7 @@ fn openers_of_a_fresh_folder_never_clear_each_others_database() {
     for _ in 0..60 {
         let scratch = Scratch::new();
         let won = AtomicBool::new(false);
-        // A thread that is refused tries again at once, until a while after another has won.
+        // A thread that is rejected tries again at once, until a while after another has won.
         let open = || {
             let mut attempts_after_winning = 20;
             while attempts_after_winning > 0 {

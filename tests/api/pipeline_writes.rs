@@ -1,4 +1,4 @@
-//! `$out` and `$merge`: what they keep, what they refuse, and what others see meanwhile. What each mode writes is in the
+//! `$out` and `$merge`: what they keep, what they reject, and what others see meanwhile. What each mode writes is in the
 //! conformance corpus.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -329,7 +329,7 @@ fn both_write_to_another_database() {
         client.database("fresh").aggregate([numbers, doc! { "$out": "numbers" }]).run().expect("written");
     assert_eq!(written.count(), 0);
     assert_eq!(found(&client.database("fresh"), "numbers"), [doc! { "_id": 7 }]);
-    // Names of databases that differ in case alone are refused, as for every new collection.
+    // Names of databases that differ in case alone are rejected, as for every new collection.
     let error = refused(&shop, vec![doc! { "$out": { "db": "Reports", "coll": "x" } }]);
     assert_eq!(error.code(), Some(13_297), "{error}");
 }
@@ -343,7 +343,7 @@ fn a_store_that_is_open_for_reading_refuses_both() {
     let reader = scratch.open_with(Client::builder().read_only(true));
     let shop = reader.database("shop");
     let insert = collection(&shop, "target").insert_one(doc! {}).run().expect_err("a reader");
-    // One that would write nothing is refused too.
+    // One that would write nothing is rejected too.
     for stage in [doc! { "$out": "target" }, doc! { "$merge": "target" }] {
         for filter in [doc! {}, doc! { "n": 99 }] {
             let error = refused(&shop, vec![doc! { "$match": filter }, stage.clone()]);
@@ -369,7 +369,7 @@ fn an_explanation_shows_the_stage_and_writes_nothing() {
             assert_eq!(explain(stage.clone(), verbosity).expect_err("refused").code(), Some(code));
         }
     }
-    // It is refused for what the pipeline itself would be refused for.
+    // It is rejected for what the pipeline itself would be rejected for.
     let merge = doc! { "$merge": { "into": "target", "on": "n" } };
     assert_eq!(explain(merge, "queryPlanner").expect_err("refused").code(), Some(51_183));
     assert_eq!(
@@ -447,7 +447,7 @@ fn a_target_that_is_dropped_renamed_and_written_to_meanwhile_is_whole_or_absent(
         target.drop().run().expect("dropped");
     };
     replace_beside(&shop, 60, meddle, |generations| {
-        // What a writer inserts is in the old collection or in the new one, and never among the documents of a call.
+        // A document of a writer is in the old collection or in the new one, and never among the documents of a call.
         let own = generations.iter().filter(|generation| **generation >= 0).count();
         assert!(matches!(own, 0 | 200), "{own} documents of a call");
     });

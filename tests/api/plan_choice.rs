@@ -1,4 +1,4 @@
-//! Between indexes that the rules of the planner do not tell apart, the one with the fewest keys is read.
+//! Between indexes that the rules of the planner do not distinguish, the one with the fewest keys is read.
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Collection, IndexModel};
@@ -122,7 +122,7 @@ fn what_was_counted_of_each_plan_is_told() {
     check_counted(find(doc! { "_id": 3 }), &[]);
 }
 
-/// With too many keys to count them, the tables tell which index has fewer.
+/// With too many keys to count them, the tables say which index has fewer.
 #[test]
 fn many_keys_are_compared_by_their_size_in_tables() {
     let (fixture, shop) = skewed(40_000);

@@ -42,7 +42,7 @@ fn once_there_is_room<R>(mut write: impl FnMut() -> cairndb::Result<R>) -> R {
     }
 }
 
-/// What the files of a folder take on the disk. Files come and go meanwhile.
+/// The bytes of a folder's files on the disk. Files come and go meanwhile.
 fn folder_bytes(folder: &Path) -> u64 {
     let mut bytes = 0;
     let entries = match fs::read_dir(folder) {
@@ -77,7 +77,7 @@ fn content(choices: &mut Choices, bytes: usize) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes })
 }
 
-/// Inserts documents with ascending numbers until one is refused. Returns how many there are.
+/// Inserts documents with ascending numbers until one is rejected. Returns how many there are.
 fn fill(things: &Collection<Document>, bytes: usize) -> u32 {
     let mut choices = Choices::seeded(7);
     for n in 0.. {
@@ -211,7 +211,7 @@ fn a_folder_is_emptied_one_document_at_a_time() {
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
-/// A walk's own snapshot once kept what the same call had deleted, so that a `delete_many` was refused for ever.
+/// A walk's own snapshot once kept what the same call had deleted, so that a `delete_many` was rejected for ever.
 #[test]
 fn a_full_folder_is_emptied_by_one_call() {
     let scratch = Scratch::new();
@@ -298,7 +298,7 @@ fn what_is_larger_than_the_quota_is_refused_at_once_and_disturbs_nothing() {
     assert!(folder_bytes(&scratch.path()) <= QUOTA + MEMTABLE);
 }
 
-/// The number of a gapless sequence was in doubt after any commit that failed, though the quota refuses one before it is written:
+/// The number of a gapless sequence was in doubt after any commit that failed, though the quota rejects one before it is written:
 /// nothing more could be numbered until the folder was opened again.
 #[test]
 fn the_number_of_a_refused_document_is_given_to_the_next_one() {
@@ -343,7 +343,7 @@ fn an_index_that_has_no_room_is_not_made_and_leaves_nothing() {
         fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().contains("build")), "{names:?}");
     things.delete_many(doc! { "n": { "$gte": 4000 } }).run().unwrap();
-    // What was deleted makes room in the background, on a busy machine later than a call waits for.
+    // Deleted documents free space in the background, on a busy machine later than a call waits for.
     wait_until(|| things.create_index(model()).run().is_ok());
     assert!(client.verify().unwrap().findings.is_empty());
 }
@@ -421,7 +421,7 @@ fn a_compaction_that_is_asked_for_keeps_to_the_quota() {
             }
             assert!(began.elapsed() < CALL_MAX, "{:?}", began.elapsed());
             drop(cursor);
-            // What the cursor has kept goes soon, and until then compactions may be paused.
+            // The tables that the cursor has kept go soon, and until then compactions may be paused.
             client.compact().run().unwrap();
         }
     });
@@ -432,7 +432,7 @@ fn a_compaction_that_is_asked_for_keeps_to_the_quota() {
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
-/// What writers and readers do until the time is over, and how it went.
+/// The work of writers and readers until the time is over, and its result.
 struct Load {
     end: Instant,
     is_over: AtomicBool,
@@ -530,7 +530,7 @@ impl Load {
                 things.count_documents(doc! { "u": { "$gte": 0 } }).run().expect("it works");
             }
             if let Some(first) = first {
-                // What the cursor shows was there when it was opened, and is there for it until it ends.
+                // The documents of the cursor were there when it was opened, and are there for it until it ends.
                 let ids =
                     cursor.map(|read| read.expect("it works").get_document("_id").expect("it works").clone());
                 let mut last = first.get_document("_id").expect("it works").clone();

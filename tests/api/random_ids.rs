@@ -59,7 +59,7 @@ fn each_id_is_given_once_while_filters_come_and_grow() {
     assert_eq!(things.count_documents(doc! {}).run().unwrap(), IDS);
     let bytes = || fixture.client.metrics().expect("measured").storage.key_filter_bytes;
     wait_until(|| bytes() > 0);
-    // All of them are refused now, and what was deleted is taken again.
+    // All of them are rejected now, and what was deleted is taken again.
     for number in (0..IDS).step_by(7) {
         let again = things.insert_one(doc! { "_id": id_of(number) }).run();
         assert!(again.expect_err("it is there").is_duplicate_key());

@@ -1,5 +1,5 @@
-//! What a reader sees while collections are renamed, dropped and made, and while indexes come and go: the state before
-//! or the state after, in every verb.
+//! The view of a reader while collections are renamed, dropped and made, and while indexes come and go: the state
+//! before or the state after, in every verb.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use cairndb_tests::scratch::{Scratch, things};
 
 use crate::{Fixture, verify_clean};
 
-/// How often a race changes the collection.
+/// The number of times that a race changes the collection.
 const CHANGES: usize = 400;
 const DOCUMENTS: i32 = 5;
 
@@ -20,7 +20,7 @@ fn generation(number: usize) -> Vec<Document> {
     (0..DOCUMENTS).map(|id| doc! { "_id": id, "generation": generation }).collect()
 }
 
-/// How many documents a verb sees; all of them must be of one generation.
+/// The number of documents that a verb sees; all of them must be of one generation.
 type Read = fn(&Collection<Document>) -> usize;
 
 /// The verbs that read.
@@ -30,7 +30,7 @@ const READS: [(&str, Read); 9] = [
         one_generation(things.find(doc! {}).sort(doc! { "generation": 1 }).run().expect("a cursor"))
     }),
     ("find by _id", |things| {
-        // One document stands for all.
+        // One document means all.
         let cursor = things.find(doc! { "_id": 3, "generation": { "$gte": 0 } }).run().expect("a cursor");
         5 * one_generation(cursor)
     }),

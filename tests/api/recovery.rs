@@ -1,4 +1,4 @@
-//! What opening finds out about the files: damage, loss, and what a crash had cut short.
+//! The findings of opening about the files: damage, loss, and parts that a crash had cut short.
 
 use std::fs;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ fn a_manifest_that_is_cut_short_costs_no_table() {
 }
 
 /// RocksDB writes several edits before it syncs them. A power failure may keep a later one and not an earlier one, and such
-/// a folder was refused as damaged, though nothing durable was missing.
+/// a folder was rejected as damaged, though nothing durable was missing.
 #[test]
 fn edits_of_a_manifest_that_were_not_synced_may_come_in_any_order() {
     let scratch = Scratch::new();
@@ -136,7 +136,7 @@ fn edits_of_a_manifest_that_were_not_synced_may_come_in_any_order() {
         assert_eq!(aside.len(), after.len() - first);
         assert!(client.verify().expect("a report").is_clean());
     }
-    // What the witness has seen is damage.
+    // Damage below the witness is damage.
     let copy = killed.killed();
     change(&copy.path(), &manifest, |bytes| bytes[first - 1] ^= 1);
     refused(&copy, small(), &manifest);
@@ -204,7 +204,7 @@ fn writes_after_one_that_is_lost_are_set_aside() {
     assert_eq!(count(&killed.open()), 11);
 }
 
-/// What is set aside is cut off, and a folder that is refused after all must be what it was.
+/// A part that is set aside is cut off, and a folder that is rejected after all must be what it was.
 #[test]
 fn a_log_is_not_cut_where_a_table_is_refused() {
     let scratch = Scratch::new();
@@ -344,7 +344,7 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
             let client = &client;
             move || {
                 let mut id = 10;
-                // A reader that finds no moment between two flushes in ten seconds is refused.
+                // A reader that finds no moment between two flushes in ten seconds is rejected.
                 let pause = std::time::Duration::from_millis(50);
                 while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     insert(client, id..id + 200);
@@ -372,7 +372,7 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
     });
 }
 
-/// The writer was killed after one more write, which is whole. If that write was not journaled it did not tell that the
+/// The writer was killed after one more write, which is whole. If that write was not journaled it did not say that the
 /// one before it had been synced, and a document that was acknowledged as such was gone without a word.
 #[test]
 fn whatever_follows_a_journaled_write_tells_that_it_had_been_synced() {

@@ -1,4 +1,4 @@
-//! A refused write leaves no trace: everything that the public API can show is the same before and after.
+//! A rejected write leaves no trace: everything that the public API can show is the same before and after.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ fn replacement_leaves_no_trace(filter: Document, replacement: Document) {
     assert_eq!(dump(&fixture.client), before, "{filter} by {replacement}");
 }
 
-/// Where nothing is yet, a refused insert makes nothing.
+/// A rejected insert creates no collection.
 #[track_caller]
 fn makes_no_collection(document: Document) {
     let fixture = Fixture::new();

@@ -17,7 +17,7 @@ fn three() -> Fixture {
     fixture
 }
 
-/// Replaces without upsert: matched, modified, and what stands under `_id` 2 then.
+/// Replaces without upsert: matched, modified, and what is under `_id` 2 then.
 #[track_caller]
 fn check(filter: Document, replacement: Document, counts: (u64, u64), second: Document) {
     let fixture = three();

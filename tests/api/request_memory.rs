@@ -1,4 +1,4 @@
-//! What commands in raw bytes take when they are decoded: a little input can be much memory.
+//! The memory of commands in raw bytes when they are decoded: a little input can be much memory.
 
 use cairndb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 

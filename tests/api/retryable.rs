@@ -84,7 +84,7 @@ fn what_was_refused_is_tried_again_and_the_rest_is_not() {
         assert_eq!(refused(&first), [2]);
         let second = done(&client, insert.clone(), number);
         assert_eq!((second.get_i32("n").ok(), refused(&second)), (first.get_i32("n").ok(), vec![2]));
-        // The reason of the refusal goes, and the command is sent again.
+        // The reason of the rejection goes, and the command is sent again.
         things.delete_one(doc! { "_id": 2 }).run().expect("removed");
         let third = done(&client, insert.clone(), number);
         assert_eq!((third.get_i32("n").ok(), refused(&third)), (Some(5), vec![]));

@@ -13,7 +13,7 @@ use cairndb_tests::scratch::{Scratch, small};
 
 const DOCUMENTS: i32 = 3000;
 
-/// A closed database: `app.people` with indexes and a field that numbers itself, `app.things` of which every third document
+/// A closed database: `app.people` with indexes and an auto-increment field, `app.things` of which every third document
 /// was deleted, `app.gone`, which was dropped, and a sequence. Most is in tables, and the last documents are in the log.
 fn victim(compression: Compression) -> Scratch {
     let scratch = Scratch::new();
@@ -150,8 +150,8 @@ fn a_folder_without_a_manifest_is_salvaged_from_all_its_tables() {
     assert!(salvaged.count("things") >= 1999);
 }
 
-/// What is left if a process ends between a compaction and the sync of what says so: a MANIFEST that names tables that are
-/// gone, and not those that came in their place.
+/// The files that are left if a process ends between a compaction and the sync of what says so: a MANIFEST that names
+/// tables that are gone, and not those that came in their place.
 #[test]
 fn a_manifest_that_is_older_than_the_tables_costs_nothing() {
     let scratch = Scratch::new();
@@ -324,7 +324,7 @@ fn what_cannot_be_salvaged_is_refused_and_leaves_nothing() {
     fs::create_dir(&folder).unwrap();
     assert!(matches!(refused(&folder).kind(), ErrorKind::InvalidArgument { .. }));
     fs::remove_dir(&folder).unwrap();
-    // What a salvage that was killed has left is neither a database nor taken for one.
+    // The leftover of a killed salvage is neither a database nor mistaken for one.
     fs::create_dir(folder.with_extension("partial")).unwrap();
     assert!(refused(&folder).to_string().contains("new.partial"));
     fs::remove_dir(folder.with_extension("partial")).unwrap();

@@ -1,4 +1,4 @@
-//! The commands of sequences and auto-increment fields: every row of `docs/commands.md`, and every refusal with the
+//! The commands of sequences and auto-increment fields: every row of `docs/commands.md`, and every rejection with the
 //! numbers and names of both worlds.
 
 use cairndb::bson::{Bson, Decimal128, Document, bson, doc};
@@ -12,7 +12,7 @@ struct Shop {
     db: Database,
 }
 
-/// A refusal: SequoiaDB's number and MongoDB's, each with its name.
+/// A rejection: SequoiaDB's number and MongoDB's, each with its name.
 type Refusal = ((i32, &'static str), (i32, &'static str));
 
 const BAD_VALUE: (i32, &str) = (2, "BadValue");
@@ -58,7 +58,7 @@ impl Shop {
         Ok(reply)
     }
 
-    /// The reply of a command that is not refused, without `ok`.
+    /// The reply of a command that is not rejected, without `ok`.
     #[track_caller]
     fn reply(&self, command: Document) -> Document {
         self.run(command).expect("a reply")
@@ -104,7 +104,7 @@ impl Shop {
         self.fields().iter().map(|field| field.get_str("Field").expect("text").to_owned()).collect()
     }
 
-    /// What an empty document is given.
+    /// The generated values of an empty document.
     #[track_caller]
     fn generated(&self) -> Document {
         let reply = self.reply(doc! { "insert": "a", "documents": [{}] });
@@ -131,7 +131,7 @@ impl Drop for Shop {
     }
 }
 
-/// A value of each type that is no integer.
+/// A value of each type that is not an integer.
 fn no_integers() -> [(Bson, &'static str); 6] {
     [
         (bson!(2.0), "a double"),
@@ -635,7 +635,7 @@ fn insert_is_refused_as_a_whole_for_what_a_field_refuses() {
     assert_eq!(shop.stored(), NOTHING);
 }
 
-/// A batch of more than a commit is refused from the document on for which no value is left; the numbers of the refusal
+/// A batch of more than a commit is rejected from the document on for which no value is left; the numbers of the rejection
 /// were missing there.
 #[test]
 fn insert_of_a_part_names_the_refusal_in_write_errors() {

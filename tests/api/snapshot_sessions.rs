@@ -50,7 +50,7 @@ fn all_reads_are_of_the_first_one() {
     assert_code(cursor.advance(&mut begin(&store.client)), 43);
 }
 
-/// What is done in a session.
+/// The work in a session.
 type Call<'a> = &'a dyn Fn(&mut ClientSession) -> Result<()>;
 
 #[test]

@@ -103,7 +103,7 @@ fn an_error_is_told_with_its_code() {
     assert_eq!(attribute(&span, "exception.type").as_deref(), Some("Write"));
     assert_eq!(attribute(&span, "exception.message"), Some(error.to_string()));
     assert_eq!(span.status, Status::error(error.to_string()));
-    // A refused document of many is no error of the storage, and a failure all the same.
+    // A rejected document of many is not an error of the storage, and a failure all the same.
     traced.things.insert_many([doc! { "_id": 1 }]).run().unwrap_err();
     assert!(matches!(traced.take_one().status, Status::Error { .. }));
     assert!(traced.things.find(doc! { "$nonsense": 1 }).run().is_err());

@@ -47,7 +47,7 @@ impl Fixture {
         Self { client, things, scratch }
     }
 
-    /// What the temporary files have now, and how many were made.
+    /// The bytes of the temporary files now, and their number so far.
     fn temporary(&self) -> (u64, u64) {
         let storage = self.client.metrics().expect("open").storage;
         (storage.temporary_bytes, storage.temporary_files)
@@ -259,7 +259,7 @@ fn a_reader_goes_on_in_temporary_files_outside_of_the_folder() {
     assert_eq!(refused.code(), Some(NO_DISK_USE), "{refused}");
 }
 
-/// What a system leaves that does not remove open files, or a process that was killed between two calls.
+/// The leftover of a system that does not remove open files, or of a process that was killed between two calls.
 #[test]
 fn what_a_dead_process_has_left_is_removed_at_open() {
     let Fixture { client, things, scratch } = Fixture::new();
@@ -310,7 +310,7 @@ fn the_disk_quota_holds_for_temporary_files() {
     let refused = refused.expect_err("there is no room for so much");
     assert!(refused.is_no_space() && refused.to_string().contains("quota"), "{refused}");
     assert_eq!(client.metrics().expect("open").storage.temporary_bytes, 0);
-    // What waits counts: there is less for documents.
+    // A waiting sort counts: there is less for documents.
     let waiting = things.find(doc! {}).sort(doc! { "a": 1 }).run().expect("there is room for this");
     let temporary = client.metrics().expect("open").storage.temporary_bytes;
     assert!(temporary > 4_000_000, "{temporary}");
@@ -319,8 +319,8 @@ fn the_disk_quota_holds_for_temporary_files() {
     assert!(refused.is_no_space(), "{refused}");
     let used = client.metrics().expect("open").storage.quota.expect("a quota").used_bytes;
     assert!(used > 2 * temporary && used <= quota, "{used}");
-    // What they have had is no part of what is used any more. Whether documents fit then depends on the tables too: what is kept
-    // free for a compaction grows with those that it would merge.
+    // The bytes that they have had are not a part of what is used any more. Whether documents fit then depends on the
+    // tables too: what is kept free for a compaction grows with those that it would merge.
     assert_eq!(waiting.count(), 2000);
     assert_eq!(client.metrics().expect("open").storage.temporary_bytes, 0);
 }

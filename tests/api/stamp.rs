@@ -1,4 +1,4 @@
-//! The format stamp inside the database, which must be refused like the one in the marker file.
+//! The format stamp inside the database, which must be rejected like the one in the marker file.
 //!
 //! The stamp is changed where it lies, in the write-ahead log, with the checksum of its record.
 

@@ -120,7 +120,7 @@ fn a_folder_tells_its_files_and_how_it_was_left() {
     client.close().expect("closed");
     let client = Client::open(&path).expect("opened");
     client.database("test").collection("things").insert_one(doc! { "_id": 1 }).run().expect("inserted");
-    // It tells how the folder was when it was opened.
+    // It says how the folder was when it was opened.
     assert!(told(&client).was_closed_in_order);
     let reader = Client::builder().read_only(true).open(&path).expect("opened");
     assert!(!told(&reader).was_closed_in_order);

@@ -32,7 +32,7 @@ fn insert(log: &Collection<Document>, ids: impl IntoIterator<Item = i32>) {
     log.insert_many(ids.into_iter().map(|id| doc! { "_id": id })).run().expect("stored");
 }
 
-/// What there is now.
+/// The documents that are there now.
 fn rest(cursor: &mut Cursor<Document>) -> Vec<i32> {
     let mut found = Vec::new();
     while cursor.advance_within(Duration::ZERO).expect("read") {
@@ -130,7 +130,7 @@ fn a_reader_that_is_overtaken_learns_of_it() {
     insert(&log, [1, 2]);
     let (mut slow, mut fast) = (tail(&log), tail(&log));
     assert_eq!((rest(&mut slow), rest(&mut fast)), (vec![1, 2], vec![1, 2]));
-    // What was read may go.
+    // Documents that were read may go.
     insert(&log, [3, 4, 5]);
     assert_eq!(rest(&mut fast), [3, 4, 5]);
     insert(&log, [6]);
@@ -269,7 +269,7 @@ fn follow(max: u64, per_call: i32) {
                     assert_eq!(error.code(), Some(136), "{error}");
                     overtaken.fetch_add(1, Ordering::SeqCst);
                     found.clear();
-                    // Begins anew, and gets the last one at the latest then.
+                    // Begins again, and gets the last one at the latest then.
                     cursor = tail(&log);
                 }
             }

@@ -195,11 +195,11 @@ fn what_a_transaction_cannot_make_is_refused() {
         new.insert_one(doc! {}).session(&mut *session).run()?;
         new.create_index(index("n", false)).session(session).run().map(|_| ())
     });
-    // What is wrong by itself leaves the transaction open.
+    // A command that is wrong by itself leaves the transaction open.
     let mut session = shop.begin();
     let wrong = IndexModel::builder().keys(doc! { "n": "sideways" }).build();
     shop.collection("new").create_index(wrong).session(&mut session).run().expect_err("no such index");
-    // The same once more is no error, and another declaration is.
+    // The same once more is not an error, and another declaration is.
     database.create_collection("there").session(&mut session).run().expect("it is there");
     let any_case = || Collation::with_locale("en").strength(CollationStrength::Secondary);
     database.create_collection("new").collation(any_case()).session(&mut session).run().expect("made");
@@ -213,7 +213,7 @@ fn what_a_transaction_cannot_make_is_refused() {
     verify_clean(&shop.client);
 }
 
-/// What is made is held in memory until the commit, so there is a limit to it.
+/// New collections are held in memory until the commit, so there is a limit to them.
 #[test]
 fn a_transaction_makes_only_so_much() {
     let shop = Shop::new();

@@ -117,7 +117,7 @@ fn collections_and_indexes_are_made_by_commands() {
     assert!(taken.expect("it is listed").contains_key("writeErrors"));
 }
 
-/// A write that a command lists as refused has aborted the transaction, and the statements behind it were not tried.
+/// A write that a command lists as rejected has aborted the transaction, and the statements behind it were not tried.
 #[test]
 fn a_refused_write_ends_the_command_and_the_transaction() {
     let store = Store::with(&[(1, 10), (2, 20)]);
@@ -143,7 +143,7 @@ fn a_refused_write_ends_the_command_and_the_transaction() {
     assert_eq!(store.things.count_documents(doc! {}).run().expect("read"), 2);
 }
 
-/// What is of the transaction fails the command, with the label by which it is tried again.
+/// An error of the transaction fails the command, with the label by which it is tried again.
 #[test]
 fn a_conflict_fails_the_command() {
     let store = Store::with(&[(1, 10), (2, 20)]);

@@ -1,4 +1,4 @@
-//! What a transaction may last and stage, how it numbers, and that the scripts of transactions can fail.
+//! The limits of a transaction's time and stage, its numbers, and that the scripts of transactions can fail.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ fn a_transaction_stages_only_so_much() {
     assert_eq!((error.code(), id), (Some(257), 63), "{error:?}");
     assert_code(session.commit_transaction().run(), 251);
     assert_eq!(store.things.count_documents(doc! {}).run().expect("counted"), 0);
-    // What it had is free for others.
+    // The numbers that it had are free for others.
     let mut session = store.begin();
     store.things.insert_one(doc! { "_id": 0 }).session(&mut session).run().expect("staged");
     session.commit_transaction().run().expect("committed");
@@ -76,7 +76,7 @@ fn numbers_of_a_transaction_are_below_the_watermark_only_when_it_has_ended() {
     assert_eq!(watermark(), first.map(|first| first + 2));
 }
 
-/// What the scripts above rest on: without notes, or without looking at them, an update is lost.
+/// The scripts above rest on this: without notes, or without looking at them, an update is lost.
 #[test]
 fn planted_transactions_that_miss_a_conflict_are_seen() {
     for fault in [PlantedFault::NotesLeftOut, PlantedFault::NotesNotAsked, PlantedFault::UniqueNotClaimed] {

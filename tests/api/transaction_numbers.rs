@@ -14,7 +14,7 @@ use cairndb_tests::scratch::Scratch;
 use crate::transactions::assert_code;
 use crate::verify_clean;
 
-/// How long others may take, however busy the machine is.
+/// The time that others may need, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Invoices whose field `n` numbers itself, and their lines.
@@ -261,7 +261,7 @@ fn turns_are_waited_for_in_one_order() {
         one.commit_transaction().run().expect("committed");
         assert_eq!(waiting.join().expect("it gets its turn"), 3);
     });
-    // What is free is taken against the order too.
+    // A free turn is taken against the order too.
     let mut four = books.begin();
     assert_eq!((insert(&later, Some(&mut four)), insert(&books.invoices, Some(&mut four))), (4, 2));
     four.commit_transaction().run().expect("committed");

@@ -34,7 +34,7 @@ fn both_commit(one: &mut ClientSession, two: &mut ClientSession) -> bool {
     }
 }
 
-/// What two transactions do with a store, each the other's half.
+/// The half of two transactions' work with a store.
 type Half = fn(&Store, bool, &mut ClientSession);
 
 /// G2-item: each reads both documents by their `_id`s, and writes one of them.
@@ -131,7 +131,7 @@ fn write_skew_occurs_under_snapshot_and_never_under_serializable() {
     }
 }
 
-/// What the test above rests on: without a look at what was searched, the skew goes through.
+/// The test above rests on this: without a look at what was searched, the skew goes through.
 #[test]
 fn planted_searches_that_are_not_checked_are_seen() {
     for (half, commits) in [(predicate as Half, true), (item as Half, true)] {
@@ -185,7 +185,7 @@ fn plain_writes_and_changes_are_conflicts_too() {
     }
 }
 
-/// What was read of other documents is no conflict with a read by `_id`; and one that writes nothing has none.
+/// A read of other documents does not conflict with a read by `_id`; and one that writes nothing has no conflict.
 #[test]
 fn other_documents_are_no_conflict() {
     let store = Store::with(&[(1, 10), (2, 20), (3, 30)]);

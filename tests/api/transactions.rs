@@ -39,7 +39,7 @@ impl Store {
         session
     }
 
-    /// What a session, or a plain reader, finds for an `_id`.
+    /// The `n` that a session, or a plain reader, finds for an `_id`.
     fn n(&self, id: i32, session: Option<&mut ClientSession>) -> Option<i32> {
         let find = self.things.find_one(doc! { "_id": id });
         let found = match session {
@@ -167,7 +167,7 @@ fn all_statements_read_the_state_of_the_first() {
     let mut cursor = store.things.aggregate([sum]).session(&mut reader).run().expect("opened");
     let sum = cursor.next(&mut reader).expect("a group").expect("read");
     assert_eq!(sum.get_i32("sum").ok(), Some(30));
-    // What it only read is no conflict.
+    // A document that it only read is not a conflict.
     reader.commit_transaction().run().expect("committed");
 }
 
@@ -592,7 +592,7 @@ fn a_conflict_in_a_bulk_write_is_one_of_its_transaction() {
         let written = store.things.bulk_write([write(1), write(2)]).ordered(ordered);
         assert_conflict(written.session(&mut session).run());
         assert_code(session.commit_transaction().run(), 251);
-        // A document that is refused ends it too, and no other write is tried.
+        // A document that is rejected ends it too, and no other write is tried.
         let mut session = store.begin();
         let taken = store.things.insert_one_model(doc! { "_id": 1 }).expect("a model");
         let writes: [cairndb::WriteModel; 2] = [taken.into(), write(2).into()];
@@ -647,7 +647,7 @@ fn a_unique_key_of_the_snapshot_is_taken_though_it_was_freed_since() {
     things(&client).create_index(index).run().expect("made");
     things(&client).insert_one(doc! { "_id": 1, "u": 1 }).run().expect("stored");
     client.close().expect("closed");
-    // What is known of given keys is in memory alone.
+    // The given keys are known in memory alone.
     let client = open();
     let things = things(&client);
     let mut session = client.start_session().run().expect("started");

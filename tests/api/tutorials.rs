@@ -1,4 +1,4 @@
-//! What tutorials of MongoDB build out of these verbs, with many threads; the examples show it at length.
+//! The examples of MongoDB's tutorials in these verbs, with many threads; the examples show it at length.
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};

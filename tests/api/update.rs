@@ -1,4 +1,4 @@
-//! `update_one` and `update_many`: what is changed, what is counted, and what is refused.
+//! `update_one` and `update_many`: what is changed, what is counted, and what is rejected.
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Collation, ErrorKind, Hint, IndexModel, IndexOptions, UpdateModifications};
@@ -22,7 +22,7 @@ fn three() -> Fixture {
     fixture
 }
 
-/// Updates one: matched, modified, and what of `n` stands in the documents then.
+/// Updates one: matched, modified, and what of `n` is in the documents then.
 #[track_caller]
 fn check(filter: Document, update: impl Into<UpdateModifications>, counts: (u64, u64), numbers: [i32; 3]) {
     check_all(three(), filter, update, (counts, numbers));
@@ -187,7 +187,7 @@ fn malformed_updates_are_refused_and_make_no_collection() {
     assert!(fixture.client.list_database_names().run().expect("names").is_empty());
 }
 
-/// Upserts where nothing matches, and what stands there then.
+/// Upserts where nothing matches, and what is there then.
 #[track_caller]
 fn upserted(filter: Document, update: impl Into<UpdateModifications>, expected: Document) {
     let fixture = Fixture::new();

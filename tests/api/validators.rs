@@ -1,4 +1,4 @@
-//! Validators: which documents a collection takes, what is told of the others, and which writes are not checked.
+//! Validators: which documents a collection takes, what is said about the others, and which writes are not checked.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -210,7 +210,7 @@ fn documents_are_checked_as_they_are_stored() {
     let number = AutoIncrement::builder().field("number").build();
     app.create_collection("numbered").auto_increment(number).validator(schema).run().expect("made");
     let numbered = app.collection::<Document>("numbered");
-    // The first value is refused, the second one stored: the `_id` and the number are made by the engine.
+    // The first value is rejected, the second one stored: the `_id` and the number are made by the engine.
     let now = DateTime::now();
     let details = refuse(numbered.insert_one(doc! { "at": now }).run());
     assert!(details.get_object_id("failingDocumentId").is_ok(), "{details}");
@@ -328,7 +328,7 @@ fn what_cannot_be_a_validator_is_refused_and_changes_nothing() {
     refused(modify(&fixture.client, doc! { "collMod": "none", "validator": {} }), 26, "");
     refused(modify(&fixture.client, doc! { "collMod": "checked", "validationLevel": "high" }), 2, "");
     refuse(checked.insert_one(doc! { "n": -1 }).run());
-    // Nested more deeply than the catalog can store it: it would be refused by the next open.
+    // Nested more deeply than the catalog can store it: it would be rejected by the next open.
     let deep = (0..170).fold(doc! { "a": 1 }, |inner, _| doc! { "a": inner });
     let change = app.modify_collection("checked").validator(doc! { "n": { "$ne": deep } });
     if let Err(error) = change.run() {
@@ -361,7 +361,7 @@ fn a_validator_is_there_after_an_open_a_rename_and_a_kill() {
             client.close().expect("closed");
         }
     }
-    // What is rescued from a damaged folder has its validator too.
+    // A collection that is rescued from a damaged folder has its validator too.
     let new = Scratch::new();
     let report = cairndb::salvage(scratch.path(), new.path()).run().expect("salvaged");
     assert!(report.is_complete(), "{report:?}");
@@ -371,7 +371,7 @@ fn a_validator_is_there_after_an_open_a_rename_and_a_kill() {
     assert_eq!(renamed.list_index_names().run().expect("listed"), ["_id_", "tags_1"]);
 }
 
-/// A bypass changes how a write numbers documents. The catalog entry, which is written anew when the first array
+/// A bypass changes how a write numbers documents. The catalog entry, which is written again when the first array
 /// comes to an index, must not take that over.
 #[test]
 fn a_bypass_with_the_first_array_leaves_the_declared_fields() {
@@ -394,7 +394,7 @@ fn a_bypass_with_the_first_array_leaves_the_declared_fields() {
     refuse(checked.insert_one(doc! { "n": -1 }).run());
 }
 
-/// Writes documents of both kinds until it is over. What is refused is refused for its rule.
+/// Writes documents of both kinds until it is over. What is rejected is rejected for its rule.
 fn write_both_kinds(checked: &Collection<Document>, writer: usize, is_over: &AtomicBool) {
     let mut at = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -497,7 +497,7 @@ fn a_slow_validator_ends_with_its_operation() {
     let slow = app.collection::<Document>("slow").with_cancellation(&token);
     let limited = slow.insert_one(doc! { "n": 1 }).max_time(std::time::Duration::from_millis(20)).run();
     let code = limited.expect_err("ended").code();
-    // The range alone takes more memory than an operation may have; which of the two is met first is a matter of speed.
+    // The range alone uses more memory than an operation may have; which of the two is met first is a matter of speed.
     assert!(matches!(code, Some(50 | INVALID)), "{code:?}");
     token.cancel();
     refused(slow.insert_many([doc! { "n": 1 }, doc! { "n": 2 }]).run(), 11_601, "");

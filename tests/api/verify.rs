@@ -14,7 +14,7 @@ use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
 
-/// How long a write may take, however busy the machine is.
+/// The time that a write may need, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -65,7 +65,7 @@ fn verifying_does_not_disturb_writers() {
     assert_eq!(fixture.stored().len(), 50);
 }
 
-/// What a verification holds while it reads is held while it tells how far it is, too.
+/// The locks that a verification holds while it reads are held while it says how far it is, too.
 #[test]
 fn no_writer_waits_for_any_phase_of_a_verification() {
     let scratch = with_tables(Compression::None);

@@ -1,4 +1,4 @@
-//! Views: every way to read one, what is refused, and what a reader sees while one is changed.
+//! Views: every way to read one, what is rejected, and what a reader sees while one is changed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -458,7 +458,7 @@ fn views_stand_on_each_other_up_to_a_depth_and_in_no_circle() {
     refused(app.create_collection("b").view_on("v0").pipeline([join]).run(), 5, "cycle");
     refused(app.modify_collection("a").view_on("a").run(), 5, "cycle");
     assert_eq!(all(&named(&app, "a")), Vec::<Document>::new());
-    // A collection that is renamed to what a view stands on is a collection.
+    // A collection that is renamed to what a view is on is a collection.
     named(&app, "v0").rename("b").run().expect("renamed");
     assert_eq!(all(&named(&app, "a")), [doc! { "_id": 1, "n": 0 }]);
     assert_eq!(all(&named(&app, "v20")), Vec::<Document>::new(), "its source is gone");
@@ -492,7 +492,7 @@ fn views_are_there_after_an_open_and_a_kill_and_in_what_is_rescued() {
     }
 }
 
-/// A view reads one of two collections in turns; that one is replaced by a rename, and the other one dropped and filled anew. A
+/// A view reads one of two collections in turns; that one is replaced by a rename, and the other one dropped and filled again. A
 /// reader must see three documents at any time, never an old definition on a collection that is gone.
 #[test]
 fn a_reader_sees_the_old_definition_or_the_new_one() {
@@ -542,7 +542,7 @@ fn a_reader_sees_the_old_definition_or_the_new_one() {
     fixture.verify_clean();
 }
 
-/// How many documents a reader sees: by a search, through another view, as a join, and counted.
+/// The number of documents that a reader sees: by a search, through another view, as a join, and counted.
 fn count_shown(app: &Database, reader: usize) -> usize {
     match reader {
         0 => named(app, "shown").find(doc! {}).run().expect("a cursor").count(),

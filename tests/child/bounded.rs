@@ -15,19 +15,19 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::Outcome;
 
-/// What an operation may hold, and half of that for what is not counted: the request and the answer themselves, blocks,
-/// memtables, and a string or a document that is copied while it grows.
+/// The memory of an operation, and half of that for what is not counted: the request and the answer themselves,
+/// blocks, memtables, and a string or a document that is copied while it grows.
 const ROOM: u64 = (256 + 128) << 20;
-/// What a thread of Rust has by default: the least that requests may count on.
+/// The default stack of a thread of Rust: the least that requests may count on.
 const STACK_BYTES: usize = 2 << 20;
-/// What `large` holds: more than a stage may, in documents of 4 MiB.
+/// The content of `large`: more than a stage may hold, in documents of 4 MiB.
 const LARGE_DOCUMENTS: i32 = 40;
 const LARGE_BYTES: usize = 4 << 20;
 const SMALL_DOCUMENTS: i32 = 1000;
 /// Levels of a request that is just shallow enough to be decoded.
 const LEVELS: usize = 80;
 
-/// How a request must end.
+/// The way in which a request must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Answered,
@@ -125,7 +125,7 @@ fn knock(database: &Database, door: &Door) -> Outcome<()> {
     Ok(())
 }
 
-/// The code of the first statement that was refused.
+/// The code of the first statement that was rejected.
 fn refused_statement(reply: &Document) -> Option<i32> {
     let first = reply.get_array("writeErrors").ok()?.first()?;
     first.as_document()?.get_i32("code").ok()

@@ -1,4 +1,4 @@
-//! Inserts until the storage refuses one, then looks at what still works.
+//! Inserts until the storage rejects one, then looks at what still works.
 //!
 //! It prints one word and a value a line: the parent, which set a limit on the size of files, holds them against what it
 //! finds after opening the folder again.
@@ -13,7 +13,7 @@ use crate::Outcome;
 
 /// Far more than fits under any limit that a test sets.
 const DOCUMENTS_MAX: i32 = 1_000_000;
-/// How long each file is.
+/// The length of each file.
 const FILE_BYTES: usize = 100_000;
 
 pub(crate) fn run(folder: &str) -> Outcome<()> {
@@ -36,7 +36,7 @@ pub(crate) fn run(folder: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The same with files: uploads until the storage refuses one, in one of the ways in which it can.
+/// The same with files: uploads until the storage rejects one, in one of the ways in which it can.
 pub(crate) fn run_files(folder: &str, chunk_size: &str) -> Outcome<()> {
     let client = scratch::small().open(folder)?;
     let bucket = client.database("test").gridfs_bucket(None);

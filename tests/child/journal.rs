@@ -1,5 +1,5 @@
-//! What children that are killed have in common: where they journal, what they say of a fault, and the fault that may be
-//! planted in them.
+//! The common parts of children that are killed: where they journal, what they say of a fault, and the fault that may
+//! be planted in them.
 
 use std::fs::File;
 use std::io;

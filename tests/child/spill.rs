@@ -36,7 +36,7 @@ pub(crate) fn run(folder: &Path, stage_memory: usize) -> Outcome<()> {
         ("join", Box::new(move |things| count(things, &join))),
     ] {
         let before = resident_bytes("VmRSS:")?;
-        // The most memory is counted anew from here on.
+        // The most memory is counted again from here on.
         fs::write("/proc/self/clear_refs", "5")?;
         let rows = work(&things)?;
         let most = resident_bytes("VmHWM:")?.saturating_sub(before);

@@ -182,7 +182,7 @@ impl Writer {
         }
     }
 
-    /// Another document with a tag that is taken: the unique index must refuse it.
+    /// Another document with a tag that is taken: the unique index must reject it.
     fn insert_taken_tag(&mut self) -> Outcome<()> {
         let Some(place) = self.choose_own() else { return Ok(()) };
         let Some(own) = self.own.get(place) else { return Ok(()) };
@@ -206,7 +206,7 @@ impl Writer {
         self.tell(Record::IndexDone { exists })
     }
 
-    /// What a thread wrote, it reads.
+    /// A thread reads what it wrote.
     fn read(&mut self) -> Outcome<()> {
         let Some(place) = self.choose_own() else { return Ok(()) };
         let Some(own) = self.own.get(place) else { return Ok(()) };

@@ -2,7 +2,7 @@
 //!
 //! The allocator counts what the thread under test asks for, freed or not, so that a passing peak is seen too. What it
 //! has not freed yet is counted as well.
-//! It sees Rust's allocations and not RocksDB's, which a refused document never reaches.
+//! It sees Rust's allocations and not RocksDB's, which a rejected document never reaches.
 //!
 //! What a whole process needs beside its memory budget is measured in a child.
 
@@ -97,7 +97,7 @@ fn within_bounds(what: &str, bytes: usize, (spent, result): (usize, Result<(), E
     assert!(spent <= FACTOR * bytes + CONSTANT, "{what}: {spent} bytes for {bytes} bytes of input");
 }
 
-/// Every verb refuses the document, each within the bounds.
+/// Every verb rejects the document, each within the bounds.
 #[track_caller]
 fn check(document: &RawDocumentBuf) {
     let scratch = Scratch::new();
@@ -117,7 +117,7 @@ fn the_counter_counts() {
     assert!((100_000..200_000).contains(&spent), "{spent} bytes for {}", kept.len());
 }
 
-/// What a process may need beside its budget; see `ClientBuilder::memory_budget`.
+/// The memory that a process may need beside its budget; see `ClientBuilder::memory_budget`.
 #[cfg(target_os = "linux")]
 const BESIDE_THE_BUDGET: usize = 64 << 20;
 

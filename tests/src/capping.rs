@@ -8,7 +8,7 @@ use cairndb::{Client, Collection, Error, IndexModel};
 pub const NUMBERED: u64 = 0;
 /// The collection that is converted, as a tag of the journal.
 pub const CONVERTED: u64 = 1;
-/// How many numbers are kept.
+/// The number of numbers that are kept.
 pub const KEPT: u64 = 150;
 /// The documents of the collection that is converted.
 const CONVERTED_DOCUMENTS: i64 = 400;

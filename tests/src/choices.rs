@@ -1,4 +1,4 @@
-//! Where the decisions of a random suite come from: a seed, or the bytes of a fuzzer.
+//! The source of the decisions of a random suite: a seed, or the bytes of a fuzzer.
 //!
 //! The same seed, or the same bytes, give the same decisions on every machine and in every version.
 

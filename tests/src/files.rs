@@ -7,7 +7,7 @@ use std::path::Path;
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
-/// Where in its header a record of a log says of which type it is.
+/// The offset in its header at which a record of a log has its type.
 pub const TYPE_AT: usize = 6;
 
 /// Every file with its bytes, by name. What an open database deletes meanwhile is left out.
@@ -48,7 +48,7 @@ pub fn manifest(folder: &Path) -> String {
     current.trim_end().to_owned()
 }
 
-/// Where the records of an undamaged log begin, and where the last one ends.
+/// The beginnings of the records of an undamaged log, and the end of the last one.
 pub fn records(log: &[u8]) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

@@ -20,7 +20,7 @@ pub struct Follower {
     token: ResumeToken,
     copy: Copy,
     marks: i64,
-    /// How many events it has applied.
+    /// The number of events that it has applied.
     pub applied: u64,
 }
 

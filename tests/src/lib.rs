@@ -1,5 +1,6 @@
-//! What the suites share: random decisions that can be replayed, folders to work in, threads that race, a naive model of the
-//! database, and the protocol between a process that is killed and the one that judges what it left.
+//! The common parts of the suites: random decisions that can be replayed, folders to work in, threads that race, a
+//! naive model of the database, and the protocol between a process that is killed and the one that judges what it
+//! left.
 //!
 //! Everything here reports a disagreement by panicking with what was expected and what was found. Nothing
 //! here looks into the engine: it uses the public API and the public API alone.

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, Sequence, SequenceOptions, SequenceSnapshot};
 
-/// The collection with the document of each refused insert.
+/// The collection with the document of each rejected insert.
 pub const REFUSED_ID: &str = "refused";
-/// How far the reserve of a course grows by changes.
+/// The limit by which the reserve of a course grows by changes.
 const GROWTH_MAX: i64 = 100;
 
 /// Reserves and blocks of a course.
@@ -31,7 +31,7 @@ pub enum Progression {
 /// A numbered collection, and a sequence of the same options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// What is promised.
+    /// The promise.
     pub contract: Contract,
     /// The order of its values.
     pub way: Progression,
@@ -86,7 +86,7 @@ impl Course {
         )?;
         let created = database.create_collection(self.name()).auto_increment(field).run();
         created.or_else(|error| if error.code() == Some(48) { Ok(()) } else { Err(error) })?;
-        // Nothing is lost by what a kill left undone: the sequence, made last, tells that all is there.
+        // Nothing is lost by what a kill left undone: the sequence, made last, says that all is there.
         match self.collection(client).insert_one(doc! { "_id": REFUSED_ID, "n": null }).run() {
             Err(error) if !error.is_duplicate_key() => return Err(error),
             Ok(_) | Err(_) => {}
@@ -131,7 +131,8 @@ impl Course {
         self.contract != Contract::Gapless || self.way != Progression::Cycled
     }
 
-    /// Where it starts over, if it is cycled: so near that it does in every run, and behind the largest reserve.
+    /// The value at which it starts over, if it is cycled: so near that it does in every run, and behind the largest
+    /// reserve.
     fn limit(&self) -> i64 {
         2 * (self.cache + 2 * GROWTH_MAX) - 1
     }
@@ -141,7 +142,8 @@ impl Course {
         if size < self.cache + GROWTH_MAX { size + 1 } else { self.cache }
     }
 
-    /// How often a value can have been given: once in each cycle that came to it. No value beyond the reserve was.
+    /// The number of times that a value can have been given: once in each cycle that came to it. No value beyond the
+    /// reserve was.
     fn times_max(&self, snapshot: &SequenceSnapshot, value: i64) -> u64 {
         if snapshot.initial {
             return 0;
@@ -197,7 +199,7 @@ impl Course {
     fn check_gapless(&self, stored: &[(i64, bool)]) -> Result<(), String> {
         let name = self.name();
         let mut before = -self.direction();
-        // What lies before the start moves nothing.
+        // Values before the start move nothing.
         for (value, brought) in stored.iter().filter(|(value, _)| value * self.direction() > 0) {
             let next =
                 if before % 2 == 0 { before + self.direction() } else { before + 2 * self.direction() };

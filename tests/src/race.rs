@@ -25,7 +25,7 @@ pub fn race<N: Send, R: Send>(racers: impl IntoIterator<Item = N>, work: impl Fn
     })
 }
 
-/// How many threads share out work: a suite may use the machine, and others run beside it.
+/// The number of threads that share out work: a suite may use the machine, and others run beside it.
 const LANES: u64 = 2;
 
 /// Does the pieces of work on two threads, and returns what came of each, in no order.

@@ -4,13 +4,13 @@
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection, Error, IndexModel, IndexOptions};
 
-/// How many generations one life may have. Generations ascend through all lives.
+/// The number of generations that one life may have. Generations ascend through all lives.
 pub const GENERATIONS_PER_LIFE: u64 = 100_000;
 /// The collection that `$out` replaces, as a tag of the journal.
 pub const PLACED: u64 = 0;
 /// The collection that `$merge` merges into.
 pub const MERGED: u64 = 1;
-/// How many documents are merged.
+/// The number of documents that are merged.
 const MERGED_DOCUMENTS: i64 = 40;
 const SOURCE_DOCUMENTS: i64 = 400;
 
@@ -34,7 +34,7 @@ pub fn source(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many documents `$out` writes in a generation.
+/// The number of documents that `$out` writes in a generation.
 pub fn placed_documents(generation: u64) -> u64 {
     40 + generation % 7 * 60
 }

@@ -1,7 +1,7 @@
 //! Any bytes as rows of the family `outcomes`, from which repeated writes are answered: reading them gives a row, or an error that
 //! names the family and the key.
 //!
-//! Some bytes are those of a row with one part changed, since most others are refused at the first look.
+//! Some bytes are those of a row with one part changed, since most others are rejected at the first look.
 
 use std::fmt::Debug;
 
@@ -18,7 +18,7 @@ const USER: [u8; 16] = [2; 16];
 const NUMBER: i64 = 5;
 const ROWS_MAX: u64 = 4;
 const BYTES_MAX: u64 = 60;
-/// Codes of answers that are no damage: the number is of another command, or of an older one, or the document is there.
+/// Codes of answers that are not damage: the number is of another command, or of an older one, or the document is there.
 const REFUSED: [i32; 3] = [72, 225, 11_000];
 
 /// Stores some rows, and does everything that reads them. Panics where that is neither an answer nor an error that names its place.
@@ -53,7 +53,7 @@ fn answered<A: Debug>(done: Result<A, Error>, check: impl Fn(&Error)) {
     }
 }
 
-/// An error is a refusal, or names one of the rows.
+/// An error is a rejection, or names one of the rows.
 fn check(error: &Error, keys: &[Vec<u8>]) {
     let is_named = if let ErrorKind::Corruption { family, key, .. } = error.kind() {
         *family == FAMILY && keys.contains(key)

@@ -7,7 +7,7 @@ use cairndb::bson::Document;
 use cairndb::{Client, ClientBuilder, Collection};
 use tempfile::TempDir;
 
-/// How often a copy is tried from which files vanish.
+/// The number of times that a copy is tried from which files vanish.
 const COPIES_MAX: usize = 100;
 /// The variable of the environment that has databases made in memory.
 const IN_MEMORY_VARIABLE: &str = "CAIRNDB_IN_MEMORY";
@@ -54,7 +54,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// Where a database may be made; nothing is there yet.
+    /// The place where a database may be made; nothing is there yet.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("db")
     }
@@ -84,7 +84,7 @@ impl Scratch {
     /// Opens, or makes, the database with options.
     #[track_caller]
     pub fn open_with(&self, options: ClientBuilder) -> Client {
-        // What lies in the folder, a backup for example, is opened there.
+        // A backup in the folder, for example, is opened there.
         let options = options.in_memory(in_memory() && !self.path().exists());
         options.open(self.path()).unwrap_or_else(|error| panic!("{}: {error:?}", self.path().display()))
     }

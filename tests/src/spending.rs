@@ -8,11 +8,11 @@ use crate::choices::mix;
 
 /// The threads, as tags of the journal.
 pub const THREADS: u64 = 3;
-/// How many versions one life may have. Versions ascend through all lives.
+/// The number of versions that one life may have. Versions ascend through all lives.
 pub const VERSIONS_PER_LIFE: u64 = 100_000;
-/// How many kinds of calls there are.
+/// The number of kinds of calls.
 pub const KINDS: usize = 7;
-/// How many documents of a thread are updated, or inserted, together.
+/// The number of documents of a thread that are updated, or inserted, together.
 const MANY: i64 = 5;
 
 /// The answer of a call.
@@ -117,7 +117,7 @@ pub fn call(client: &Client, tag: u64, version: u64, is_journaled: bool) -> Resu
     Ok(answer)
 }
 
-/// How many versions of a thread are there, by the kinds of their calls. Those that leave nothing are 0.
+/// The number of versions of a thread that are there, by the kinds of their calls. Those that leave nothing are 0.
 pub fn state(client: &Client, tag: u64) -> Result<[u64; KINDS], String> {
     let failed = |error: Error| error.to_string();
     let thread = tag.cast_signed();

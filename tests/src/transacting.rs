@@ -11,21 +11,21 @@ use crate::choices::mix;
 
 /// The threads, as tags of the journal. Each is a session.
 pub const THREADS: u64 = 3;
-/// How many versions one life may have. Versions ascend through all lives.
+/// The number of versions that one life may have. Versions ascend through all lives.
 pub const VERSIONS_PER_LIFE: u64 = 100_000;
 /// The database of the collections.
 pub const DATABASE: &str = "crash";
-/// Where the documents of a transaction go, in turns.
+/// The collections of a transaction's documents, in turns.
 const COLLECTIONS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
-/// What is there of a thread.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The last one.
     pub version: u64,
-    /// How many versions came from transactions.
+    /// The number of versions that came from transactions.
     pub transactions: u64,
-    /// How many came from commands.
+    /// The number of those that came from commands.
     pub commands: u64,
 }
 
@@ -42,7 +42,7 @@ fn mark(tag: u64, version: u64) -> u64 {
     mix(tag.rotate_left(32) ^ version)
 }
 
-/// How many documents the transaction of a version inserts.
+/// The number of documents that the transaction of a version inserts.
 fn documents(tag: u64, version: u64) -> u64 {
     let mark = mark(tag, version) / 3;
     let most = match mark % 32 {
@@ -53,7 +53,7 @@ fn documents(tag: u64, version: u64) -> u64 {
     1 + mark / 32 % most
 }
 
-/// What names the write of a version.
+/// The name of a version's write.
 pub fn write(tag: u64, version: u64) -> RetryableWrite {
     let [tag, ..] = tag.to_le_bytes();
     RetryableWrite::new([tag; 16], [0; 16], version.cast_signed())
@@ -120,7 +120,7 @@ pub fn command(client: &Client, tag: u64, version: u64, is_journaled: bool) -> R
     }
 }
 
-/// What is there of a thread; says what is wrong with a mixture.
+/// The state of a thread; says what is wrong with a mixture.
 pub fn state(client: &Client, tag: u64) -> Result<State, String> {
     let failed = |error: Error| error.to_string();
     let thread = tag.cast_signed();

@@ -1,4 +1,4 @@
-//! The files of the crash suite for uploads. Every byte follows from a tag, so that a reader of one can tell whether it is whole.
+//! The files of the crash suite for uploads. Every byte follows from a tag, so that a reader of one can say whether it is whole.
 
 use std::io::Read;
 
@@ -11,7 +11,8 @@ pub fn bucket(client: &Client) -> GridFsBucket {
     client.database("crash").gridfs_bucket(None)
 }
 
-/// How many bytes each chunk of a file has: few, so that a file has many, or many, so that one batch does not take them all.
+/// The number of bytes that each chunk of a file has: few, so that a file has many, or many, so that one batch does
+/// not take them all.
 pub fn chunk_size(tag: u64) -> u32 {
     match mix(tag) % 3 {
         0 => 500,

@@ -1,5 +1,5 @@
 //! The documents of the crash suite: every byte follows from a tag and a version, so that a reader of one
-//! can tell whether it is whole.
+//! can say whether it is whole.
 
 use std::time::Duration;
 

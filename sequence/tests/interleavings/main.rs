@@ -210,7 +210,7 @@ fn a_close_beside_takers_writes_what_was_used() {
 /// Watermarks, and what was visible up to them.
 type Polls = Mutex<Vec<(i64, BTreeSet<i64>)>>;
 
-/// What consumers read up to a watermark, against what is visible in the end.
+/// The reads of consumers up to a watermark, against what is visible in the end.
 fn check_polls(world: &World, polls: &Polls) {
     let visible = lock(&world.visible).clone();
     for (watermark, seen) in lock(polls).iter() {

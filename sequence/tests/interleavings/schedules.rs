@@ -1,10 +1,11 @@
-//! How many schedules a run of the interleavings tries, and from which seed. The engine's suite has this file too.
+//! The number of schedules that a run of the interleavings tries, and from which seed. The engine's suite has this
+//! file too.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// How many schedules of each kind a scenario gets.
+/// The number of schedules of each kind that a scenario gets.
 const SCHEDULES_VARIABLE: &str = "CAIRNDB_SCHEDULES";
-/// What a run begins with; any number unless the variable says which.
+/// The seed of a run; any number unless the variable says which.
 const SEED_VARIABLE: &str = "CAIRNDB_SEED";
 
 /// The schedules of a scenario.

@@ -19,14 +19,14 @@ use shuttle::{Config, Runner};
 
 use crate::schedules::Schedules;
 
-/// How many schedules of each kind a scenario gets, unless the variable says otherwise.
+/// The number of schedules of each kind that a scenario gets, unless the variable says otherwise.
 const SCHEDULES: usize = 6_000;
-/// How many threads PCT lets overtake.
+/// The number of threads that PCT lets overtake.
 const PCT_DEPTH: usize = 3;
-/// What the schedules for a planted defect begin with.
+/// The seed of the schedules for an injected defect.
 const PLANTED_SEED: u64 = 4711;
 
-/// What went wrong in one schedule. Empty if all properties held.
+/// The errors in one schedule. Empty if all properties held.
 pub(crate) type Findings = Vec<String>;
 
 /// A lock that no schedule sees: it is never held across a switch.
@@ -72,7 +72,7 @@ pub(crate) fn finds(scenario: fn() -> Findings) {
     assert!(found.load(Ordering::Relaxed), "no schedule finds the planted defect");
 }
 
-/// How a store handles a write.
+/// The way in which a store handles a write.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Diligence {
     Writes,
@@ -136,7 +136,7 @@ impl Store for Disk {
     }
 
     fn make_durable(&self, _: u64) -> Result<(), Failure> {
-        // What is written while a sync runs is not covered by it.
+        // Writes while a sync runs are not covered by it.
         let covered = (self.written.load(Ordering::Relaxed), lock(&self.record).mark);
         yield_now();
         if self.fails_to_sync.load(Ordering::Relaxed) {

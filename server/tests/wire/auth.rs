@@ -302,7 +302,7 @@ fn a_password_is_changed_by_root_or_its_user() {
     }
     assert_eq!(change(&mut reader, "reader", "chalk"), 0);
     assert_eq!(change(&mut ada, "ada", "crayon"), 0);
-    // Who is logged in stays so, with the same rights.
+    // A client that is logged in stays so, with the same rights.
     assert_eq!(code(&reader.run(doc! { "count": "orders", "$db": "shop" })), 0);
     assert_eq!(change(&mut ada, "reader", "brush"), 0);
     for (name, old, new) in [("ada", "pencil", "crayon"), ("reader", "chalk", "brush")] {

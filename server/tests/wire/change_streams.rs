@@ -92,7 +92,7 @@ fn an_empty_batch_waits_as_long_as_it_was_asked_to_and_has_a_token() {
     let more = doc! { "getMore": opened.id, "collection": "orders", "maxTimeMS": 150 };
     let empty = batch(&run(&mut peer, more));
     assert!(begin.elapsed() >= Duration::from_millis(150) && empty.events.is_empty());
-    // What comes after the empty batch is what a stream shows that goes on after its token.
+    // Events after the empty batch are what a stream shows that goes on after its token.
     insert(&mut peer, vec![doc! { "_id": 1 }]);
     let resumed = batch(&run(&mut peer, watch("orders", doc! { "resumeAfter": empty.token })));
     let found = if resumed.events.is_empty() { next(&mut peer, resumed.id) } else { resumed };

@@ -74,7 +74,7 @@ impl Login {
         format!("{},p={}", self.last(), BASE64.encode(proof))
     }
 
-    /// What the server has to say.
+    /// The server's signature.
     pub(crate) fn signature(&self) -> String {
         let key = hmac(&self.salted(), "Server Key");
         format!("v={}", BASE64.encode(hmac(&key, &self.transcript())))

@@ -172,7 +172,7 @@ fn deep_documents_are_refused() {
     }
 }
 
-/// Where one of them was decoded unseen, a message of a few hundred kilobytes ended the process.
+/// A message of a few hundred kilobytes that was decoded unseen ended the process.
 #[test]
 fn no_command_follows_deep_documents() {
     let fixture = Fixture::new();
@@ -305,7 +305,7 @@ fn a_command_has_a_bounded_number_of_entries_in_its_arrays() {
     }
 }
 
-/// Who looks at the first of the two fields and who looks at the last would see two commands.
+/// A reader of the first of the two fields and one of the last would see two commands.
 #[test]
 fn a_command_that_has_a_field_twice_is_refused() {
     let fixture = Fixture::new();

@@ -16,7 +16,7 @@ fn fixture() -> (Fixture, SocketAddr) {
     (fixture, address)
 }
 
-/// What the server answers to these bytes, until it closes the connection.
+/// The answer of the server to these bytes, until it closes the connection.
 fn ask(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");

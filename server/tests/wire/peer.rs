@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     stream: TcpStream,
 }
 
-/// What the server did with the bytes of a peer.
+/// The reaction of the server to the bytes of a peer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     /// The connection was closed.

@@ -76,7 +76,7 @@ fn every_reply_has_a_later_time() {
         assert!(now > last, "{command}: {now:?} after {last:?}");
         last = now;
     }
-    // What a client tells moves nothing, whatever it is.
+    // The time that a client sends moves nothing, whatever it is.
     let far = Timestamp { time: u32::MAX, increment: 1 };
     let told =
         [doc! { "clusterTime": far, "signature": {} }.into(), Bson::from(far), Bson::from("x"), Bson::Null];

@@ -20,7 +20,7 @@ fn count(peer: &mut Peer, filter: Document) -> i32 {
     peer.run(doc! { "count": "a", "query": filter, "$db": "shop" }).get_i32("n").expect("a number")
 }
 
-/// What is the same in both answers.
+/// The parts that are the same in both answers.
 fn told(mut reply: Document) -> Document {
     for name in ["$clusterTime", "operationTime", "retriedStmtIds"] {
         reply.remove(name);

@@ -1,4 +1,4 @@
-//! What one user leaves to the others: of the places for commands, of sessions and of cursors.
+//! The part that one user leaves to the others: of the places for commands, of sessions and of cursors.
 
 use cairndb::Client;
 use cairndb::bson::spec::BinarySubtype;

@@ -1,4 +1,4 @@
-//! What clients can make the server hold before they log in, and what is left for users.
+//! The memory that clients can make the server hold before they log in, and the part that is left for users.
 
 use std::time::{Duration, Instant};
 

@@ -329,7 +329,7 @@ fn cursors_of_a_transaction_end_with_it() {
     let mut transaction = Transaction::new(&mut peer, 1, 1);
     done(&transaction.run(add(2, 7)));
     let id = open(&mut transaction);
-    // What is written later is not seen.
+    // Later writes are not seen.
     done(&transaction.run(add(2, 7)));
     let more = transaction.run(doc! { "getMore": id, "collection": "accounts", "batchSize": 1 });
     assert!(more.to_string().contains("107"), "{more}");
@@ -610,7 +610,8 @@ fn to_kill_a_session_ends_its_statement_and_those_that_wait() {
     assert_eq!(has(&mut other, 1), 100);
 }
 
-/// Who waits for its turn holds nothing but its place in the queue: the session goes on when that client is gone.
+/// A client that waits for its turn holds nothing but its place in the queue: the session goes on when that client is
+/// gone.
 #[test]
 fn clients_that_go_away_while_they_wait_hold_nothing_up() {
     let fixture = fixture();
@@ -686,7 +687,7 @@ fn sessions_of_two_users_are_two() {
     let mut of_bea = Transaction::new(&mut bea, 1, 6);
     let found = of_bea.run(doc! { "find": "accounts" });
     assert!(found.to_string().contains("100"), "{found}");
-    // Who may only read may not write in a transaction either. It was rejected before it was a statement.
+    // A user who may only read may not write in a transaction either. It was rejected before it was a statement.
     refused(&of_bea.run(add(1, 1)), 13, &[]);
     done(&of_bea.commit());
     done(&of_ada.commit());

@@ -147,7 +147,7 @@ fn batches_of_more_than_a_commit_are_numbered_in_order() {
     }
 }
 
-/// Every refused document had all behind it completed and numbered again: this took minutes, while others waited.
+/// Every rejected document had all behind it completed and numbered again: this took minutes, while others waited.
 #[test]
 fn many_refused_documents_of_a_gapless_batch_leave_no_gap() {
     let numbered = with(Contract::Gapless);

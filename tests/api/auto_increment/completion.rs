@@ -1,4 +1,4 @@
-//! Where generated values go in a document, and what passes untouched.
+//! The places of generated values in a document, and the parts that pass untouched.
 
 use cairndb::bson::{Document, doc};
 
@@ -15,7 +15,7 @@ fn completes(fields: &[&str], document: Document, expected: Document) {
     assert_eq!(many.stored(), [expected]);
 }
 
-/// The parent of a field is no document, so the insert is refused in every mode.
+/// The parent of a field is not a document, so the insert is rejected in every mode.
 #[track_caller]
 fn refuses(fields: &[&str], document: Document, words: &str) {
     for generated in ["always", "alwaysStrict", "default", "strict"] {

@@ -1,4 +1,4 @@
-//! Generated values that are in use already, and other refusals of numbered documents.
+//! Generated values that are in use already, and other rejections of numbered documents.
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Contract, Error};
@@ -68,7 +68,7 @@ fn one_document_is_one_insert_whichever_door_it_came_through() {
     }
 }
 
-/// The last documents of a command that is done in parts are no call of their own.
+/// The last documents of a command that is done in parts are not call of their own.
 #[test]
 fn a_batch_is_not_tried_again_whatever_its_parts_are() {
     let numbered = set_back(doc! { "Contract": "fast" });
@@ -297,12 +297,12 @@ fn an_exhausted_sequence_refuses_the_document_and_nothing_else() {
     assert_eq!(numbered.stored().len(), 3);
 }
 
-// What was taken for documents that were then refused, because the sequence had no value for the last of them, was
-// written with the mark of a value that had been passed: the next insert found the sequence exhausted.
+// Values that were taken for documents that were then rejected, because the sequence had no value for the last of
+// them, were written with the mark of a value that had been passed: the next insert found the sequence exhausted.
 #[test]
 fn a_gapless_batch_that_runs_out_of_values_takes_none() {
     let numbered = set_back(doc! { "Contract": "gapless", "MaxValue": 4, "CacheSize": 1, "AcquireSize": 1 });
-    // Larger than a commit, so that the others are numbered after it was refused: 2 is in use.
+    // Larger than a commit, so that the others are numbered after it was rejected: 2 is in use.
     let large = doc! { "_id": "large", "pad": "x".repeat(9 << 20) };
     let small = (0..3).map(|id| doc! { "_id": id });
     let batch: Vec<Document> = [large].into_iter().chain(small).collect();

@@ -1,4 +1,4 @@
-//! What becomes of fields and their sequences when collections, databases and clients come and go.
+//! The treatment of fields and their sequences when collections, databases and clients come and go.
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Error, ErrorKind};

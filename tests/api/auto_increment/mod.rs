@@ -66,7 +66,7 @@ impl Numbered {
         self
     }
 
-    /// What a process finds that opens the database after this one was killed.
+    /// The state that a process finds that opens the database after this one was killed.
     #[track_caller]
     fn killed(&self) -> Self {
         let (client, scratch) = crashed_into(&self.scratch);
@@ -170,7 +170,7 @@ pub(crate) fn crashed_into(scratch: &Scratch) -> (Client, Scratch) {
     (copy.open(), copy)
 }
 
-/// A sequence refuses with SequoiaDB's number, in these words.
+/// A sequence rejects with SequoiaDB's number, in these words.
 #[track_caller]
 pub(crate) fn sequence_refuses<T: std::fmt::Debug>(
     result: Result<T, Error>,

@@ -1,4 +1,4 @@
-//! What each mode does with a value that a document brings, by its type.
+//! The treatment in each mode of a value that a document brings, by its type.
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::raw::CString;
@@ -58,7 +58,7 @@ fn mode(generated: &str) -> Numbered {
     Numbered::n(doc! { "Generated": generated })
 }
 
-/// The document is refused for `n`, by every way to insert one, and nothing is stored.
+/// The document is rejected for `n`, by every way to insert one, and nothing is stored.
 #[track_caller]
 fn refuses(generated: &str, value: Bson, words: &str) {
     let numbered = mode(generated);

@@ -11,24 +11,24 @@ use super::{Numbered, numbers};
 
 const THREADS: i64 = 8;
 const EACH: i64 = 60;
-/// How often a race is tried that should go wrong once.
+/// The number of times that a race is tried that should go wrong once.
 const ATTEMPTS_MAX: usize = 200;
 
-/// Whose blocks the writers draw from.
+/// The acquirer of the writers' blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Acquirers {
     Shared,
     Own,
 }
 
-/// How far a consumer reads.
+/// The bound of a consumer's reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
     None,
     SafeWatermark,
 }
 
-/// Inserts one by one, in batches and by upserts; some documents are refused.
+/// Inserts one by one, in batches and by upserts; some documents are rejected.
 fn write(numbered: &Numbered, thread: i64, acquirers: Acquirers) {
     let own = numbered.client.acquirer().database("test").collection::<Document>("things");
     let things = if acquirers == Acquirers::Own { &own } else { &numbered.things };

@@ -38,7 +38,7 @@ fn a_missing_chunk_is_named() {
         let missing = refusal(download(&files.bucket, id.clone()));
         let GridFsErrorKind::MissingChunk { n: named, .. } = missing else { panic!("{missing:?}") };
         assert_eq!(i32::try_from(named).unwrap(), n);
-        // What comes before it can be read, and so can what comes after.
+        // Chunks before it can be read, and so can those after it.
         let mut stream = files.bucket.open_download_stream(id).run().expect("opened");
         let mut before = vec![0; usize::try_from(n).unwrap() * 4];
         stream.read_exact(&mut before).expect("whole chunks");
@@ -94,7 +94,7 @@ fn a_chunk_too_much_is_named() {
             GridFsErrorKind::ExtraChunk { expected_number: 4, .. }
         ));
     }
-    // Where no index prevents it.
+    // Without an index that prevents it.
     let (files, id) = file();
     files.chunks().drop_index("files_id_1_n_1").run().expect("dropped");
     let again = doc! { "files_id": id.clone(), "n": 1, "data": data(&content(8)[4..]) };
@@ -158,7 +158,7 @@ fn an_absurd_document_is_an_error_that_names_the_field() {
             assert!(
                 found.next().expect("a document").is_err_and(|error| format!("{error:?}").contains(field))
             );
-            // What cannot be read can still be removed.
+            // A file that cannot be read can still be removed.
             files
                 .bucket
                 .delete_by_name("damaged")

@@ -1,4 +1,4 @@
-//! Buckets of files: what is written, what is read, and what is refused.
+//! Buckets of files: what is written, what is read, and what is rejected.
 
 mod damaged;
 mod indexes;
@@ -70,7 +70,7 @@ fn content(length: usize) -> Vec<u8> {
     (0..length).map(|position| u8::try_from(position * 31 % 251).expect("below 251")).collect()
 }
 
-/// What a call on a bucket was refused for.
+/// The kind of error of a call on a bucket.
 #[track_caller]
 fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> GridFsErrorKind {
     let error = result.expect_err("it is refused");

@@ -148,7 +148,7 @@ fn positions_at_the_ends_of_the_range_are_refused_or_empty() {
     for to in [SeekFrom::Current(1), SeekFrom::End(i64::MIN), SeekFrom::End(-11)] {
         assert_eq!(stream.seek(to).expect_err("no position").kind(), io::ErrorKind::InvalidInput);
     }
-    // A refused move leaves the position as it was.
+    // A rejected move leaves the position as it was.
     assert_eq!(stream.stream_position().expect("known"), u64::MAX);
     stream.seek(SeekFrom::End(-1)).expect("the last byte");
     assert_eq!((stream.read(&mut byte).expect("read"), byte[0]), (1, b'9'));
@@ -165,7 +165,7 @@ fn a_reader_goes_on_in_what_it_began_to_read() {
     files.bucket.delete(id).run().expect("deleted");
     stream.read_to_end(&mut found).expect("the chunks of the moment at which it began");
     assert_eq!(found, content);
-    // Another position is looked up anew.
+    // Another position is looked up again.
     stream.rewind().expect("moved");
     assert!(stream.read(&mut [0]).is_err());
 }

@@ -166,7 +166,7 @@ fn changes_survive_a_reopen() {
     assert_eq!(numbers.next(), 105);
 }
 
-/// What `changes_survive_a_reopen` holds to be the same.
+/// The parts that `changes_survive_a_reopen` holds to be the same.
 trait Lasting {
     fn attributes_of(&self) -> (i64, i64, i32, String);
 }

@@ -1,4 +1,4 @@
-//! What is left of a sequence when its process is killed, and when it is closed.
+//! The state of a sequence when its process is killed, and when it is closed.
 
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ fn the_next_reserve_is_made_when_half_a_block_is_left() {
     assert_eq!(numbers.reopened().next(), 1500);
 }
 
-/// What a kill loses with a reserve that was made ahead is in the ledger.
+/// A kill that loses a reserve that was made ahead leaves it in the ledger.
 #[test]
 fn a_reserve_that_was_made_ahead_is_listed_when_it_is_lost() {
     let numbers = synced_late(doc! {});

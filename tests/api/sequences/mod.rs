@@ -47,7 +47,7 @@ impl Numbers {
         Self::of(scratch.open(), scratch)
     }
 
-    /// What a process finds that opens the database after this one was killed.
+    /// The state that a process finds that opens the database after this one was killed.
     #[track_caller]
     fn killed(&self) -> Self {
         let (client, scratch) = crashed_into(&self.scratch);

@@ -1,4 +1,4 @@
-//! What a sequence may be: options, their types, their rules, and names.
+//! The allowed sequences: options, their types, their rules, and names.
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::spec::ElementType;
@@ -28,7 +28,7 @@ fn refuses(options: Document, words: &str) {
     assert_eq!(numbers.snapshot().run().expect("a snapshot"), before);
 }
 
-/// A document with this option is refused, for a sequence and for a field.
+/// A document with this option is rejected, for a sequence and for a field.
 #[track_caller]
 fn misspelled(option: &str, value: Bson, code: i32, words: &str) {
     let document = doc! { option: value };

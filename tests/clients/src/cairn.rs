@@ -91,12 +91,12 @@ impl Cairn {
         Self { child, address, metrics, scratch }
     }
 
-    /// Where it listens.
+    /// The place where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its metrics are, if it was started with `--metrics`.
+    /// The address of its metrics, if it was started with `--metrics`.
     pub fn metrics(&self) -> Option<&str> {
         self.metrics.as_deref()
     }
@@ -106,14 +106,14 @@ impl Cairn {
         self.child.id()
     }
 
-    /// How many bytes of memory it has; `None` where the system has no `/proc`.
+    /// The number of bytes of its memory; `None` where the system has no `/proc`.
     pub fn resident_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
-    /// What drivers and shells are given.
+    /// The URI for drivers and shells.
     pub fn uri(&self) -> String {
         uri(self.address)
     }
@@ -164,12 +164,12 @@ fn add_user(scratch: &Scratch, name: &str, password: &str, arguments: &[&str]) {
     assert!(adding.wait().expect("it was started here").success());
 }
 
-/// What drivers and shells are given for an address.
+/// The URI for drivers and shells, of an address.
 pub fn uri(address: SocketAddr) -> String {
     format!("mongodb://{address}/?directConnection=true")
 }
 
-/// Where the tool is: beside the suite, as `make test` builds both.
+/// The path of the tool: beside the suite, as `make test` builds both.
 pub fn program() -> PathBuf {
     if let Some(path) = env::var_os(CAIRN_VARIABLE) {
         return path.into();

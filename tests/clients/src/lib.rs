@@ -1,5 +1,5 @@
-//! What the suites of foreign clients share: servers to talk to, a proxy that cuts connections, and scripts that are run
-//! before them.
+//! The common parts of the suites of foreign clients: servers to talk to, a proxy that cuts connections, and scripts
+//! that are run before them.
 //!
 //! The clients are MongoDB's own, so nothing here speaks the protocol. The proxy alone knows where a message ends.
 

@@ -20,7 +20,7 @@ const MORE_TO_COME: u32 = 2;
 /// Header, flags, kind of the section, length of the document, type of the first element.
 const NAME_AT: usize = HEADER_BYTES + 4 + 1 + 4 + 1;
 
-/// What becomes of a connection at one request.
+/// The treatment of a connection at one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The request and its answer pass.
@@ -81,7 +81,7 @@ impl Proxy {
         self.server.known.notify_all();
     }
 
-    /// Where clients connect to.
+    /// The place where clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -97,7 +97,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Where connections are passed on to.
+/// The place where connections are passed on to.
 struct Destination {
     /// None while there is no server.
     address: Mutex<Option<SocketAddr>>,

@@ -87,7 +87,7 @@ fn path_of(folder: &str, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
 }
 
-/// What the script said, if it came to its end.
+/// The output of the script, if it came to its end.
 #[track_caller]
 fn run(mut command: Command, name: &str) -> String {
     let child = command

@@ -1,4 +1,4 @@
-//! What mongodump and mongorestore send, command by command, from one server to another: the second store must then be
+//! The commands of mongodump and mongorestore, one by one, from one server to another: the second store must then be
 //! the first. The tools themselves are in no registry that a suite could take them from.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use mongodb::sync::Client;
 
 use crate::{Served, refused};
 
-/// How many documents mongorestore inserts at once.
+/// The number of documents that mongorestore inserts at once.
 const BATCH: usize = 1000;
 
 /// One collection as a dump has it.
@@ -166,7 +166,7 @@ fn a_store_is_dumped_and_restored_by_the_commands_of_mongodbs_tools() {
     let invoice = doc! { "insert": "invoices", "documents": [{ "_id": 4 }] };
     let reply = run(&second.client, "shop", invoice);
     assert_eq!(reply.get_i64("lastGenerateID").ok(), Some(4), "{reply}");
-    // What is there twice is told, and the rest of an unordered batch is inserted.
+    // A document that is there twice is reported, and the rest of an unordered batch is inserted.
     let again = doc! { "insert": "things", "documents": [{ "_id": 1 }, { "_id": 9_999 }], "ordered": false };
     let reply = run(&second.client, "shop", again);
     assert_eq!(
@@ -178,7 +178,7 @@ fn a_store_is_dumped_and_restored_by_the_commands_of_mongodbs_tools() {
 }
 
 /// Once there was a user, a dump of the whole store failed: `listCollections` named the collections of users and keys, and
-/// counting them is refused, even to `root`.
+/// counting them is rejected, even to `root`.
 #[test]
 fn a_store_with_users_is_dumped_by_root_and_without_its_users() {
     let cairn = Cairn::start_for_user("ada", "pencil", &[]);
@@ -190,7 +190,7 @@ fn a_store_with_users_is_dumped_by_root_and_without_its_users() {
     let names: Vec<String> = dumped.keys().map(|(db, name)| format!("{db}.{name}")).collect();
     assert_eq!(names, ["shop.things"]);
 
-    // What comes back into a store with users leaves them as they are.
+    // A restore into a store with users leaves them as they are.
     run(&client, "shop", doc! { "dropDatabase": 1 });
     restore(&client, &dumped);
     assert_eq!(dump(&client), dumped);

@@ -12,7 +12,7 @@ use cairndb::{Client, Collection, Database, ErrorKind, GridFsBucket};
 use cairndb_clients::script::installed;
 use cairndb_tests::scratch::Scratch;
 
-/// What the pinned version has.
+/// The number of tests in the pinned version.
 const TESTS: usize = 39;
 
 #[test]
@@ -40,7 +40,7 @@ fn mongodb_s_tests_of_gridfs_pass_on_the_embedded_api() {
     assert_eq!(passed, TESTS);
 }
 
-/// What a test works on, by the names that it uses.
+/// The entities of a test, by the names that it uses.
 struct Entities {
     bucket: GridFsBucket,
     collections: HashMap<String, Collection<Document>>,

@@ -79,7 +79,7 @@ fn an_index_that_is_violated_is_not_made() {
     served.stop();
 }
 
-/// `currentOp` and `$currentOp` tell how far a build is while it runs, and forget it afterwards.
+/// `currentOp` and `$currentOp` say how far a build is while it runs, and forget it afterwards.
 #[test]
 fn a_build_that_runs_tells_how_far_it_is() {
     const DOCUMENTS: i32 = 20_000;

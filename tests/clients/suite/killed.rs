@@ -30,7 +30,7 @@ enum Notice {
     End,
 }
 
-/// Tells that the work has ended, also where it failed.
+/// Says that the work has ended, also where it failed.
 struct Ending(Sender<Notice>);
 
 impl Drop for Ending {

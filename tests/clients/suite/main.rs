@@ -61,7 +61,7 @@ impl Served {
     }
 }
 
-/// What a command was refused for: its code and message.
+/// The code and message of a rejected command.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, code: i32, words: &str) {
     let error = result.expect_err("it is refused");

@@ -26,7 +26,7 @@ fn is_full<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 impl Served {
-    /// What the server tells of its store: the state, whether the quota is used up, and how many bytes are used.
+    /// The server's view of its store: the state, whether the quota is used up, and how many bytes are used.
     fn quota(&self) -> (String, bool, i64) {
         let status = self.client.database("admin").run_command(doc! { "serverStatus": 1 }).run();
         let status = status.expect("answered");
@@ -59,7 +59,7 @@ fn a_full_folder_refuses_writes_is_read_and_takes_writes_again_after_deletes() {
     assert_eq!((&*state, is_used_up), ("full", true));
     assert!(used > QUOTA_BYTES / 2 && used <= QUOTA_BYTES, "{used}");
 
-    // Nothing of the refused one is there, and what was there is read.
+    // Nothing of the rejected one is there, and what was there is read.
     let count = |filter| i64::try_from(things.count_documents(filter).run().unwrap()).unwrap();
     assert_eq!(count(doc! {}), filled);
     assert!(things.find_one(doc! { "_id": 0 }).run().unwrap().is_some());

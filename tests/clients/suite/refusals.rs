@@ -1,4 +1,4 @@
-//! What is not there is refused by the number that MongoDB gives it, and changes nothing.
+//! Unsupported features are rejected by the number that MongoDB gives them, and change nothing.
 
 use mongodb::bson::{Document, doc};
 

@@ -16,7 +16,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::Result;
 use mongodb::sync::{Client, Collection};
 
-/// What may happen to a write that is tried twice, and whether it was done and whether the client knows.
+/// The losses of a write that is tried twice, and whether it was done and whether the client knows.
 const LOSSES: [(&[Cut], bool, bool); 7] = [
     (&[Cut::Nothing], true, true),
     (&[Cut::BeforeDelivery, Cut::Nothing], true, true),
@@ -81,7 +81,7 @@ impl Counter {
             .try_for_each(|left| self.count(left.get_object_id("token").expect("tokens are ObjectIds")))
     }
 
-    /// How much was counted, and how many tokens are pending.
+    /// The count, and the number of pending tokens.
     fn state(&self) -> (i32, usize) {
         let page = self.pages.find_one(doc! { "_id": &self.name }).run();
         let page = page.expect("an answer").expect("it was inserted");
@@ -104,7 +104,7 @@ fn whatever_is_lost_is_counted_once() {
         counter.will(note);
         assert_eq!(counter.note(token).is_ok(), knows_noted, "{note:?}");
         assert_eq!(counter.state(), (0, usize::from(is_noted)), "{note:?}");
-        // Who does not know that the token is there does not count.
+        // A client that does not know that the token is there does not count.
         let mut is_done = false;
         if knows_noted {
             counter.will(count);

@@ -10,7 +10,8 @@ use cairndb_clients::script;
 use mongodb::bson::{Document, doc};
 use mongodb::sync::{Client, Database};
 
-/// What drivers send transactions to. Drivers of a `directConnection` do not ask for the address that it advertises.
+/// The options of a server to which drivers send transactions. Drivers of a `directConnection` do not ask for the
+/// address that it advertises.
 pub(crate) const REPLICA_SET: [&str; 2] = ["--replica-set", "rs"];
 /// The fates of commands that are tried again. None follows another that a driver, which tries once more, could not get over.
 const FATES: [Cut; 10] = [

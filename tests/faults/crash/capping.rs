@@ -17,7 +17,7 @@ const KILLS_DEFAULT: u64 = 200;
 /// One kill of so many falls to these.
 const KILLS_PER_CAPPING: u64 = 5;
 
-/// What must be there, and what killing came to.
+/// The expected content, and the result of killing.
 #[derive(Default)]
 struct Numbered {
     /// The numbers that may be the last one. Empty before the first.

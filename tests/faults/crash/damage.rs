@@ -1,8 +1,8 @@
-//! Every file that says what a database consists of is damaged, at every byte: opening refuses and names the file, and
+//! Every file that says what a database consists of is damaged, at every byte: opening rejects and names the file, and
 //! leaves the folder as it was, or everything acknowledged is there. Of tables opening reads what leads to their blocks, and
-//! refuses as well where that is damaged; what is damaged in the blocks is for `verify` to find.
+//! rejects as well where that is damaged; what is damaged in the blocks is for `verify` to find.
 //!
-//! `CAIRNDB_DAMAGE=all` tries every case, and a number that many of those that are refused; otherwise it is a sample, whose seed
+//! `CAIRNDB_DAMAGE=all` tries every case, and a number that many of those that are rejected; otherwise it is a sample, whose seed
 //! is printed.
 
 use std::collections::BTreeMap;
@@ -31,16 +31,16 @@ const SALVAGES: usize = 150;
 const BLOCK_CASES: usize = 60;
 /// A block has 16 KiB, and an entry of one of these documents no fewer than 30 bytes.
 const BLOCK_DOCUMENTS_MAX: usize = (16 << 10) / 30;
-/// Of a campaign too it is a sample: a salvage takes fifty times as long as an opening that is refused.
+/// Of a campaign too it is a sample: a salvage takes fifty times as long as an opening that is rejected.
 const SALVAGES_OF_CAMPAIGN: usize = 5000;
 /// Opening ends, whatever the bytes are.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
 const DOCUMENTS: i32 = 60;
-/// Where the second slot of the witness begins, and how long a slot is. Between them is nothing.
+/// The begin of the second slot of the witness, and the length of a slot. Between them is nothing.
 const SLOT_AT: usize = 4096;
 const SLOT_BYTES: usize = 76;
 
-/// What is done to a file.
+/// The damage of a file.
 #[derive(Clone, Debug)]
 enum Damage {
     Flip { at: usize, bit: u32 },
@@ -153,7 +153,7 @@ fn apply(folder: &Path, case: &Case) -> io::Result<()> {
     fs::write(path, bytes)
 }
 
-/// What opening a damaged folder came to.
+/// The result of opening a damaged folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Refused,
@@ -319,8 +319,8 @@ fn table_cases(folder: &Path) -> Vec<Case> {
     flips.collect()
 }
 
-/// Damages a table of a copy, and says whether `verify` names the file or opening refuses it. An error if neither does and
-/// something is wrong, or if a refusal does not name the table.
+/// Damages a table of a copy, and says whether `verify` names the file or opening rejects it. An error if neither does and
+/// something is wrong, or if a rejection does not name the table.
 fn judge_table(victim: &Scratch, case: &Case, options: &ClientBuilder) -> Result<bool, String> {
     let scratch = victim.killed();
     apply(&scratch.path(), case).map_err(|error| error.to_string())?;
@@ -346,10 +346,10 @@ fn judge_table(victim: &Scratch, case: &Case, options: &ClientBuilder) -> Result
     Ok(false)
 }
 
-/// That a refusal names the damaged table, blames no other file, and left the folder as it was. RocksDB's text file LOG tells of
+/// That a rejection names the damaged table, blames no other file, and left the folder as it was. RocksDB's text file LOG tells of
 /// each opening for writing.
 ///
-/// What RocksDB needs of every table is refused by its file. A block that the catalog is in is met once RocksDB has opened.
+/// What RocksDB needs of every table is rejected by its file. A block that the catalog is in is met once RocksDB has opened.
 fn judge_refusal(
     scratch: &Scratch,
     case: &Case,
@@ -372,8 +372,8 @@ fn judge_refusal(
     Ok(())
 }
 
-/// Opens a copy with a damaged table for writing: refused by name, or what is read is right or told as damaged. Returns whether it
-/// was refused.
+/// Opens a copy with a damaged table for writing: rejected by name, or what is read is right or told as damaged. Returns whether it
+/// was rejected.
 fn judge_table_for_writing(victim: &Scratch, case: &Case) -> Result<bool, String> {
     let scratch = victim.killed();
     apply(&scratch.path(), case).map_err(|error| error.to_string())?;
@@ -483,7 +483,7 @@ fn before_damage(victim: &Scratch, case: &Case) -> Vec<u8> {
     fs::read(victim.path().join(&case.file)).expect("a file of the folder")
 }
 
-/// How many documents damage may cost. What only names other files costs none.
+/// The number of documents that damage may cost. What only names other files costs none.
 fn lost_max(case: &Case, file: &[u8], documents: i32) -> usize {
     if is_table(&case.file) {
         let in_tables = usize::try_from(documents / 2).expect("few");

@@ -19,9 +19,9 @@ const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
 /// Kills of one folder, before the next one begins.
 const KILLS_PER_FOLDER: u64 = 8;
 
-/// What children do, and what must be there after it.
+/// The work of children, and the content that must be there after it.
 pub(crate) trait Audited: Default {
-    /// What the child is told to do.
+    /// The work of the child.
     const WORK: &'static str;
 
     /// Hears what the child has journaled.
@@ -41,7 +41,7 @@ pub(crate) fn kill_in_folders<O: Audited + Send>(seed: u64, turn: u32, kills: u6
     })
 }
 
-/// What is found of processes that acknowledge what they have not done, in one of a few folders.
+/// The fault that is found of processes that acknowledge what they have not done, in one of a few folders.
 pub(crate) fn fault_of_early_answers<O: Audited>(seed: u64) -> Option<String> {
     fault_of_flaw::<O>(seed, "acknowledge-first")
 }
@@ -104,7 +104,7 @@ pub(crate) fn kill_one(arguments: &[&str], choices: &mut Choices) -> Result<(Vec
 
 type Journal = JoinHandle<io::Result<Vec<Record>>>;
 
-/// Reads to the end, which comes with the child's; the channel tells when the folder is open.
+/// Reads to the end, which comes with the child's; the channel says when the folder is open.
 fn read_journal(child: &mut Child) -> (Journal, Receiver<()>) {
     let mut pipe = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     let (opened, is_open) = channel();

@@ -32,7 +32,7 @@ const KILLS_DEFAULT: u64 = 200;
 /// A folder is left after so many kills, because a proof of everything takes longer the more there is.
 const KILLS_PER_FOLDER: u64 = 25;
 
-/// What killing came to.
+/// The result of killing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     kills: u64,

@@ -1,4 +1,4 @@
-//! What must be in the database, from the journals of the processes that were killed.
+//! The expected content of the database, from the journals of the processes that were killed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ pub(crate) struct Oracle {
     versions: HashMap<u64, Vec<u64>>,
     /// Calls of `insert_many` that were under way: first tag and count.
     batches: HashSet<(u64, u64)>,
-    /// Who won a contended id.
+    /// The winner of a contended id.
     winners: HashMap<u64, u64>,
     /// Whether the plain index may be there, and whether it may be absent.
     plain_index: Vec<bool>,

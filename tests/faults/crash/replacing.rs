@@ -18,13 +18,13 @@ const KILLS_DEFAULT: u64 = 200;
 /// One kill of so many falls to these.
 const KILLS_PER_REPLACEMENT: u64 = 8;
 
-/// What must be there, and what killing came to.
+/// The expected content, and the result of killing.
 #[derive(Default)]
 struct Replaced {
     /// The generations that may be there, of each of both collections. Empty before the first.
     placed: BTreeSet<u64>,
     merged: BTreeSet<u64>,
-    /// How many runs of each were acknowledged.
+    /// The number of acknowledged runs of each.
     placings: u64,
     mergings: u64,
     /// Whether a `$out` was begun and not acknowledged.
@@ -86,7 +86,7 @@ impl Audited for Replaced {
         let counts = ["source", "placed", "merged"].map(|name| {
             database.collection::<Document>(name).count_documents(doc! {}).run().expect("a number")
         });
-        // What `$out` had gathered is counted by `verify`, whatever its name is.
+        // The gathered documents of `$out` are counted by `verify`, whatever their collection's name is.
         if report.collections != 3 || report.documents != counts.iter().sum::<u64>() {
             let (collections, documents) = (report.collections, report.documents);
             return Err(format!(

@@ -13,7 +13,8 @@ use crate::crash::kill::{Audited, fault_of_early_answers, fault_of_flaw, kill_in
 use crate::crash::say;
 
 const KILLS_DEFAULT: u64 = 400;
-/// How many of the calls of a life are made again, the last ones of each thread: more than can be lost with delayed durability.
+/// The number of calls of a life that are made again, the last ones of each thread: more than can be lost with
+/// delayed durability.
 const AGAIN_MAX: usize = 400;
 
 /// The effects that must be there, and counts of the kills.

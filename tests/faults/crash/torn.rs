@@ -125,8 +125,8 @@ fn tear(courses: &[Course]) -> usize {
     cuts.len()
 }
 
-/// How many bytes of the log a power failure leaves, if the writes up to this number were synced: up to the end of the
-/// record with that write. Records are cut into fragments, which lie in blocks.
+/// The number of bytes of the log that a power failure leaves, if the writes up to this number were synced: up to the
+/// end of the record with that write. Records are cut into fragments, which lie in blocks.
 fn synced_bytes(log: &[u8], durable: u64) -> u64 {
     const BLOCK_BYTES: usize = 32 << 10;
     const HEADER_BYTES: usize = 7;
@@ -218,7 +218,7 @@ fn after_a_power_failure_no_value_comes_again() {
     }
 }
 
-/// Where each value is a reserve of its own, it is as durable as the call that took it.
+/// If each value is a reserve of its own, it is as durable as the call that took it.
 #[test]
 fn a_power_failure_takes_back_what_nobody_asked_to_sync() {
     for name in ["fast-Up-1-1", "gapless-Up-10-3"] {
@@ -227,7 +227,7 @@ fn a_power_failure_takes_back_what_nobody_asked_to_sync() {
     }
 }
 
-/// Where the record of the log ends that holds the format's stamp.
+/// The place where the record of the log ends that holds the format's stamp.
 fn stamp_end(log: &[u8]) -> u64 {
     const HEADER_BYTES: usize = 7;
     // Length and text of the key, length of the value, the value.
@@ -244,8 +244,9 @@ fn stamp_end(log: &[u8]) -> u64 {
     }
 }
 
-/// What was synced before cannot be torn off by a power failure. If it is gone all the same and there is no witness, the
-/// folder opens in an older state; without the stamp it is refused, because nothing says what the bytes mean.
+/// The part that was synced before cannot be torn off by a power failure. If it is gone all the same and there is no
+/// witness, the folder opens in an older state; without the stamp it is rejected, because nothing says what the bytes
+/// mean.
 #[test]
 fn a_log_that_is_torn_further_opens_unless_the_stamp_is_gone() {
     let scratch = Scratch::new();

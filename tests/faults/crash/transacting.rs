@@ -16,10 +16,10 @@ use crate::crash::say;
 
 const KILLS_DEFAULT: u64 = 400;
 
-/// What is known of a thread.
+/// The known state of a thread.
 #[derive(Clone, Default)]
 struct Course {
-    /// What was there at the last audit.
+    /// The state at the last audit.
     state: State,
     /// The versions that were begun since then, ascending.
     begun: Vec<u64>,
@@ -27,7 +27,7 @@ struct Course {
     done: u64,
 }
 
-/// What must be there, and what killing came to.
+/// The expected content, and the result of killing.
 #[derive(Default)]
 struct Transacted {
     /// By thread.
@@ -106,7 +106,7 @@ impl Course {
     }
 
     /// Sends the last write again, as a client does that got no answer: first the one that is there, then the one that is
-    /// not. Tells what is there then.
+    /// not. Says what is there then.
     fn send_again(&self, client: &Client, tag: u64, state: State) -> Result<State, String> {
         let failed = |error: cairndb::Error| format!("thread {tag}, sent again: {error:?}");
         let newest = client.newest_retryable_write(&transacting::write(tag, 0)).map_err(failed)?;

@@ -17,7 +17,7 @@ const KILLS_DEFAULT: u64 = 200;
 /// Files are large, so only one kill of so many falls to them.
 const KILLS_PER_UPLOAD: u64 = 5;
 
-/// What must be in the bucket, and what killing came to.
+/// The expected content, and the result of killing.
 #[derive(Default)]
 struct Uploaded {
     /// The versions that a file may have: 1 is whole, 0 is absent.

@@ -15,7 +15,7 @@ const CUTS_DEFAULT: u64 = 160;
 /// Lives of one folder.
 const LIVES: u64 = 5;
 
-/// What cutting came to.
+/// The result of cutting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) cuts: u64,
@@ -38,7 +38,7 @@ pub(crate) fn stop_at(at: u64) -> Plan {
     Plan { at, class: None, act: Act::Stop }
 }
 
-/// How many operations that change something a life has without a fault.
+/// The number of operations that change something in a life without a fault.
 pub(crate) fn operations_of(task: &Task) -> u64 {
     let lived = live(&Image::default(), task, None).unwrap_or_else(|fault| panic!("{fault}"));
     // The control: without a cut nothing may be missing, and everything is synced.

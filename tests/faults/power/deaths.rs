@@ -47,7 +47,7 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
     assert!(total > 0 && places.len() > 5, "the deaths are of few kinds: {places:?}");
 }
 
-/// Where the process died, unless its work was done before.
+/// The end of the process, unless its work was done before.
 fn die(task: &Task, at: u64) -> Result<Option<String>, String> {
     let lived = live(&Image::default(), task, Some(stop_at(at)))?;
     lived.judge(&mut task.oracle_of_process(), &Aftermath::Killed)?;

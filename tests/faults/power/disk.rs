@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use cairndb_tests::choices::Choices;
 
-/// What a disk writes as a whole.
+/// The unit that a disk writes as a whole.
 const SECTOR_BYTES: usize = 512;
 pub(crate) const ROOT: u64 = 1;
 
@@ -19,14 +19,14 @@ pub(crate) const ROOT: u64 = 1;
 pub(crate) type Errno = i32;
 pub(crate) type Done<T> = Result<T, Errno>;
 
-/// What is left of a disk when its machine starts again.
+/// The content of a disk when its machine starts again.
 #[derive(Clone, Debug)]
 pub(crate) enum Aftermath {
     /// Everything: only the process died.
     Killed,
-    /// What was synced.
+    /// The synced part.
     Synced,
-    /// What was synced, and some of the rest, with torn writes.
+    /// The synced part, and some of the rest, with torn writes.
     Some { seed: u64 },
     /// Less than what was synced: the disk confirmed the syncs of these files and lost the last of their writes.
     Lying { suffix: &'static str },
@@ -56,7 +56,7 @@ pub(crate) struct Content {
     pub(crate) now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// Where the content ended at the syncs before.
+    /// The place where the content ended at the syncs before.
     synced_lengths: Vec<usize>,
     pub(crate) links: u32,
 }
@@ -347,7 +347,7 @@ impl Disk {
         }
     }
 
-    /// How many changes of the file of that name no sync covers. The name must be that of one file only.
+    /// The number of changes of the file of that name that no sync covers. The name must be that of one file only.
     pub(crate) fn unsynced_changes(&self, name: &str) -> usize {
         self.content_named(name).map_or(0, |content| content.unsynced.len())
     }
@@ -406,7 +406,7 @@ impl Disk {
         image
     }
 
-    /// Where the file of that name ended at its syncs, the last one first, and at its beginning.
+    /// The ends of the file of that name at its syncs, the last one first, and at its beginning.
     pub(crate) fn ends_before_syncs(&self, name: &str) -> Vec<usize> {
         let lengths = self.content_named(name).map(|content| content.synced_lengths.clone());
         let mut lengths = lengths.unwrap_or_default();
@@ -445,7 +445,7 @@ impl Disk {
         self.nodes.iter().filter_map(has_bytes).filter(is_read).collect()
     }
 
-    /// What a failed sync does: the system forgets what it could not write, and no later sync brings it back.
+    /// A failed sync: the system forgets what it could not write, and no later sync brings it back.
     pub(crate) fn forget_unsynced(&mut self, file: u64) {
         if let Ok(content) = self.content(file) {
             content.unsynced.clear();

@@ -48,10 +48,10 @@ impl Case {
     }
 
     /// RocksDB notes a log as synced whose last sync found the disk full, once it has recovered, and lost is what that sync
-    /// was to write. If the power fails before the log is deleted, the folder is refused: see the known limits in
+    /// was to write. If the power fails before the log is deleted, the folder is rejected: see the known limits in
     /// docs/reliability.md.
     fn is_known_refusal(&self, fault: &str) -> bool {
-        // What the sync was to write is missing from the file's end, or zeros are there.
+        // The part that the sync was to write is missing from the file's end, or zeros are there.
         let losses = ["bytes of it were synced", "zeros where a record should begin"];
         let is_kind = self.class == Class::Sync && self.errno == libc::ENOSPC && self.cut;
         let is_log = fault.contains("DamagedFile") && fault.contains(".log");
@@ -77,7 +77,7 @@ impl Case {
             (true, true) => Aftermath::Synced,
             (true, false) => Aftermath::Some { seed: choices.number() },
         };
-        // Where only the process ends, every acknowledgement holds but those of what was in its memory.
+        // If only the process ends, every acknowledgement holds but those of what was in its memory.
         let mut oracle = if self.cut { task.oracle() } else { task.oracle_of_process() };
         match lived.judge(&mut oracle, &aftermath) {
             Ok(_) => {}
@@ -86,7 +86,7 @@ impl Case {
             }
             Err(fault) => return Err(fault),
         }
-        // A full disk is no reason to give a store up: once there is room it goes on.
+        // A full disk is not a reason to give a store up: once there is room it goes on.
         let is_full = self.errno == libc::ENOSPC && self.class != Class::Read && !lived.state.is_stopped;
         if is_full && task.level.heals() && lived.said.contains("Poisoned") {
             if !self.is_known_end(&lived) {

@@ -22,7 +22,7 @@ use cairndb_tests::scratch::{Scratch, things};
 use crate::power::say;
 
 const MEBIBYTE: usize = 1 << 20;
-/// A file that is removed to make room: about half of the disk, because a compaction writes all anew before it deletes.
+/// A file that is removed to make room: about half of the disk, because a compaction writes all again before it deletes.
 const BALLAST: usize = 26 * MEBIBYTE;
 /// Whatever the store does on a full disk is done within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ fn run(command: &str, arguments: &[&str], path: &Path) -> Option<()> {
     status.is_ok_and(|status| status.success()).then_some(())
 }
 
-/// What the writers of a full disk saw.
+/// The observations of the writers of a full disk.
 #[derive(Default)]
 struct Filled {
     acknowledged: Vec<i64>,
@@ -89,7 +89,7 @@ struct Filled {
     refused: u64,
 }
 
-/// What the writer of a gapless field saw.
+/// The observations of the writer of a gapless field.
 #[derive(Default)]
 struct Numbered {
     acknowledged: Vec<i64>,
@@ -111,14 +111,14 @@ fn padding(id: i64) -> String {
     format!("{:016x}", mix(id.cast_unsigned())).repeat(128)
 }
 
-/// A full disk is one that may get room again: writes are refused as such, and the store is never given up for it.
+/// A full disk is one that may get room again: writes are rejected as such, and the store is never given up for it.
 #[track_caller]
 fn is_full(error: &Error) {
     let is_told = error.is_no_space() || matches!(error.kind(), ErrorKind::CommitUnknown { .. });
     assert!(is_told, "a full disk was told as {error:?}");
 }
 
-/// Writes from several threads until the disk refuses, and goes on trying until it has refused for a while.
+/// Writes from several threads until the disk rejects, and goes on trying until it has rejected for a while.
 fn fill(client: &Client, patience: Duration) -> Filled {
     let is_refused = AtomicBool::new(false);
     let fillings = race(0..THREADS, |thread| {
@@ -155,7 +155,7 @@ fn numbered(client: &Client) -> Collection<Document> {
     client.database("test").collection("numbered")
 }
 
-/// Numbers documents until the field stops, or the disk has refused for a while.
+/// Numbers documents until the field stops, or the disk has rejected for a while.
 fn number(client: &Client, patience: Duration) -> Numbered {
     let mut seen = Numbered::default();
     let mut full_since = None;
@@ -305,7 +305,7 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     filled.acknowledged.len()
 }
 
-/// RocksDB gives up a log that it has in memory and cannot write. So puts are refused before the disk is full.
+/// RocksDB gives up a log that it has in memory and cannot write. So puts are rejected before the disk is full.
 #[test]
 fn a_store_of_delayed_durability_goes_on_once_there_is_room() {
     let Some(small) = Small::memory(52) else { return say("skipped: no mount (delayed durability)") };
@@ -404,9 +404,9 @@ fn a_sort_that_fills_the_disk_gives_it_back() {
         let documents = (first..first + 500).map(|id| doc! { "_id": id, "padding": padding(id) });
         things(&client).insert_many(documents).run().expect("there is room");
     }
-    // What is kept for deletes follows from it, and no compaction runs afterwards.
+    // The space for deletes follows from it, and no compaction runs afterwards.
     client.compact().run().expect("there is room");
-    // What is left has room for some of its runs, beside what is kept for deletes.
+    // The rest has room for some of its runs, beside the space for deletes.
     let free = small_free(&small).saturating_sub(stored_bytes(&small) + 12 * MEBIBYTE as u64);
     fs::write(small.ballast(), vec![1; usize::try_from(free).expect("small")]).expect("there is room");
     let sorted = || things(&client).find(doc! {}).sort(doc! { "padding": 1 }).run();
@@ -415,7 +415,7 @@ fn a_sort_that_fills_the_disk_gives_it_back() {
         things(&client).aggregate([group]).run()?.advance().map(drop)
     };
     let joined = || {
-        // What none of them has is what all of them are found by.
+        // All of them are found by a field that none of them has.
         let all = doc! { "from": "things", "localField": "none", "foreignField": "none", "as": "found" };
         things(&client).aggregate([doc! { "$lookup": all }]).run()?.advance().map(drop)
     };
@@ -444,7 +444,7 @@ fn small_free(small: &Small) -> u64 {
     text.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
 }
 
-/// What the logs and tables of the store have.
+/// The bytes of the store's logs and tables.
 fn stored_bytes(small: &Small) -> u64 {
     let files = fs::read_dir(small.path()).expect("a folder").map(|file| file.expect("a file"));
     let is_stored =
@@ -466,7 +466,7 @@ fn delete_most(client: &Client, filled: &mut Filled) {
     let deleted = deleted.expect("deletes have room").deleted_count;
     let before = filled.acknowledged.len();
     filled.acknowledged.retain(|id| id % 4 == 0);
-    // What was refused may have been stored and deleted too.
+    // Rejected documents may have been stored and deleted too.
     let gone = (before - filled.acknowledged.len()) as u64;
     assert!((gone..=gone + filled.refused).contains(&deleted), "{deleted} of {gone} deleted");
     client.compact().run().expect("compactions have room");
@@ -480,7 +480,7 @@ fn delete_where_inserts_have_filled_the_disk(small: &Small, is_journaled: bool) 
     let writers = client.clone();
     let mut filled = in_time("filling", move || fill(&writers, Duration::from_millis(300)));
     audit(&client, &filled);
-    // A compaction may have made room meanwhile. What is refused was not written.
+    // A compaction may have made room meanwhile. What is rejected was not written.
     let mut id = THREADS * IDS_PER_THREAD;
     let refused = loop {
         id -= 1;
@@ -519,7 +519,7 @@ fn delete_where_another_program_has_filled_the_disk(small: &Small, is_seen: bool
         things(&client).insert_one(doc! { "_id": id, "padding": padding(id) }).run().expect("there is room");
         filled.acknowledged.push(id);
     }
-    // What is kept for deletes is taken now at the latest.
+    // The space for deletes is used now at the latest.
     client.compact().run().expect("there is room");
     fill_from_outside(small);
     if is_seen {

@@ -27,7 +27,7 @@ use crate::power::oracle::Oracle;
 use crate::power::say;
 use crate::power::stage::{Asks, INSERTS, Moment, Stage, WRITERS};
 
-/// How often a moment is tried that a sync in the background may spoil.
+/// The number of times that a moment is tried that a sync in the background may spoil.
 const TRIES: u64 = 20;
 /// More bytes than a log has without a document.
 const EMPTY_LOG_BYTES: usize = 100;
@@ -38,7 +38,7 @@ const CUTS_PER_MOMENT: u64 = 100;
 /// RocksDB looks every five seconds whether a full disk has room again.
 const HEALING_MAX: Duration = Duration::from_secs(40);
 
-/// What became of an image.
+/// The result for an image.
 struct Judged {
     lost: u64,
     /// Whether opening reported that it left something out.
@@ -133,14 +133,14 @@ fn what_follows_the_lost_end_of_an_older_log_is_left_out() {
     assert!(images > 20 && holes > 0, "{holes} holes in {images} images");
 }
 
-/// The moments around a write of the log that fails halfway, and how many writes were refused after it.
+/// The moments around a write of the log that fails halfway, and how many writes were rejected after it.
 fn around_a_failed_write(level: Level, errno: i32, acknowledges_first: bool) -> Vec<Moment> {
     let mut stage = Stage::open(level);
     stage.acknowledges_first = acknowledges_first;
     let moments = stage.watch();
     stage.disk.refuse_log(errno);
     let refused = race(0..WRITERS, |_| (0..INSERTS).filter(|_| stage.insert(Asks::Nothing).is_err()).count());
-    // What is in memory is written at the latest by a write that asks for it.
+    // Writes in memory reach the disk at the latest by a write that asks for it.
     let last = stage.insert(Asks::Sync);
     assert!(stage.disk.has_refused(), "{level:?}: no write of the log has failed");
     assert!(refused.iter().sum::<usize>() > 0 || last.is_err(), "{level:?}: no writer was told");
@@ -159,7 +159,7 @@ fn around_a_failed_write(level: Level, errno: i32, acknowledges_first: bool) -> 
     moments
 }
 
-/// What judging moments came to.
+/// The result of judging moments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     judged: u64,
@@ -168,7 +168,7 @@ struct Tally {
 }
 
 /// RocksDB flushes family by family while it recovers from a full disk, and does not sync the log that failed before. If the
-/// power fails between two, the folder is refused by the name of that log: see the known limits in docs/reliability.md.
+/// power fails between two, the folder is rejected by the name of that log: see the known limits in docs/reliability.md.
 fn is_known_refusal(fault: &str) -> bool {
     fault.contains("DamagedFile") && fault.contains("holds writes of one column family up to")
 }
@@ -220,7 +220,7 @@ fn a_write_of_the_log_that_fails_halfway_leaves_no_hole() {
         "power: holes: {judged} images after a failed write of the log, {lost} buffered writes rightly lost, {refused} \
          refused as known"
     ));
-    // The control: with acknowledgements of what was refused the same moments are a fault.
+    // The control: with acknowledgements of what was rejected the same moments are a fault.
     let moments = around_a_failed_write(Level::HandedOver, libc::EIO, true);
     let found = judge_moments(Level::HandedOver, &moments, most.max(2));
     assert!(found.as_ref().is_err_and(|found| found.contains("lost")), "{found:?}");

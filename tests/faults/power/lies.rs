@@ -1,7 +1,7 @@
 //! Disks that lie: a sync of a table, of the MANIFEST, of CURRENT, the marker or the witness that says yes and loses, and a write
 //! that damages bytes beside its own, in the same file or in another one.
 //!
-//! No store can keep its word on such a disk. What is shown is that the damage is refused or found, or harms nothing: no answer
+//! No store can keep its word on such a disk. What is shown is that the damage is rejected or found, or harms nothing: no answer
 //! is wrong, and nothing is missing in silence of what the witness knows.
 
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ use crate::power::stage::{Asks, Stage};
 /// A sixteenth of the cases of faults by default.
 const CASES_DEFAULT: u64 = 80;
 
-/// What became of a damaged folder.
+/// The result for a damaged folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// Opening refused it.
+    /// Opening rejected it.
     Refused,
     /// A read or `verify` told of it, and no read gave anything wrong.
     Found,
@@ -38,7 +38,7 @@ enum Verdict {
 
 /// A life with tables, a log, several edits of the MANIFEST and a compaction, and its orderly end.
 fn live(stage: &Stage) {
-    // What a write has damaged may be met at once. Then the store says so, and what it says is no acknowledgement.
+    // The damage of a write may be met at once. Then the store says so, and what it says is not an acknowledgement.
     let insert = |asks| {
         for _ in 0..6 {
             if stage.insert(asks).is_err() {
@@ -60,7 +60,7 @@ fn is_damage(error: &Error) -> bool {
     error.is_corruption() || is_marker
 }
 
-/// The files of a folder that may not change when it is refused: RocksDB's text file may.
+/// The files of a folder that may not change when it is rejected: RocksDB's text file may.
 fn files(scratch: &Scratch) -> BTreeMap<String, Vec<u8>> {
     let mut files = contents(&scratch.path());
     files.retain(|name, _| !name.starts_with("LOG"));
@@ -104,13 +104,13 @@ fn judge(image: &Image, records: &[Record]) -> Result<Verdict, String> {
     }
     match oracle.audit(&client) {
         Ok(()) => Ok(Verdict::Harmless),
-        // What reading gives is right all the same.
+        // The result of reading is right all the same.
         Err(fault) if fault.starts_with(FINDINGS) => oracle.audit_stored(&client).map(|()| Verdict::Found),
         Err(fault) => Err(fault),
     }
 }
 
-/// How many cases came to which end.
+/// The number of cases by their end.
 fn count(verdicts: impl IntoIterator<Item = Verdict>) -> BTreeMap<Verdict, u64> {
     let mut counts = BTreeMap::new();
     for verdict in verdicts {
@@ -119,14 +119,15 @@ fn count(verdicts: impl IntoIterator<Item = Verdict>) -> BTreeMap<Verdict, u64> 
     counts
 }
 
-/// What is left of a closed database, and what was acknowledged.
+/// The content of a closed database, and the acknowledged operations.
 fn closed(level: Level) -> (Disk, Vec<Record>) {
     let stage = Stage::open(level);
     live(&stage);
     stage.close()
 }
 
-/// Where a confirmed end of a file may be lost: before each of its syncs, and within what the last one confirmed.
+/// The places where a confirmed end of a file may be lost: before each of its syncs, and within what the last one
+/// confirmed.
 fn ends(disk: &Disk, name: &str) -> Vec<usize> {
     let mut ends = disk.ends_before_syncs(name);
     let last = ends.first().copied().unwrap_or(0);

@@ -19,7 +19,7 @@ use crate::power::oracle::Oracle;
 /// No life is so long, busy machine or not: a child that still runs then hangs.
 const LIFE_MAX: Duration = Duration::from_secs(120);
 
-/// What the acknowledgements of a child mean, but for those that ask for more.
+/// The meaning of a child's acknowledgements, but for those that ask for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The write is in the memory of the child.
@@ -65,7 +65,7 @@ impl Level {
     }
 }
 
-/// What a child does.
+/// The action of a child.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) seed: u64,
@@ -99,7 +99,7 @@ impl Task {
 
     fn judging(&self, all_journaled: bool) -> Oracle {
         let oracle = Oracle::new(all_journaled);
-        // A child opens the folder again when it was refused.
+        // A child opens the folder again when it was rejected.
         if self.level.outlives_process() { oracle } else { oracle.forgetting_at_opening() }
     }
 }
@@ -108,7 +108,7 @@ impl Task {
 pub(crate) struct Lived {
     pub(crate) records: Vec<Record>,
     pub(crate) state: State,
-    /// What the child said on standard error.
+    /// The output of the child on standard error.
     pub(crate) said: String,
 }
 

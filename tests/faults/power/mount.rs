@@ -1,7 +1,7 @@
 //! The disk as a file system of the machine, by FUSE: it counts what is done to it, and at the chosen operation the power
 //! fails, or the operation does.
 //!
-//! The kernel caches nothing of it: files are opened for direct input and output, and attributes are asked for anew.
+//! The kernel caches nothing of it: files are opened for direct input and output, and attributes are asked for again.
 //! RocksDB's text file LOG is on the disk too, but what is done to it is not counted.
 //!
 //! A test can also have syncs of logs wait until it lets them go on, have one write of a log fail, and look at the disk before
@@ -27,19 +27,20 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::power::disk::{Content, Disk, Done, Image, Names, Node};
 
-/// What file systems outside of the kernel are mounted by.
+/// The device by which file systems outside of the kernel are mounted.
 const DEVICE: &str = "/dev/fuse";
 const TTL: Duration = Duration::ZERO;
 const HANDLE: FileHandle = FileHandle(0);
 const BLOCK_BYTES: u32 = 4096;
-/// How long a disk may be in use that is to be unmounted.
+/// The time that a disk may be in use that is to be unmounted.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 /// More than any test fills.
 const BLOCKS: u64 = 1 << 20;
-/// What is free where an operation is refused for want of space: with less than 256 MiB the engine counts a disk as nearly full.
+/// The free space where an operation is rejected for want of it: with less than 256 MiB the engine counts a disk as
+/// nearly full.
 const FEW_BLOCKS: u64 = 1 << 10;
 
-/// What an operation is, as far as faults tell them apart.
+/// The kind of an operation, as far as faults distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Making and opening of files and folders.
@@ -55,7 +56,7 @@ impl Class {
     pub(crate) const ALL: [Self; 5] = [Self::Open, Self::Read, Self::Write, Self::Sync, Self::Rename];
 }
 
-/// What happens at the chosen operation.
+/// The effect at the chosen operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     /// It and all later ones fail: the power is off, or the process is about to be killed.
@@ -73,7 +74,7 @@ pub(crate) struct Plan {
     pub(crate) act: Act,
 }
 
-/// What is called before each change of a disk.
+/// The call before each change of a disk.
 pub(crate) type Watch = Box<dyn FnMut(&Disk) + Send>;
 
 /// Which syncs of logs wait. The kernel lets no write of a file begin while a sync of it runs, so a test must know what comes
@@ -96,7 +97,7 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// What a write damages besides what it writes.
+/// The neighbor that a write damages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Neighbor {
     /// The bytes before the written ones.
@@ -107,10 +108,10 @@ pub(crate) enum Neighbor {
     OtherFile,
 }
 
-/// How many bytes of a neighbor are damaged.
+/// The number of bytes of a neighbor that are damaged.
 const STRAY_BYTES: usize = 8;
 
-/// What a test does to a database that is open on the disk.
+/// The actions of a test on a database that is open on the disk.
 #[derive(Default)]
 struct Hands {
     watch: Option<Watch>,
@@ -118,15 +119,15 @@ struct Hands {
     holds: Option<Held>,
     /// The syncs that wait, and of which file each is.
     held: Vec<(u64, ReplyEmpty)>,
-    /// How many writes are made until one damages a neighbor.
+    /// The number of writes that are made until one damages a neighbor.
     stray: Option<(u64, Neighbor)>,
     /// The damage that was made: the file with it, and where it begins.
     strayed: Option<(String, usize)>,
-    /// What the next write of a log fails with. Half of it reaches the file.
+    /// The error of the next write of a log. Half of it reaches the file.
     refuses_log: Option<i32>,
 }
 
-/// What was done to a disk.
+/// The state of a disk.
 pub(crate) struct State {
     pub(crate) disk: Disk,
     hands: Hands,
@@ -254,7 +255,7 @@ impl State {
         })
     }
 
-    /// Refuses operations that are not counted once the power is off.
+    /// Rejects operations that are not counted once the power is off.
     fn running(&self) -> Done<()> {
         if self.is_stopped { Err(libc::EIO) } else { Ok(()) }
     }
@@ -628,7 +629,7 @@ impl Mounted {
         self.with(|state| state.hands.strayed.clone())
     }
 
-    /// How many writes were made.
+    /// The number of writes that were made.
     pub(crate) fn writes(&self) -> u64 {
         self.with(|state| state.counts.get(Class::Write as usize).copied().unwrap_or_default())
     }
@@ -683,7 +684,7 @@ pub(crate) fn is_possible() -> bool {
     let mounted = Mounted::new(&Image::default(), false, None, std::sync::mpsc::channel().0);
     match mounted.and_then(Mounted::end) {
         Ok(_) => true,
-        // Where root has the device, nothing else may keep the suite from running.
+        // If root has the device, nothing else may keep the suite from running.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied || lacks_fuse() => {
             crate::power::say(&format!("skipped: no fuse ({error})"));
             false

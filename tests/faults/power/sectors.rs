@@ -14,7 +14,7 @@ use cairndb_tests::scratch::{Scratch, small, things};
 use crate::power::disk::Image;
 use crate::power::mount::{Mounted, is_possible};
 
-/// What the disk does not give, where it does not give something.
+/// The size of an unreadable part of the disk.
 const SECTOR_BYTES: u64 = 4096;
 /// Documents that are in tables, and those that are in the log alone.
 const IN_TABLES: u64 = 3000;
@@ -231,7 +231,7 @@ fn verify_names_sectors_and_reads_everything_else() {
     disk.end().expect("unmounted");
 }
 
-/// What the scrub met ended its pass.
+/// An unreadable sector ended the scrub's pass.
 #[test]
 fn the_scrub_names_sectors_and_reads_everything_else() {
     if !is_possible() {

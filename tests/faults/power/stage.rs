@@ -21,7 +21,7 @@ pub(crate) const WRITERS: u64 = 3;
 /// Inserts of each writer between two steps of a case.
 pub(crate) const INSERTS: u64 = 4;
 
-/// What an insert waits for.
+/// The event that an insert waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     Nothing,
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
     pub(crate) acknowledges_first: bool,
 }
 
-/// What a disk had at a moment, and what was acknowledged by then.
+/// The content of a disk at a moment, and the operations that were acknowledged by then.
 pub(crate) struct Moment {
     pub(crate) disk: Disk,
     pub(crate) acknowledged: Vec<Record>,
@@ -108,7 +108,7 @@ impl Stage {
     /// Each writer inserts some documents that wait for no sync.
     pub(crate) fn insert_side_by_side(&self) {
         race(0..WRITERS, |_| (0..INSERTS).for_each(|_| self.insert(Asks::Nothing).expect("stored")));
-        // What is in memory is written with it.
+        // Writes in memory are written with it.
         self.insert(Asks::HandingOver).expect("stored");
     }
 

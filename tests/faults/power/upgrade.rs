@@ -80,7 +80,7 @@ fn judge(left: &Image, old_marker: &str, expected: &[String]) -> Result<bool, St
     for (is_reader, options) in [(true, small().read_only(true)), (false, small()), (false, small())] {
         let client = match options.open(scratch.path()) {
             Ok(client) => client,
-            // What a crash left is set aside by a writer, and a reader says so.
+            // The leftover of a crash is set aside by a writer, and a reader says so.
             Err(error)
                 if is_reader && error.to_string().contains("opening the database for writing once") =>
             {

@@ -1,6 +1,6 @@
-//! Commands and their options: what is refused by name, what is accepted, and that both are true.
+//! Commands and their options: what is rejected by name, what is accepted, and that both are true.
 //!
-//! The engine refuses by its own tables, which are printed as they are. `commands.json` puts them in order, says how a
+//! The engine rejects by its own tables, which are printed as they are. `commands.json` puts them in order, says how a
 //! command with such an option looks, and adds what depends on the option's value. All of it is run.
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::conformance::json::Json;
 use crate::conformance::refusals::Refused;
 
-/// What stands for the option in the command of a place.
+/// The placeholder for the option in the command of a place.
 const PLACEHOLDER: &str = "<option>";
 /// MongoDB's `NotImplemented`.
 const NOT_IMPLEMENTED: i32 = 238;
@@ -40,7 +40,7 @@ struct Subject {
     rows: Vec<Row>,
 }
 
-/// Where the engine's tables have options.
+/// The place where the engine's tables have options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OptionPlace {
@@ -53,13 +53,13 @@ struct OptionPlace {
 struct Row {
     name: String,
     command: Json,
-    /// The code of the refusal, if it is refused.
+    /// The code of the rejection, if it is rejected.
     refused: Option<i32>,
     #[serde(default)]
     note: String,
 }
 
-/// What is different on purpose.
+/// A difference that is made on purpose.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Difference {
@@ -75,7 +75,7 @@ pub(crate) fn load(folder: &Path) -> Tables {
     serde_json::from_str(&text).expect("a table of commands")
 }
 
-/// What the tables say and the engine does not do.
+/// The claims of the tables that the engine does not meet.
 pub(crate) fn failures(tables: &Tables) -> Vec<String> {
     let probe = Probe::new();
     let mut failures = Vec::new();
@@ -101,7 +101,7 @@ pub(crate) fn places_apart(tables: &Tables) -> Vec<String> {
     places.chain(kinds_apart(tables)).collect()
 }
 
-/// The kinds of indexes that the engine refuses and no row shows.
+/// The kinds of indexes that the engine rejects and no row shows.
 fn kinds_apart(tables: &Tables) -> impl Iterator<Item = String> {
     let names = tables.subjects.iter().flat_map(|subject| &subject.rows).map(|row| row.name.as_str());
     let names: BTreeSet<&str> = names.collect();
@@ -114,7 +114,7 @@ fn options(place: &str) -> impl Iterator<Item = &'static UnsupportedOption> {
     UNSUPPORTED_OPTIONS.iter().filter(move |table| of_place(table.places)).flat_map(|table| table.options)
 }
 
-/// Every option must be refused, and the command without it must not be refused so.
+/// Every option must be rejected, and the command without it must not be rejected so.
 fn place_failures(probe: &Probe, place: &OptionPlace) -> Vec<String> {
     let base = document(&place.base);
     let mut failures = Vec::new();
@@ -154,7 +154,7 @@ fn document(json: &Json) -> Document {
     }
 }
 
-/// The command with an option in the place of what stands for one, or without it.
+/// The command with an option in place of what means one, or without it.
 fn with_option(base: &Document, option: Option<&str>) -> Document {
     let mut command = Document::new();
     for (name, value) in base {
@@ -225,7 +225,7 @@ impl Probe {
     }
 }
 
-/// What the tables of commands refuse, in the order of the page.
+/// The rejections in the tables of commands, in the order of the page.
 pub(crate) fn refused(tables: &Tables) -> Vec<Refused> {
     let mut refused = Vec::new();
     for Subject { places, rows, .. } in &tables.subjects {

@@ -15,7 +15,7 @@ use crate::conformance::value::document;
 pub(crate) struct Case {
     /// `file:line`.
     pub(crate) place: String,
-    /// The line as it stands in the file.
+    /// The line as it is in the file.
     pub(crate) text: String,
     /// The documented rule that it shows.
     pub(crate) rule: String,
@@ -26,7 +26,7 @@ pub(crate) struct Case {
     /// The collection whose documents are the outcome, where the command gives none. Only the engine has it.
     pub(crate) then: Option<String>,
     pub(crate) expect: Expectation,
-    /// What the engine gives instead, where documents that are stored cannot be those of the case.
+    /// The engine's result, where documents that are stored cannot be those of the case.
     pub(crate) stored: Option<Stored>,
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct OtherCollection {
     pub(crate) unique: Vec<Document>,
 }
 
-/// How the engine differs from the case, and why.
+/// The difference between the engine and the case, and its reason.
 pub(crate) struct Stored {
     pub(crate) why: String,
     pub(crate) expect: Expectation,
 }
 
-/// What is done with the documents.
+/// The work with the documents.
 pub(crate) enum Command {
     Find(Find),
     Update(Change),
@@ -74,13 +74,13 @@ pub(crate) struct Change {
     pub(crate) variables: Document,
 }
 
-/// What becomes of a document.
+/// The treatment of a document.
 pub(crate) enum Modification {
     Operators(Document),
     Pipeline(Vec<Document>),
 }
 
-/// How many documents an update changes.
+/// The number of documents that an update changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     One,

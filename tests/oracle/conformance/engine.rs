@@ -37,9 +37,9 @@ pub(crate) enum CaseCommand {
 /// A store in which the cases are run.
 pub(crate) struct Engine {
     database: Database,
-    /// How many collections there are; their names are numbers.
+    /// The number of collections; their names are numbers.
     collections: Cell<usize>,
-    /// When the run began, in seconds.
+    /// The begin of the run, in seconds.
     began: u32,
     // Last, because fields are dropped in order: the store goes before its folder.
     _client: Client,
@@ -89,7 +89,7 @@ impl Engine {
         Self { database, collections: Cell::new(0), began: seconds(), _client: client, _scratch: scratch }
     }
 
-    /// What the command of a case gives.
+    /// The result of the command of a case.
     pub(crate) fn run(&self, case: &Case, way: CaseCommand) -> Outcome {
         let outcome = self.outcome(case, way);
         let outcome = outcome.unwrap_or_else(|Refusal { code, text }| Outcome::Refused { code, text });
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Makes the other collections of a case anew, in place of those of the case before.
+    /// Makes the other collections of a case again, in place of those of the case before.
     fn make_others(&self, case: &Case, way: CaseCommand) -> Result<(), Refusal> {
         let written = case.then.iter();
         for name in case.others.iter().map(|other| &other.name).chain(written) {
@@ -177,7 +177,7 @@ impl Engine {
         Ok(self.database.run_command(command).run()?)
     }
 
-    /// Runs a command whose refusals stand in its reply.
+    /// Runs a command whose rejections are in its reply.
     fn write(&self, command: Document) -> Result<Document, Refusal> {
         let reply = self.command(command)?;
         let Ok(errors) = reply.get_array("writeErrors") else { return Ok(reply) };

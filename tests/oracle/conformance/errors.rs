@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use cairndb::{CodeMeaning, ErrorMeaning};
 
-/// How long a line of codes becomes.
+/// The length of a line of codes.
 const LINE_LEN_MAX: usize = 260;
 
 /// The page.

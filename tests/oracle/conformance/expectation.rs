@@ -1,4 +1,4 @@
-//! What a command gives, what a case expects of it, and whether they agree.
+//! The result of a command, the expectation of a case, and whether they agree.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use bson::{Bson, Document};
 use crate::conformance::json::Json;
 use crate::conformance::value::{document, is_same, optional, show};
 
-/// What a command gave.
+/// The result of a command.
 pub(crate) enum Outcome {
     /// Documents found, or all documents after an update.
     Documents(Vec<Document>),
     /// Distinct values, or the values of an expression.
     Values(Vec<Option<Bson>>),
-    /// How many documents match.
+    /// The number of documents that match.
     Number(usize),
     /// An error, with MongoDB's number.
     Refused { code: i32, text: String },
 }
 
-/// What a case expects.
+/// The expectation of a case.
 pub(crate) enum Expectation {
     /// Documents or values, in order; a value may be missing.
     List(Vec<Option<Bson>>),
@@ -44,7 +44,7 @@ impl Expectation {
         Ok(Self::Refused { code, text: error.get_str("text").unwrap_or_default().to_owned() })
     }
 
-    /// What was wanted, if it is not what came.
+    /// The wanted outcome, if it is not what came.
     pub(crate) fn difference(&self, outcome: &Outcome) -> Option<String> {
         let agrees = match (self, outcome) {
             (Self::List(wanted), Outcome::Documents(found)) => {

@@ -16,7 +16,7 @@ use query::pipeline::stream::Given;
 use crate::conformance::corpus::OtherCollection;
 use crate::conformance::value::raw;
 
-/// How other collections are read.
+/// The way in which other collections are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// No filter is answered by an index.

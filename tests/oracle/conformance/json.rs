@@ -6,7 +6,7 @@ use bson::Bson;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
-/// First names of objects that stand for a value of another type.
+/// First names of objects that mean a value of another type.
 const WRAPPERS: [&str; 17] = [
     "$binary",
     "$code",

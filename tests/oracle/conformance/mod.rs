@@ -28,14 +28,14 @@ use engine::{CaseCommand, Engine};
 use expectation::Outcome;
 use foreign::{OtherCollections, Reads};
 
-/// How many cases the corpus must keep.
+/// The number of cases that the corpus must keep.
 const CASES_MIN: usize = 1_800;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("oracle/conformance")
 }
 
-/// What differs without an engine. Other collections are read by scans and by what stands for an index.
+/// The differences without an engine. Other collections are read by scans and by what means an index.
 fn failure(case: &Case) -> Option<String> {
     if case.then.is_some() {
         return None;
@@ -81,7 +81,7 @@ fn the_engine_agrees_with_every_case() {
     assert!(failures.is_empty(), "{} results differ:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What differs from what the case says of the engine; and that it says so without need.
+/// The differences from what the case says of the engine; and claims of one without need.
 fn engine_failures(case: &Case, outcomes: &[(CaseCommand, Outcome)]) -> Vec<String> {
     let agrees = |(_, outcome): &(CaseCommand, Outcome)| case.expect.difference(outcome).is_none();
     if case.stored.is_some() && outcomes.iter().all(agrees) {

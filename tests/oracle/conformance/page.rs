@@ -1,7 +1,7 @@
 //! The page of compatibility: every operator and option with what becomes of it, and the differences made on purpose.
 //!
 //! `operators.json` names them by family, each with an example. The example is run, so that the page cannot say
-//! "supported" of what is refused; and what is supported must be shown by cases. Commands are another table.
+//! "supported" of what is rejected; and what is supported must be shown by cases. Commands are another table.
 
 use std::fmt::Write;
 use std::fs;
@@ -59,13 +59,13 @@ struct Family {
 struct Entry {
     name: String,
     example: CommandLine,
-    /// The code of the refusal, if the operator is refused.
+    /// The code of the rejection, if the operator is rejected.
     refused: Option<i32>,
     #[serde(default)]
     note: String,
 }
 
-/// What a version of MongoDB after 8.0 does otherwise, or has added.
+/// A difference of a version of MongoDB after 8.0, or an addition.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Later {
@@ -87,13 +87,13 @@ pub(crate) fn load(folder: &Path) -> Tables {
     }
 }
 
-/// What the tables say and the examples or the corpus do not show.
+/// The claims of the tables that the examples or the corpus do not show.
 pub(crate) fn probe_failures(tables: &Tables, cases: &[Case]) -> Vec<String> {
     let entries = tables.families.iter().flat_map(|family| &family.operators);
     entries.filter_map(|entry| probe(entry, cases)).collect()
 }
 
-/// What the tables of commands say and the engine does not do, and what of the engine's tables they lack.
+/// The claims of the tables of commands that the engine does not meet, and the engine's entries that they lack.
 pub(crate) fn command_failures(tables: &Tables) -> Vec<String> {
     let apart = commands::places_apart(&tables.commands);
     let apart = apart.into_iter().map(|place| format!("'{place}' is in one of the tables only"));
@@ -117,7 +117,7 @@ fn example(entry: &Entry) -> Command {
     entry.example.read().expect("a command")
 }
 
-/// How many cases of the same command use the operator.
+/// The number of cases of the same command that use the operator.
 fn shown(entry: &Entry, command: &Command, cases: &[Case]) -> usize {
     let name = format!("\"{}\"", entry.name);
     let uses = |case: &&Case| {
@@ -126,12 +126,12 @@ fn shown(entry: &Entry, command: &Command, cases: &[Case]) -> usize {
     cases.iter().filter(uses).count()
 }
 
-/// What is refused without a reason, and reasons for nothing.
+/// Rejections without a reason, and reasons for nothing.
 pub(crate) fn reason_failures(tables: &Tables) -> Vec<String> {
     refusals::failures(&tables.reasons, &refused(tables))
 }
 
-/// All that is refused, in the order of the page.
+/// All that is rejected, in the order of the page.
 fn refused(tables: &Tables) -> Vec<Refused> {
     let entries = tables.families.iter().flat_map(|family| &family.operators);
     let of_languages =

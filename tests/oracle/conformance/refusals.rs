@@ -1,8 +1,8 @@
-//! What is still refused, and why: one short table at the head of the page, in which everything that the other tables refuse,
-//! and MongoDB does not, is told under its reason.
+//! The rejections, and why: one short table at the head of the page, in which everything that the other tables
+//! reject, and MongoDB does not, is told under its reason.
 //!
-//! `refusals.json` has the reasons. Each names the notes of other tables by how they begin, so that a new refusal needs a
-//! reason, and a reason without refusals goes.
+//! `refusals.json` has the reasons. Each names the notes of other tables by how they begin, so that a new rejection needs a
+//! reason, and a reason without rejections goes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,15 +13,15 @@ use serde::Deserialize;
 
 /// The most rows that the table may have.
 const ROWS_MAX: usize = 40;
-/// How many names a row tells.
+/// The number of names that a row tells.
 const NAMES_MAX: usize = 12;
 
-/// MongoDB's codes for what it accepts and is refused here: `NotImplemented`, `CannotCreateIndex`, and that of a pattern.
+/// MongoDB's codes for what it accepts and is rejected here: `NotImplemented`, `CannotCreateIndex`, and that of a pattern.
 const CODES: [i32; 3] = [238, 67, 51_091];
-/// How the notes begin of what MongoDB refuses as well.
+/// The beginning of notes about what MongoDB rejects as well.
 const AS_MONGODB: &str = "as in MongoDB";
 
-/// Something that is refused.
+/// Something that is rejected.
 pub(crate) struct Refused {
     /// As the page has it, in backticks where it is code.
     pub(crate) name: String,
@@ -30,20 +30,20 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// What a row of another table tells, if it is something that MongoDB accepts.
+    /// The rejection in a row of another table, if it is something that MongoDB accepts.
     pub(crate) fn of_row(name: &str, code: Option<i32>, note: &str) -> Option<Self> {
         let is_told = code.is_some_and(|code| CODES.contains(&code)) && !note.starts_with(AS_MONGODB);
         is_told.then(|| Self { name: name.to_owned(), note: note.to_owned() })
     }
 }
 
-/// Why things are refused.
+/// The reason why things are rejected.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RefusalReason {
     about: String,
     why: String,
-    /// How the notes of these things begin.
+    /// The way in which the notes of these things begin.
     notes: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn load(folder: &Path) -> Vec<RefusalReason> {
     serde_json::from_str(&text).expect("a list of reasons")
 }
 
-/// What is refused without a reason or for two, and reasons for nothing.
+/// Rejections without a reason or with two, and reasons for nothing.
 pub(crate) fn failures(reasons: &[RefusalReason], refused: &[Refused]) -> Vec<String> {
     let mut failures = Vec::new();
     for thing in refused {

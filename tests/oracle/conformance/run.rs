@@ -31,7 +31,7 @@ struct Refusal {
     text: String,
 }
 
-/// What a command gives over documents. A pipeline may read other collections.
+/// The result of a command over documents. A pipeline may read other collections.
 pub(crate) fn run(documents: &[Document], others: &OtherCollections, command: &Command) -> Outcome {
     let documents: Vec<RawDocumentBuf> = documents.iter().map(raw).collect();
     let outcome = match command {

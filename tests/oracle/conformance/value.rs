@@ -1,6 +1,6 @@
 //! Values of cases: from Extended JSON to BSON, and when two are the same.
 //!
-//! Same means the same bytes: an int32 is no int64, 0 is not -0, a decimal keeps its zeros, and fields keep their
+//! Same means the same bytes: an int32 is not an int64, 0 is not -0, a decimal keeps its zeros, and fields keep their
 //! order. Only a NaN is every NaN.
 
 use bson::{Bson, Decimal128, Document, RawDocumentBuf};

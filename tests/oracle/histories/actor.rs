@@ -20,7 +20,7 @@ use crate::histories::store::{
 };
 use crate::histories::values::CounterCall;
 
-/// What a thread has noted.
+/// The notes of a thread.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) lists: Vec<Record<ListCall>>,
@@ -38,11 +38,11 @@ pub(crate) struct Notes {
     pub(crate) polls_ordered: Vec<Record<BTreeSet<i64>>>,
     pub(crate) polls_gapless: Vec<Record<BTreeSet<i64>>>,
     pub(crate) operations: u64,
-    /// How often the store was closed while the thread worked.
+    /// The number of times that the store was closed while the thread worked.
     pub(crate) closings: u64,
 }
 
-/// What the threads of a run share, through all openings.
+/// The common parts of the threads of a run, through all openings.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) generation: AtomicU64,
 }
 
-/// Why a thread does not go on.
+/// The reason why a thread does not go on.
 pub(crate) enum Stop {
     /// The store was closed. Then the operation has done nothing.
     Closed,
@@ -133,7 +133,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Runs a call, and tells when.
+    /// Runs a call, and says when.
     fn timed<R>(&self, call: impl FnOnce(&Store) -> cairndb::Result<R>) -> Done<(Span, R)> {
         let begun = self.shared.clock.tick();
         let result = call(self.store);
@@ -313,7 +313,7 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    /// Inserts two documents by one call, each of which may be refused.
+    /// Inserts two documents by one call, each of which may be rejected.
     fn insert_two(&mut self, one: i32, two: i32) -> Done {
         let (first, second) = (self.serial(), self.serial());
         let documents = [doc! { "_id": first, "k": one }, doc! { "_id": second, "k": two }];

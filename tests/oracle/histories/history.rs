@@ -1,4 +1,5 @@
-//! What the threads of a run note: operations with the moments of their calls and returns, by one clock for all of them.
+//! The notes of the threads of a run: operations with the moments of their calls and returns, by one clock for all of
+//! them.
 //!
 //! The clock is a counter. If one call returned before another began, its end is the lower number; nothing else is
 //! concluded from the numbers.
@@ -22,7 +23,7 @@ impl Clock {
     }
 }
 
-/// When a call was under way.
+/// The time at which a call was under way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
     pub(crate) begun: u64,
@@ -35,7 +36,7 @@ impl fmt::Debug for Span {
     }
 }
 
-/// An operation that was acknowledged or refused. One that was not begun, because the store was closed, is not noted: it
+/// An operation that was acknowledged or rejected. One that was not begun, because the store was closed, is not noted: it
 /// must not have done anything.
 #[derive(Clone, Debug)]
 pub(crate) struct Record<E> {

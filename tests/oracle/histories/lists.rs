@@ -1,6 +1,6 @@
 //! The checker of lists that all threads append to, and of snapshots that see several lists at once.
 //!
-//! Values are unique, so the list at the end tells which append made which version of it, and every list that was read is
+//! Values are unique, so the list at the end says which append made which version of it, and every list that was read is
 //! a version or it is wrong. A snapshot of several lists must be a cut: it has no append without those that had returned
 //! before it began, whichever list they went to.
 
@@ -12,7 +12,7 @@ use crate::histories::order::{Versioned, check_order};
 /// The `_id` of a list's document.
 pub(crate) type Key = i32;
 
-/// What an append says of the list.
+/// The knowledge of an append about the list.
 #[derive(Clone, Debug)]
 pub(crate) enum Image {
     None,
@@ -27,10 +27,10 @@ pub(crate) enum ListCall {
     Read { key: Key, list: Vec<i64> },
 }
 
-/// What one snapshot showed.
+/// The lists in one snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    /// How it was read.
+    /// The way in which it was read.
     pub(crate) verb: &'static str,
     pub(crate) found: BTreeMap<Key, Vec<i64>>,
     /// Lists shorter than this were not asked for.
@@ -57,7 +57,7 @@ struct Course<'a> {
     ended: Vec<u64>,
 }
 
-/// Refuses a history that no store with these promises can have.
+/// Rejects a history that no store with these promises can have.
 pub(crate) fn check_lists(lists: &Lists) -> Result<(), String> {
     let mut courses = BTreeMap::new();
     for (key, end) in &lists.end {

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use crate::histories::history::{Record, Span};
 
-/// What a call tells of the version.
+/// The knowledge of a call about the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versioned {
     /// The call made this version.
@@ -25,7 +25,7 @@ impl Versioned {
     }
 }
 
-/// Refuses calls that belong after a call which began only when they had returned.
+/// Rejects calls that belong after a call which began only when they had returned.
 pub(crate) fn check_order(what: &str, calls: &[Record<Versioned>]) -> Result<(), String> {
     let mut calls: Vec<&Record<Versioned>> = calls.iter().collect();
     calls.sort_by_key(|call| call.span.begun);
@@ -110,7 +110,7 @@ mod tests {
         let made = at(0, 1, Versioned::Made(5));
         check(&[made.clone(), at(2, 3, Versioned::Seen { low: 0, high: 5 })], true);
         check(&[made, at(2, 3, Versioned::Seen { low: 0, high: 4 })], false);
-        // What was not seen for certain proves nothing to later calls.
+        // A version that was not seen for certain proves nothing to later calls.
         check(&[at(0, 1, Versioned::Seen { low: 0, high: 9 }), at(2, 3, Versioned::Made(1))], true);
     }
 }

@@ -1,4 +1,4 @@
-//! What calls make of a unique key, and of a document that may expire: the steps that
+//! The effects of calls on a unique key, and on a document that may expire: the steps that
 //! [`check_register`](crate::histories::register::check_register) follows.
 
 use crate::histories::register::Call;
@@ -8,7 +8,7 @@ use crate::histories::register::Call;
 pub(crate) enum PlaceCall {
     /// The document got the key.
     Taken(i64),
-    /// It was refused, because another one had it.
+    /// It was rejected, because another one had it.
     Refused,
     /// The document that had the key was removed, or got another key; `None` if there was none.
     Freed(Option<i64>),
@@ -28,7 +28,7 @@ pub(crate) enum PlaceCall {
 }
 
 impl PlaceCall {
-    /// What an insert says that was made or refused.
+    /// The effect of an insert that was stored or rejected.
     pub(crate) fn taken(is_stored: bool, holder: i64) -> Self {
         if is_stored { Self::Taken(holder) } else { Self::Refused }
     }

@@ -18,14 +18,14 @@ type Possible<S> = (S, u64);
 
 /// A call on the thing, which has one of the states `S`.
 pub(crate) trait Call<S>: Debug {
-    /// What the call makes of a state; `None` if it cannot have returned what it did in that state.
+    /// The state after the call; `None` if it cannot have returned what it did in that state.
     fn step(&self, state: &S) -> Option<S>;
 
     /// Whether the call changes no state.
     fn only_looks(&self) -> bool;
 }
 
-/// Refuses calls that no order explains.
+/// Rejects calls that no order explains.
 pub(crate) fn check_register<S: Clone + Ord + Debug, E: Call<S>>(
     what: &str,
     start: S,

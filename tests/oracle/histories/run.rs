@@ -22,10 +22,10 @@ const THREADS_MIN: u64 = 2;
 const THREADS_MAX: u64 = 16;
 /// Operations of all threads until the store is closed.
 const OPERATIONS: u64 = 1200;
-/// How often the store is opened in a run.
+/// The number of times that the store is opened in a run.
 const OPENINGS_MAX: u64 = 3;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
@@ -45,7 +45,7 @@ impl Tally {
     }
 }
 
-/// How the store of one opening ends.
+/// The way in which the store of one opening ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// It is closed while the threads work.

@@ -8,7 +8,7 @@ use cairndb::{
 };
 use cairndb_tests::scratch::{Scratch, small};
 
-/// How many lists, counters, keys and sessions there are. Few, so that threads meet.
+/// The numbers of lists, counters, keys and sessions. Few, so that threads meet.
 pub(crate) const LISTS: i32 = 4;
 pub(crate) const COUNTERS: i32 = 2;
 pub(crate) const KEYS: i32 = 4;
@@ -27,7 +27,7 @@ pub(crate) struct Store {
     pub(crate) ids: Collection<Document>,
     /// With a TTL index on `at`.
     pub(crate) sessions: Collection<Document>,
-    /// What renames replace, and where the next generation is made.
+    /// The collection that renames replace, and in which the next generation is made.
     pub(crate) sister: Collection<Document>,
     pub(crate) next: Collection<Document>,
     /// Documents with a number: by an ordered sequence, and by a gapless one.
@@ -37,7 +37,7 @@ pub(crate) struct Store {
     pub(crate) client: Client,
 }
 
-/// How a folder is opened.
+/// The way in which a folder is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) is_journaled: bool,

@@ -20,7 +20,7 @@ pub(crate) enum CounterCall {
     Read(u64),
 }
 
-/// Refuses sums that are shown twice, calls in another order than their sums, and an end that is not the sum of all.
+/// Rejects sums that are shown twice, calls in another order than their sums, and an end that is not the sum of all.
 pub(crate) fn check_counter(what: &str, calls: &[Record<CounterCall>], end: u64) -> Result<(), String> {
     let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
     let mut versions = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn check_counter(what: &str, calls: &[Record<CounterCall>], end: u64)
     check_order(what, &versions)
 }
 
-/// Refuses values of a sequence that come twice, or in another order than their calls.
+/// Rejects values of a sequence that come twice, or in another order than their calls.
 pub(crate) fn check_sequence(what: &str, calls: &[Record<i64>]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     if let Some(call) = calls.iter().find(|call| !seen.insert(call.event)) {
@@ -62,7 +62,7 @@ pub(crate) fn check_sequence(what: &str, calls: &[Record<i64>]) -> Result<(), St
     check_order(what, &calls.iter().map(made).collect::<Vec<_>>())
 }
 
-/// Refuses a snapshot of numbered documents that lacks a number below one that it has, though that is there at the end.
+/// Rejects a snapshot of numbered documents that lacks a number below one that it has, though that is there at the end.
 pub(crate) fn check_polls(
     what: &str,
     polls: &[Record<BTreeSet<i64>>],

@@ -19,7 +19,7 @@ pub(super) enum Arrays {
     None,
 }
 
-/// Operators whose operands are no values that documents have, and the field that is always a number.
+/// Operators whose operands are not values that documents have, and the field that is always a number.
 const NOT_COMPARED: [&str; 6] = ["$exists", "$mod", "$regex", "$size", "$type", "_id"];
 
 /// A collation of a store with texts. Some are the same to a language and others are not.
@@ -33,7 +33,7 @@ pub(super) fn collation(choices: &mut Choices) -> Collation {
     }
 }
 
-/// The same value or filter with texts in the place of some numbers: most values are numbers, and few texts would meet.
+/// The same value or filter with texts in place of some numbers: most values are numbers, and few texts would meet.
 pub(super) fn with_texts(value: Bson) -> Bson {
     // One for each of the numbers 3 and 4, in each of the three types.
     let texts = [["p", "P"], ["Pq", "pQ"], ["\u{e4}", "a\u{308}"]];
@@ -55,7 +55,7 @@ pub(super) fn with_texts(value: Bson) -> Bson {
     value
 }
 
-/// The same filter, document or update with texts in the place of some numbers.
+/// The same filter, document or update with texts in place of some numbers.
 pub(super) fn fields_with_texts(fields: Document) -> Document {
     let compared = |(name, value): (String, Bson)| {
         let value = if NOT_COMPARED.contains(&name.as_str()) { value } else { with_texts(value) };
@@ -64,7 +64,7 @@ pub(super) fn fields_with_texts(fields: Document) -> Document {
     fields.into_iter().map(compared).collect()
 }
 
-/// The same filter, document or update with long texts in the place of some numbers. Two for each type of number: of the integers
+/// The same filter, document or update with long texts in place of some numbers. Two for each type of number: of the integers
 /// they differ after what a key has of them, and of the others just before.
 pub(super) fn fields_with_long_texts(fields: Document) -> Document {
     let compared = |(name, value): (String, Bson)| {
@@ -99,7 +99,7 @@ fn with_long_texts(value: Bson) -> Bson {
     value
 }
 
-/// The same `_id`, or condition on one, with a long text in the place of every third number.
+/// The same `_id`, or condition on one, with a long text in place of every third number.
 fn with_long_ids(value: Bson) -> Bson {
     let integer = value.as_i32().map(f64::from).or(value.as_f64());
     let number = integer.or(value.as_i64().and_then(|number| i32::try_from(number).ok()).map(f64::from));
@@ -406,13 +406,13 @@ fn operand(choices: &mut Choices) -> Bson {
         0 => Bson::Null,
         1 => Bson::Array((0..choices.below(3)).map(|_| number(choices)).collect()),
         2 => Bson::Document(doc! { "x": number(choices) }),
-        // A comparison with undefined is refused.
+        // A comparison with undefined is rejected.
         3 => Some(other(choices)).filter(|other| *other != Bson::Undefined).unwrap_or(Bson::Null),
         _ => number(choices),
     }
 }
 
-/// A pattern as an implicit condition, which is no comparison.
+/// A pattern as an implicit condition, which is not a comparison.
 pub(super) fn pattern(choices: &mut Choices) -> Bson {
     let pattern = (*choices.pick(&["^p", "^pq", "q"])).to_owned();
     let text = |text: String| cairndb::bson::raw::CString::try_from(text).expect("no zero byte");

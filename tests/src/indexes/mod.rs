@@ -1,7 +1,7 @@
 //! The law of indexes: two collections with the same documents, one of them with indexes, give the same answers to every
 //! question, and are the same after every write.
 //!
-//! Without a sort documents may come in another order, and with one those that it does not tell apart may; then a limit
+//! Without a sort documents may come in another order, and with one those that it does not distinguish may; then a limit
 //! may choose others. So an answer is held against what the plain collection says of it: the same documents, or the same
 //! keys of the sort, or as many that match.
 
@@ -19,7 +19,7 @@ use crate::indexes::generate::Arrays;
 use crate::indexes::keys::Bounds;
 use crate::scratch::Scratch;
 
-/// What was compared.
+/// The compared questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Questions, each asked of both collections.
@@ -40,7 +40,7 @@ pub struct Compared {
     pub collated: u64,
 }
 
-/// The codes of the errors by which a document is refused to be sorted: by fields of different arrays, and by a name that is a
+/// The codes of the errors by which a document is denied to be sorted: by fields of different arrays, and by a name that is a
 /// position in an array as well.
 const CANNOT_SORT: [Option<i32>; 2] = [Some(2), Some(16_746)];
 
@@ -53,7 +53,7 @@ struct Pair {
     plain: Collection<RawDocumentBuf>,
     indexed: Collection<RawDocumentBuf>,
     indexes: Vec<IndexModel>,
-    /// How many indexes were tried: each has a name of its own.
+    /// The number of indexes that were tried: each has a name of its own.
     names: usize,
     next_id: i32,
     arrays: Arrays,
@@ -172,7 +172,7 @@ impl Pair {
         self.create_index(choices);
     }
 
-    /// Stores a document, unless an index refuses it.
+    /// Stores a document, unless an index rejects it.
     fn insert(&mut self, choices: &mut Choices) {
         self.next_id += 1;
         let document = self.with_texts(generate::document(choices, self.next_id, self.arrays));
@@ -229,7 +229,7 @@ impl Pair {
             return generate::path(choices).to_owned();
         }
         let mut keys: Vec<String> = choices.pick(&self.indexes).keys.keys().cloned().collect();
-        // The key of a wildcard index is no path.
+        // The key of a wildcard index is not a path.
         keys.iter_mut().filter(|key| key.ends_with("$**")).for_each(|key| "a".clone_into(key));
         choices.pick(&keys).clone()
     }
@@ -364,9 +364,9 @@ impl Pair {
         }
     }
 
-    /// What both answer to a question with a sort that `matching` documents meet, first the collection with indexes. Documents
-    /// whose fields lie in different arrays cannot be sorted: an index may pass them by, and one document needs no sort, so that
-    /// each may answer where the other refuses. Returns `None` then.
+    /// The answers of both to a question with a sort that `matching` documents meet, first the collection with
+    /// indexes. Documents whose fields lie in different arrays cannot be sorted: an index may pass them by, and one
+    /// document needs no sort, so that each may answer where the other rejects. Returns `None` then.
     fn ask_both(&self, question: &Question, matching: usize) -> Option<(Answer, Answer)> {
         let expected = find(&self.plain, question).ok()?;
         match find(&self.indexed, question) {
@@ -517,7 +517,7 @@ impl Pair {
         }
     }
 
-    /// An index refused a document, or the write is refused for itself: then the plain collection takes over what was
+    /// An index rejected a document, or the write is rejected for itself: then the plain collection takes over what was
     /// written until then.
     fn take_over(
         &self,

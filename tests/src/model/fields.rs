@@ -1,4 +1,4 @@
-//! Operations on fields that number themselves, on the engine and on the model.
+//! Operations on auto-increment fields, on the engine and on the model.
 
 use cairndb::OnTruncate;
 use cairndb::bson::{Bson, serialize_to_document};
@@ -77,7 +77,7 @@ impl Run<'_> {
         let created = self.handle(at).create_auto_increment(wishes.to_options(path)).run();
         let mut collection = self.model.get(at).cloned().unwrap_or_default();
         let expected = collection.create_field(path, wishes);
-        // A refused field makes no collection.
+        // A rejected field makes no collection.
         if expected.is_ok() {
             self.model.insert(at, collection);
         }
@@ -105,7 +105,7 @@ impl Run<'_> {
         agree(truncated, expected);
     }
 
-    /// What is known of each field, but for reserves, which the model does not have.
+    /// The known state of each field, but for reserves, which the model does not have.
     pub(super) fn check_fields(&self) {
         for (name, expected) in &self.model {
             let collection = self.client().database(super::run::DATABASE).collection::<Document>(name);

@@ -128,7 +128,7 @@ pub(super) fn value_at<'a>(document: &'a Document, path: &str) -> Option<&'a Bso
     }
 }
 
-/// What a condition may be met by: the value, each element of an array, null for what is missing.
+/// The values that may meet a condition: the value, each element of an array, null for a missing one.
 fn candidates(document: &Document, path: &str) -> Vec<Bson> {
     let value = value_at(document, path).cloned().unwrap_or(Bson::Null);
     let elements = value.as_array().cloned().unwrap_or_default();

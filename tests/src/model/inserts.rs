@@ -8,13 +8,14 @@ use cairndb::bson::{Bson, Document};
 use super::numbering::{Field, Want, complete};
 use super::state::{Collection, Refusal, with_id};
 
-/// MongoDB's number for what a sequence refuses within a batch that has begun.
+/// MongoDB's number for what a sequence rejects within a batch that has begun.
 const BAD_VALUE: i32 = 2;
 
-/// How many documents a gapless sequence numbers at once behind a refused one; then twice as many, and so on.
+/// The number of documents that a gapless sequence numbers at once behind a rejected one; then twice as many, and so
+/// on.
 const CHUNK_LEN_BEHIND_REFUSAL: usize = 8;
 
-/// What was generated for a document, ascending by path.
+/// The values that were generated for a document, ascending by path.
 pub(super) type Made = Vec<(&'static str, i64)>;
 
 /// A document as it was completed, without a made `_id`, and what was generated for it.
@@ -24,25 +25,25 @@ pub(super) struct Stored {
     pub(super) made: Made,
 }
 
-/// What became of a batch, by position.
+/// The result for a batch, by position.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) stored: Vec<(usize, Stored)>,
     pub(super) refused: Vec<(usize, Refusal)>,
 }
 
-/// What a part of a batch does at a refused document.
+/// The action of a part of a batch at a rejected document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AtRefusal {
     Stop,
     GoOn,
 }
 
-/// Why a document was not stored, and which fields had a generated value that is in use.
+/// The reason why a document was not stored, and which fields had a generated value that is in use.
 struct Refused {
     refusal: Refusal,
     in_use: Vec<usize>,
-    /// A mode or a sequence refused, which refuses a call and no single document of it.
+    /// A mode or a sequence rejected, which rejects a call and no single document of it.
     is_of_call: bool,
 }
 
@@ -80,7 +81,7 @@ impl Collection {
             field.numbers.give_up();
         }
         self.attempt(document, (&wants, &first.in_use), made_id).inspect_err(|second| {
-            // Values that are in use by others are passed for good, but only by two refusals of this kind.
+            // Values that are in use by others are passed for good, but only by two rejections of this kind.
             if !second.in_use.is_empty() {
                 let mut fields = self.fields.clone();
                 pass(&mut fields, &first.in_use);
@@ -155,7 +156,7 @@ impl Collection {
         Ok(batch)
     }
 
-    /// Inserts numbered documents from a position on, or until one is refused; says how many were tried.
+    /// Inserts numbered documents from a position on, or until one is rejected; says how many were tried.
     fn try_chunk(
         &mut self,
         batch: &mut Batch,

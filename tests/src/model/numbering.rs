@@ -6,13 +6,13 @@ use cairndb::{AutoIncrement, Contract, Generated, OnTruncate};
 
 use super::state::{Refusal, refuse};
 
-/// SequoiaDB's numbers for what is refused.
+/// SequoiaDB's numbers for what is rejected.
 pub(super) const INVALID: i32 = -6;
 pub(super) const EXCEEDED: i32 = -325;
 pub(super) const CONFLICT: i32 = -332;
 pub(super) const NOT_FOUND: i32 = -333;
 
-/// What is asked of a field, at its creation or by a change; nothing stays as it is.
+/// The wishes for a field, at its creation or by a change; nothing stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Wishes {
     pub(super) increment: Option<i64>,
@@ -30,7 +30,7 @@ pub(super) struct Wishes {
     pub(super) from_existing: Option<bool>,
 }
 
-/// A field that numbers itself.
+/// An auto-increment field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
     pub(super) path: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Field {
     pub(super) numbers: Numbers,
 }
 
-/// What a document asks of a field.
+/// The wish of a document for a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Want {
     Value,
@@ -124,7 +124,7 @@ impl Field {
         self.path.split_once('.').map_or((self.path, None), |(outer, below)| (outer, Some(below)))
     }
 
-    /// What becomes of the document's value.
+    /// The treatment of the document's value.
     pub(super) fn wants(&self, document: &Document) -> Result<Want, Refusal> {
         let (outer, below) = self.names();
         let value = match (document.get(outer), below) {

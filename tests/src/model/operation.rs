@@ -45,14 +45,14 @@ pub(super) enum Operation {
     Reopen { ending: Ending, options: Options },
 }
 
-/// How a client ends before the folder is opened again.
+/// The way in which a client ends before the folder is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Close,
     Drop,
 }
 
-/// How the folder is opened.
+/// The way in which the folder is opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     memory_budget: usize,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use cairndb::bson::{Bson, Decimal128, Document};
 
-/// A value as a key of the model's maps: equal when no order tells two values apart.
+/// A value as a key of the model's maps: equal when no order distinguishes two values.
 #[derive(Clone, Debug)]
 pub(super) struct Key(pub(super) Bson);
 

@@ -20,18 +20,18 @@ use crate::scratch::{self, Scratch};
 pub(super) const DATABASE: &str = "model";
 /// Operations between two proofs of everything.
 const OPERATIONS_PER_CHECK: usize = 40;
-/// Stands for the `_id` that the engine made for a document and then refused: no other document has it.
+/// Stands for the `_id` that the engine made for a document and then rejected: no other document has it.
 const REFUSED_ID: ObjectId = ObjectId::from_bytes([0xfe; 12]);
-/// How much of an operation is printed: enough to see what it was, not a padding of 20,000 characters.
+/// The number of characters of an operation that are printed: enough to see it, not a padding of 20,000 characters.
 const STEP_CHARACTERS_MAX: usize = 600;
 const CURSORS_MAX: usize = 3;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Operations done.
     pub operations: usize,
-    /// How often the folder was opened again.
+    /// The number of times that the folder was opened again.
     pub reopens: usize,
     /// Every collection, index and document at the end; made ids stand as their number.
     pub dump: String,
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
     }
 
     fn agree_on_creation(&mut self, created: Result<(), Error>, at: &'static str, cap: Option<Cap>) {
-        // One that is there already is no error if it has the same limits, and no fields.
+        // One that is there already is not an error if it has the same limits, and no fields.
         let is_other = self
             .model
             .get(at)
@@ -475,23 +475,23 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a batch tells, whether some of it was refused or nothing.
+/// The report of a batch, whether some of it was rejected or nothing.
 fn told(inserted: &Result<InsertManyResult, Error>) -> Told {
     let error = match inserted {
         Ok(result) => return (result.inserted_ids.clone(), result.generated.clone(), Vec::new()),
         Err(error) => error,
     };
-    // What a field refuses refuses the whole call.
+    // A rejection by a field rejects the whole call.
     let ErrorKind::InsertMany(details) = error.kind() else { return Told::default() };
     let refused = details.write_errors.clone().unwrap_or_default();
     (details.inserted_ids.clone(), details.generated.clone(), refused)
 }
 
-/// `_id`s and generated values of stored documents by position, and refused ones.
+/// `_id`s and generated values of stored documents by position, and rejected ones.
 type Told = (HashMap<usize, Bson>, HashMap<usize, GeneratedValues>, Vec<IndexedWriteError>);
 
 /// The `_id` that the engine made, if it stored the document; else one of the same length that no other document has:
-/// a capped collection refuses by length.
+/// a capped collection rejects by length.
 fn made_id(answer: Option<&Bson>) -> Bson {
     answer.cloned().unwrap_or(Bson::ObjectId(REFUSED_ID))
 }

@@ -17,14 +17,14 @@ pub(super) struct Index {
     pub(super) sparse: bool,
 }
 
-/// Why the model refuses: the code, and for a duplicate key the name of the index.
+/// The reason why the model rejects: the code, and for a duplicate key the name of the index.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {
     pub(super) code: i32,
     pub(super) index: Option<String>,
 }
 
-/// What a replacement did.
+/// The action of a replacement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Replacement {
     Nothing,

@@ -12,11 +12,11 @@ use crate::choices::Choices;
 
 const DECIMALS: [&str; 9] = ["1", "1.0", "2.50", "-3", "1E+3", "NaN", "9007199254740993", "-0", "Infinity"];
 const STRINGS: [&str; 7] = ["", "a", "ab", "b", "a\u{0}b", "é", "\u{10ffff}"];
-/// Paths of fields that number themselves: some are always absent, some often have another type, one lies in another.
+/// Paths of auto-increment fields: some are always absent, some often have another type, one lies in another.
 const FIELDS: [&str; 7] = ["k", "s", "s", "_id", "n.x", "n", "t.u"];
 const PATHS: [&str; 5] = ["_id", "k", "v", "w", "n.x"];
 
-/// An `_id`: any type but those that MongoDB refuses.
+/// An `_id`: any type but those that MongoDB rejects.
 pub(super) fn id(choices: &mut Choices) -> Bson {
     match choices.below(12) {
         0..=5 => number(choices, 24),
@@ -28,7 +28,7 @@ pub(super) fn id(choices: &mut Choices) -> Bson {
     }
 }
 
-/// A document, with an `_id` or without, which need not stand first.
+/// A document, with an `_id` or without, which need not are first.
 pub(super) fn document(choices: &mut Choices) -> Document {
     let mut document = Document::new();
     let id_place = choices.below(4);
@@ -172,7 +172,7 @@ fn changed_attributes(choices: &mut Choices) -> Wishes {
     }
 }
 
-/// What an equality asks for.
+/// The operand of an equality.
 fn operand(path: &str, choices: &mut Choices) -> Bson {
     if path == "_id" {
         return id(choices);

@@ -25,7 +25,7 @@ struct Cairn {
     _client: Client,
 }
 
-/// What the engine's documentation recommends for the level.
+/// The durability that the engine's documentation recommends for the level.
 const DELAYED: cairndb::Durability = cairndb::Durability::Delayed {
     write_interval: Duration::from_millis(5),
     sync_interval: Duration::from_millis(100),

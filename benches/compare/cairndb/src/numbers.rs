@@ -40,7 +40,7 @@ fn next_values(sequence: &Sequence, work: &Work) -> Result<()> {
 fn fetches(sequence: &Sequence, work: &Work) -> Result<()> {
     let worker = || {
         let mut runs = Runs::default();
-        // Where blocks end, a fetch gives fewer than asked for; the rest is asked for again.
+        // At the end of a block, a fetch gives fewer than asked for; the rest is asked for again.
         let mut missing = i64::try_from(work.batches * BATCH_VALUES)?;
         while missing > 0 {
             let fetched = sequence.fetch(missing.min(BATCH_VALUES.cast_signed())).run()?;

@@ -22,7 +22,7 @@ use measure::{Level, Plan};
 const USAGE: &str =
     "usage: compare [sequences] [--out FOLDER] [--rounds N] [--scale PERCENT] [--folder FOLDER] [STORE...]";
 
-/// What the stores are asked to do.
+/// The work of the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     /// Store documents, read, find and change them.
@@ -41,12 +41,12 @@ impl Work {
     }
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Arguments {
     work: Work,
-    /// Where `compare.csv` and `compare.svg` go, or `compare-sequences.csv`.
+    /// The folder of `compare.csv` and `compare.svg`, or of `compare-sequences.csv`.
     out: PathBuf,
-    /// Where the stores live while they are measured.
+    /// The place where the stores live while they are measured.
     folder: PathBuf,
     rounds: usize,
     /// Percent of the usual number of operations.

@@ -18,7 +18,7 @@ pub(crate) const INDEXED: [&str; 5] =
 /// The figures of what is worked out of many documents, of stores that group and join.
 pub(crate) const PIPELINES: [&str; 2] = ["group", "join"];
 
-/// When a write counts as done. Stores are compared within a level only.
+/// The time at which a write counts as done. Stores are compared within a level only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// After its sync to stable storage.
@@ -53,7 +53,7 @@ impl Level {
     }
 }
 
-/// What to measure.
+/// The plan of a measurement.
 pub(crate) struct Plan {
     pub(crate) stores: Vec<&'static str>,
     pub(crate) folder: PathBuf,
@@ -118,7 +118,7 @@ fn measure(plan: &Plan, level: Level, store: &str) -> Result<Vec<(String, f64)>,
     start(&format!("compare-{store}"), &plan.folder, level, &work)
 }
 
-/// Where a runner is: beside this program.
+/// The place where a runner is: beside this program.
 pub(crate) fn runner_file(runner: &str) -> Result<PathBuf, Box<dyn Error>> {
     let file = std::env::current_exe()?.with_file_name(format!("{runner}{}", std::env::consts::EXE_SUFFIX));
     if !file.is_file() {

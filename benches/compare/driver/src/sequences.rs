@@ -30,7 +30,7 @@ const ROWS: [(&str, &str, &str); 7] = [
     ("sqlite", "insert", "SQLite, `INSERT`, AUTOINCREMENT key"),
 ];
 
-/// What was measured, by threads, and why a store is missing.
+/// The measured values, by threads, and why a store is missing.
 #[derive(Debug, Default)]
 struct Outcome {
     figures: BTreeMap<u64, Figures>,
@@ -71,7 +71,7 @@ fn run(plan: &Plan) -> Result<Outcome, Box<dyn Error>> {
     Ok(outcome)
 }
 
-/// What one measurement is of.
+/// The setting of one measurement.
 #[derive(Clone, Copy)]
 struct Setting {
     level: Level,

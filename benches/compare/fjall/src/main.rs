@@ -13,7 +13,7 @@ struct Fjall {
     db: SingleWriterTxDatabase,
     documents: SingleWriterTxKeyspace,
     next: u64,
-    /// How far each commit is brought. `None` leaves it in the journal's buffer.
+    /// The persistence of each commit. `None` leaves it in the journal's buffer.
     persist: Option<PersistMode>,
 }
 

@@ -1,6 +1,6 @@
 //! A PostgreSQL server of one's own: made in a folder, reached by a socket in it, stopped when dropped.
 //!
-//! PostgreSQL refuses to run as root, so as root it runs as the user `postgres`, which its package makes. It gets
+//! PostgreSQL does not run as root, so as root it runs as the user `postgres`, which its package makes. It gets
 //! SIGINT, by which it stops at once and in order, when this program dies, whatever from.
 
 use std::fs::{self, Permissions};
@@ -15,7 +15,7 @@ use workload::{Durability, Result};
 const USER: &str = "postgres";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where PostgreSQL's programs are.
+/// The place where PostgreSQL's programs are.
 pub(crate) struct Programs {
     folder: PathBuf,
 }

@@ -1,11 +1,11 @@
-//! When a write counts as done, and what a runner's calls return.
+//! The time at which a write counts as done, and the result of a runner's calls.
 
 use std::error::Error;
 
-/// What a runner's calls return: any error ends the run with its message.
+/// The result of a runner's calls: any error ends the run with its message.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// When a call that writes may return.
+/// The time at which a call that writes may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// After its commit was synced to stable storage.

@@ -6,11 +6,11 @@ use crate::durability::Result;
 use crate::random::Random;
 use crate::store::{DocumentStore, Seen, expect_seen, report};
 
-/// How many orders a range has.
+/// The number of orders that a range has.
 const RANGE: u64 = 100;
-/// How many numbers are read out of the index at once.
+/// The number of numbers that are read out of the index at once.
 const NUMBERS: u64 = 1_000;
-/// How many orders are the last ones.
+/// The number of orders that are the last ones.
 const LAST: u64 = 100;
 
 /// A read that an index answers.
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// How many orders or numbers a read gives, where there are at least `stored`.
+    /// The number of orders or numbers that a read gives, where there are at least `stored`.
     fn size(self, stored: u64) -> u64 {
         let size = match self {
             Self::One => 1,

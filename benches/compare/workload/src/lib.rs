@@ -1,4 +1,4 @@
-//! What every store of the comparison is asked to do: one stream of documents, one order of work.
+//! The work of every store of the comparison: one stream of documents, one order of work.
 //!
 //! A runner is a program around one [`Store`] whose `main` is [`run`]. It gets its documents in the
 //! form that its store takes (BSON bytes, JSON text, a tree), made before the clock starts, so that
@@ -27,12 +27,12 @@ use random::Random;
 pub use store::{DocumentStore, Seen, Store};
 use store::{expect_seen, report};
 
-/// How many documents one transaction stores.
+/// The number of documents that one transaction stores.
 const TRANSACTION_DOCUMENTS: usize = 10;
-/// How many documents one call of [`Store::insert_many`] gets.
+/// The number of documents that one call of [`Store::insert_many`] gets.
 pub const BATCH_DOCUMENTS: usize = 1_000;
 
-/// What the driver asks of a runner, as its command line in this order.
+/// The request of the driver to a runner, as its command line in this order.
 struct Request {
     folder: PathBuf,
     durability: Durability,
@@ -107,7 +107,7 @@ fn end(outcome: Result<()>) -> ExitCode {
     }
 }
 
-/// Does what every store can; the store, opened anew, and the ids of what it holds.
+/// Does what every store can; the store, opened again, and the ids of what it holds.
 fn perform<S: Store>(request: &Request) -> Result<(S, Vec<S::Id>)> {
     let mut store = S::open(&request.folder, request.durability)?;
     let mut ids = insert_ones(&mut store, request.ones)?;

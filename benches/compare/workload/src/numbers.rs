@@ -1,5 +1,5 @@
-//! What every store is asked for that hands out numbers: single values, batches of them, and inserts whose key
-//! is such a value, by one or more threads at once.
+//! The work of every store that hands out numbers: single values, batches of them, and inserts whose key is such a
+//! value, by one or more threads at once.
 //!
 //! A runner's `main` is [`run`]; it prints its figures by [`race`], or by [`figure`] where a program of the store
 //! has measured. No figure is printed before it is clear that no value came twice.
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use crate::durability::{Durability, Result};
 
-/// How many values one batch asks for.
+/// The number of values that one batch asks for.
 pub const BATCH_VALUES: u64 = 1_000;
 
-/// What the driver asks of a runner, as its command line in this order. The counts hold for each thread; a figure
-/// whose count is 0 is not asked for.
+/// The request of the driver to a runner, as its command line in this order. The counts hold for each thread; a
+/// figure whose count is 0 is not asked for.
 #[derive(Debug)]
 pub struct Work {
-    /// Where the store goes.
+    /// The place where the store goes.
     pub folder: PathBuf,
-    /// When a call that writes may return.
+    /// The time at which a call that writes may return.
     pub durability: Durability,
     /// Threads, or connections.
     pub threads: u64,
@@ -63,7 +63,7 @@ impl Runs {
         }
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.runs.iter().map(|(first, last)| first.abs_diff(*last) + 1).sum()
     }

@@ -25,20 +25,20 @@ pub struct Order {
     pub number: i64,
     /// Milliseconds since 1970.
     pub placed: i64,
-    /// Where it stands.
+    /// Its place.
     pub state: String,
-    /// Who ordered.
+    /// The customer.
     pub customer: Customer,
-    /// What was ordered: one or two lines.
+    /// The ordered goods: one or two lines.
     pub lines: Vec<Line>,
 }
 
-/// Who ordered.
+/// The customer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Customer {
     /// First and last name.
     pub name: String,
-    /// Where the parcel goes.
+    /// The place where the parcel goes.
     pub city: String,
 }
 
@@ -47,7 +47,7 @@ pub struct Customer {
 pub struct Line {
     /// The article's number.
     pub article: String,
-    /// How many.
+    /// The number.
     pub count: i32,
     /// For one.
     pub price: f64,
@@ -79,7 +79,7 @@ impl Line {
 pub struct Wanted {
     /// The number is greater.
     pub above: i64,
-    /// Where the parcel goes.
+    /// The place where the parcel goes.
     pub city: &'static str,
 }
 

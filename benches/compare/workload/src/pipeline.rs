@@ -1,4 +1,4 @@
-//! What stores with a language for it work out of many documents: a sum for each city, and orders with their parcels.
+//! The work of stores with a language for it over many documents: a sum for each city, and orders with their parcels.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub struct Parcel {
     pub order: i64,
     /// In grams.
     pub weight: i64,
-    /// Where it is.
+    /// Its place.
     pub place: String,
 }
 
@@ -31,10 +31,10 @@ impl Parcel {
     }
 }
 
-/// What is worked out of the orders of one city.
+/// The result for the orders of one city.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct City {
-    /// How many there are.
+    /// The number of them.
     pub orders: i64,
     /// The sum of their numbers.
     pub numbers: i64,

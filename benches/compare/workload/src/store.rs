@@ -1,4 +1,4 @@
-//! What a store of the comparison is, and what it shows.
+//! A store of the comparison, and its results.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::order::{Order, Wanted};
 pub trait Store: Sized {
     /// A document in the form that the store takes.
     type Document;
-    /// What a stored document is found by.
+    /// The key of a stored document.
     type Id;
     /// Whether the store has transactions, whose writes are made one by one and are one commit.
     const HAS_TRANSACTIONS: bool = false;

@@ -8,9 +8,9 @@ use cairndb::{Client, Collection, IndexModel, IndexOptions};
 use cairndb_benches::documents::mix;
 use cairndb_benches::measure::{speed_ratio, time};
 
-/// How long the file is.
+/// The length of the file.
 const BYTES: usize = 64 << 20;
-/// What a caller gives to the stream at once.
+/// The bytes that a caller gives to the stream at once.
 const PIECE: usize = 64 << 10;
 /// A chunk as a bucket makes it by default.
 const CHUNK: usize = 255 << 10;

@@ -458,8 +458,8 @@ fn object_id() -> f64 {
     )
 }
 
-/// How much CairnDB slows down from the small to the large collection, against how much raw RocksDB does: 1 is the
-/// same, above 1 CairnDB slows down more.
+/// The slowdown of CairnDB from the small to the large collection, against that of raw RocksDB: 1 is the same, above
+/// 1 CairnDB slows down more.
 fn insert_growth() -> f64 {
     let (small, large) = GROWTH;
     let early = median_of_rounds(|| {

@@ -1,4 +1,4 @@
-//! What it costs to count and time operations: a client with metrics and a log of slow operations against one without both.
+//! The cost of counting and timing operations: a client with metrics and a log of slow operations against one without both.
 
 use cairndb::bson::{RawDocumentBuf, doc};
 use cairndb::{Client, ClientBuilder, Collection};

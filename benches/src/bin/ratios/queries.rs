@@ -15,7 +15,7 @@ use crate::loaded;
 const FILTERED: u64 = 200_000;
 /// Documents that are sorted.
 const SORTED: u64 = 1_000_000;
-/// How many of them are asked for.
+/// The number of them that are asked for.
 const TOP: usize = 100;
 /// Every tenth document has more than this in `a`.
 const LEAST: i32 = 899;
@@ -118,7 +118,7 @@ pub(crate) fn sort_top_k() -> f64 {
 const QUEUED: u64 = 100_000;
 const TAKEN: u64 = 1000;
 
-/// How fast the last documents of a queue are taken against the first ones.
+/// The speed of taking the last documents of a queue against that of the first ones.
 pub(crate) fn queue() -> f64 {
     median_of(5, || {
         let ours = Ours::create();

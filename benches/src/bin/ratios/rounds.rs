@@ -1,4 +1,4 @@
-//! What rounds of several figures do.
+//! The rounds of several figures.
 
 use cairndb::Collection;
 use cairndb::bson::RawDocumentBuf;

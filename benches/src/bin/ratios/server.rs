@@ -28,7 +28,7 @@ type Orders = mongodb::Collection<RawDocumentBuf>;
 const PINGS: usize = 5000;
 /// Documents that a round of insertion inserts.
 const INSERTED: u64 = 30_000;
-/// How often it does: for as long as several of the syncs that are ten a second.
+/// The number of times that it does: for as long as several of the syncs that are ten a second.
 const PASSES: usize = 5;
 /// The program's argument with which it is a server, one that is a replica set, and with which it pretends to be one.
 pub(crate) const SERVE: &str = "serve";
@@ -102,7 +102,7 @@ fn driver_against_engine<T: Serialize + DeserializeOwned + Send + Sync>(kind: &s
     on_one_core(|| speed_ratio(by_driver, || time_engine(documents)))
 }
 
-/// How long work of MongoDB's driver takes on a new server, connected with options.
+/// The time that work of MongoDB's driver takes on a new server, connected with options.
 fn time_driver<T: Send + Sync>(
     kind: &str,
     options: &str,
@@ -205,7 +205,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// What such a process does: it prints its address, and serves until its input ends.
+/// The work of such a process: it prints its address, and serves until its input ends.
 #[expect(clippy::print_stdout, reason = "the address is what its parent waits for")]
 pub(crate) fn be_server(kind: &str) {
     let runtime = runtime();

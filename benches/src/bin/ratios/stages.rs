@@ -16,7 +16,7 @@ use crate::queries::{filled, measured};
 const GROUPED: u64 = 1_000_000;
 /// Documents that are sorted: so many that they fit the memory of a sort.
 const SORTED: u64 = 300_000;
-/// How many times the memory of a sort the documents are that are sorted in files.
+/// The size of the documents that are sorted in files, in memories of a sort.
 const TIMES: usize = 10;
 /// Rounds of the sort, each of which takes seconds.
 const SORT_ROUNDS: usize = 5;
@@ -55,7 +55,7 @@ pub(crate) fn group_scan() -> f64 {
     ratio
 }
 
-/// What a document is grouped by, and what is added up.
+/// The key by which a document is grouped, and the number that is added up.
 fn by_hand(value: &[u8]) -> Option<(i32, i32)> {
     let document = RawDocument::from_bytes(value).ok()?;
     Some((document.get_i32("a").ok()?, document.get_document("b").ok()?.get_i32("c").ok()?))

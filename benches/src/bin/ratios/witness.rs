@@ -1,5 +1,5 @@
-//! What the witness costs: a client that keeps it against one that does not. It is raised once a second in the background, so a
-//! round lasts longer than that where it can.
+//! The cost of the witness: a client that keeps it against one that does not. It is raised once a second in the
+//! background, so a round lasts longer than that where it can.
 
 use cairndb::bson::RawDocumentBuf;
 use cairndb::{Client, WriteConcern};

@@ -1,4 +1,5 @@
-//! How long many documents in the order of their keys take: written in batches of 1,000, and as tables that are ingested.
+//! The time that many documents in the order of their keys take: written in batches of 1,000, and as tables that are
+//! ingested.
 //!
 //! A load is done when nothing is left to compact. Until then it takes time from what follows, so both are told.
 

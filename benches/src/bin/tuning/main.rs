@@ -1,6 +1,6 @@
 //! Prints what RocksDB's options cost and give, on raw RocksDB alone: the ground of `store/src/tuning.rs`.
 //!
-//! `tuning writes` tells what a document of a batch costs under each set of options, `tuning tables` how small
+//! `tuning writes` says what a document of a batch costs under each set of options, `tuning tables` how small
 //! documents get in tables and how fast they are found and scanned there, and `tuning loads` how long many documents
 //! in the order of their keys take by batches and as tables that are ingested. Without arguments it prints all three.
 //!

@@ -21,7 +21,7 @@ pub(crate) const MEMTABLE_FILTER: f64 = 0.01;
 /// Records of a batch.
 const BATCH: usize = 1_000;
 
-/// What keys look like.
+/// The form of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// Ids of 12 bytes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rocksdb::DB;
 
-/// What was measured of one variant: for each column a value a round.
+/// The measured values of one variant: for each column a value a round.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) rounds: Vec<Vec<f64>>,

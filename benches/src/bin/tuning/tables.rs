@@ -1,4 +1,4 @@
-//! How small documents get in the tables of the last level, and how fast they are written, found by key and scanned there.
+//! The size of small documents in the tables of the last level, and the speed of writing, finding and scanning them.
 //!
 //! Documents are read with a cache that holds all of them, and with one that holds a tenth. The files are in the operating
 //! system's cache either way, so that what a missing block costs is to check and to decompress it.
@@ -27,7 +27,7 @@ const COLD_BYTES: usize = 8 << 20;
 /// The bytes of a dictionary for a table, and of the samples that it is made from.
 const DICTIONARY_BYTES: i32 = 16 << 10;
 const SAMPLES_BYTES: i32 = 100 * DICTIONARY_BYTES;
-/// What RocksDB takes for the level that the algorithm itself chooses, and for its own number of window bits.
+/// RocksDB's values for the level that the algorithm itself chooses, and for its own number of window bits.
 const LEVEL_OF_ZSTD: i32 = 32767;
 const WINDOW_BITS: i32 = -14;
 

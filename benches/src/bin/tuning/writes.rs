@@ -1,4 +1,5 @@
-//! What a document costs in a batch of 1,000 that is written to the log and to a memtable, without a sync, and in a `put` of its own.
+//! The cost of a document in a batch of 1,000 that is written to the log and to a memtable, without a sync, and in a
+//! `put` of its own.
 
 use cairndb_benches::measure::time;
 use cairndb_benches::raw::Record;
@@ -33,7 +34,7 @@ const VARIANTS: [Variant; 8] = [
     }),
     ("all, in batches without a log", Keys::Prefixed, |cache| with_tables(ours(cache))),
 ];
-/// The one that writes no log, which is no option of the database.
+/// The one that writes no log, which is not an option of the database.
 const WITHOUT_LOG: usize = VARIANTS.len() - 1;
 
 pub(crate) fn print() {

@@ -6,8 +6,8 @@ use index::key::{self, Direction};
 
 use crate::filter::{parse, raw};
 
-/// What decides whether a value is found by its key alone, beside what filters mean: a document without an array matches an
-/// equality if it has the key of the value, and not otherwise.
+/// The rule that decides whether a value is found by its key alone, beside what filters mean: a document without an
+/// array matches an equality if it has the key of the value, and not otherwise.
 #[test]
 fn an_equality_by_a_value_that_its_key_finds_means_its_key() {
     let bytes = |subtype| Bson::Binary(bson::Binary { subtype, bytes: vec![1, 2] });

@@ -1,4 +1,4 @@
-//! Why a document does not match: the details that MongoDB has for a validator, part by part.
+//! The reason why a document does not match: the details that MongoDB has for a validator, part by part.
 
 use bson::{Bson, DateTime, Document, bson, doc};
 use cairndb_query::expression::Variables;

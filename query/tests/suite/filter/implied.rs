@@ -1,4 +1,4 @@
-//! What `$expr` says about single fields: bounds that lose no match, and those that are expected.
+//! The conditions of `$expr` on single fields: bounds that lose no match, and those that are expected.
 
 use bson::{Bson, Document, RawBson, RawBsonRef, bson, doc};
 use cairndb_query::expression::Variables;

@@ -1,4 +1,4 @@
-//! What filters match, rule by rule: type brackets, null and missing, arrays, paths, and each operator.
+//! The matches of filters, rule by rule: type brackets, null and missing, arrays, paths, and each operator.
 
 use bson::{Bson, Document, bson, doc};
 

@@ -1,4 +1,4 @@
-//! What is rejected: unknown operators, operators that are not supported, and malformed arguments.
+//! The rejections: unknown operators, operators that are not supported, and malformed arguments.
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, bson, cstr, doc};
 use cairndb_query::error::{Error, Fault};

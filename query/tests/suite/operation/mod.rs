@@ -1,5 +1,5 @@
-//! What operations may use: how many steps questions and computations take, that they end when they are asked to, and
-//! that what they hold is bounded.
+//! The limits of operations: the steps of questions and computations, their end when they are asked to end, and the
+//! bounds of what they hold.
 //!
 //! Nothing here looks at a clock: steps are counted by the operation itself.
 
@@ -28,7 +28,7 @@ fn operand(whole: &RawDocumentBuf) -> RawBsonRef<'_> {
     whole.get("e").expect("well-formed").expect("it is there")
 }
 
-/// What stays small when the input doubles: a little more than twice the steps, and a start.
+/// Work that stays small when the input doubles: a little more than twice the steps, and a start.
 #[track_caller]
 fn check_linear(name: &str, steps: impl Fn(usize) -> u64) {
     for size in [50, 200, 800] {
@@ -41,7 +41,7 @@ fn check_linear(name: &str, steps: impl Fn(usize) -> u64) {
     }
 }
 
-/// What grows with the product of a question and a document, and no faster.
+/// Work that grows with the product of a question and a document, and no faster.
 #[track_caller]
 fn check_product(name: &str, steps: impl Fn(usize, usize) -> u64) {
     for (left, right) in [(20, 20), (100, 20), (20, 100)] {

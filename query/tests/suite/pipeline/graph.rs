@@ -173,7 +173,8 @@ fn a_search_ends_when_its_operation_does() {
     assert_eq!(error.code().number(), 11_601, "{error}");
 }
 
-/// How often the other collection is read as a whole by a pipeline of `$lookup` that is run for ten documents.
+/// The number of times that the other collection is read as a whole by a pipeline of `$lookup` that is run for ten
+/// documents.
 fn scans(restriction: &Document) -> usize {
     let counting = Arc::new(CountedScans { scans: AtomicUsize::new(0) });
     let graph = doc! { "$graphLookup": {
@@ -214,6 +215,6 @@ impl Foreign<Error> for CountedScans {
 #[test]
 fn a_pipeline_of_lookup_reads_the_other_collection_once() {
     assert_eq!(scans(&doc! { "_id": { "$gte": 0 } }), 1);
-    // What may be reached is another set for each document.
+    // The reachable documents are another set for each document.
     assert_eq!(scans(&doc! { "$expr": { "$gte": ["$_id", "$$start"] } }), 10);
 }

@@ -1,4 +1,4 @@
-//! What a pipeline leaves to the reader of the documents.
+//! The part of a pipeline that is left to the reader of the documents.
 
 use bson::{Document, doc};
 use cairndb_query::pipeline::Leading;

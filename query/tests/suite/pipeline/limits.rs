@@ -1,4 +1,4 @@
-//! What pipelines do not hold: memory, size, depth and length have their bounds.
+//! The limits of pipelines: memory, size, depth and length have their bounds.
 
 use bson::{Document, doc};
 use cairndb_query::expression::Variables;

@@ -47,7 +47,7 @@ fn is_found(field: Option<&Bson>, value: &Bson) -> bool {
     std::iter::once(field).chain(&elements).any(|offered| is_equal(offered, value))
 }
 
-/// What is reached from `start`, by comparing each node with each value in each step.
+/// The nodes that are reached from `start`, by comparing each node with each value in each step.
 pub(crate) fn reached(
     start: Option<&Bson>,
     nodes: &[Document],
@@ -124,7 +124,7 @@ pub(crate) const OPERATORS: [&str; 17] = [
     "$setUnion",
 ];
 
-/// What an operator is given.
+/// The argument of an operator.
 pub(crate) fn argument(operator: &str) -> Bson {
     match operator {
         "$count" => doc! {}.into(),
@@ -146,7 +146,7 @@ pub(crate) fn integer(document: &Document) -> Option<i64> {
     document.get("v").and_then(Bson::as_i32).map(i64::from)
 }
 
-/// What an operator gives of a window.
+/// The result of an operator for a window.
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 pub(crate) fn of_window(operator: &str, window: &[&Document]) -> Bson {
     let numbers: Vec<i64> = window.iter().filter_map(|document| integer(document)).collect();

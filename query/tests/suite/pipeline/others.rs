@@ -32,12 +32,12 @@ impl Others {
         Arc::new(Self { documents, has_index, is_reversed: true, ..Self::default() })
     }
 
-    /// How often it was searched or read.
+    /// The number of times that it was searched or read.
     pub(crate) fn opened(&self) -> usize {
         self.opened.load(Relaxed)
     }
 
-    /// How many documents it gave.
+    /// The number of documents that it gave.
     pub(crate) fn read(&self) -> usize {
         self.read.load(Relaxed)
     }

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use crate::pipeline::others::Others;
 use crate::pipeline::{raws, variables};
 
-/// What a join has given, how often it searched, and how many documents it read.
+/// The results of a join, the number of its searches, and of the documents that it read.
 #[derive(Debug, PartialEq)]
 struct Joined {
     documents: Vec<Document>,
@@ -202,7 +202,7 @@ fn constant_stages_read_no_more_than_they_would_anew() {
     assert_eq!(ids, [10, 5, 20]);
 }
 
-/// What does not fit is given up: the document that reads it reads on, and later ones have the stages run.
+/// Results that do not fit are given up: the document that reads them reads on, and later ones have the stages run.
 #[test]
 fn results_that_do_not_fit_are_not_kept() {
     let first = [doc! { "$match": { "x": { "$gte": 0 } } }];

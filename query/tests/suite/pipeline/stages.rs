@@ -1,4 +1,4 @@
-//! What stages give, where one works upon another.
+//! The results of stages, where one works upon another.
 
 use bson::{Bson, RawBson, doc};
 use cairndb_query::operation::SpillFailure;

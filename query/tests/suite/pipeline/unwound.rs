@@ -62,7 +62,7 @@ fn documents(names: [&'static str; 3]) -> impl Strategy<Value = Vec<Document>> {
 fn lookup(into: &'static str) -> impl Strategy<Value = Document> {
     let lookups = [
         doc! { "localField": "a", "foreignField": "x" },
-        // What is looked up is replaced.
+        // A looked-up value is replaced.
         doc! { "localField": "c", "foreignField": "x" },
         doc! { "localField": "a", "foreignField": "x.x", "pipeline": [] },
         doc! { "localField": "a", "foreignField": "x", "pipeline": [{ "$match": { "y": { "$ne": 1 } } }] },

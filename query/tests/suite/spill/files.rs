@@ -23,20 +23,20 @@ struct Shared {
     open: AtomicUsize,
     /// All that were made.
     made: AtomicUsize,
-    /// How many files were open at a time, at most.
+    /// The number of files that were open at a time, at most.
     files: Mutex<(usize, usize)>,
     /// The call that fails, counted from 1. Without one none does.
     failing: AtomicUsize,
     calls: AtomicUsize,
-    /// What reading each file is said to take.
+    /// The memory of reading each file, as it is announced.
     memory_bytes: AtomicUsize,
     /// The length of the longest value that was added.
     value_bytes_max: AtomicUsize,
     /// The length of the longest key that was added to a sorted run.
     sorted_key_bytes_max: AtomicUsize,
-    /// What changes a byte of an entry that is read, and which.
+    /// The change of a byte of an entry that is read.
     damage: AtomicUsize,
-    /// How many files were read at a time, at most.
+    /// The number of files that were read at a time, at most.
     read: Mutex<(usize, usize)>,
 }
 

@@ -251,7 +251,7 @@ fn no_damage_of_files_is_a_panic() {
     for seed in 0..300 {
         let files = Files::default();
         files.damaging(seed);
-        // What is read may still be a document, or a state.
+        // The read bytes may still be a document, or a state.
         let ended = run(&stages, &documents, &files.operation(30_000));
         failures += usize::from(ended.is_err());
         assert_eq!(files.open(), 0, "seed {seed}");

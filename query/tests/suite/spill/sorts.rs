@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::spill::files::{Files, Planted};
 
-/// What a cursor has sorted stayed in memory as long as it was idle: forty of them held 828 MB.
+/// The sorted documents of a cursor stayed in memory as long as it was idle: forty of them held 828 MB.
 #[test]
 fn what_is_left_of_a_sort_rests_in_a_file() {
     let budget = MemoryBudget::new(64 << 20);

@@ -1,4 +1,4 @@
-//! What is rejected before there is a document, what a document rejects, and limits of the result.
+//! The rejections before there is a document, what a document rejects, and limits of the result.
 
 use bson::{Bson, Document, RawDocument, bson, doc};
 use cairndb_query::update::error::Error;

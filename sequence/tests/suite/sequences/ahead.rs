@@ -4,7 +4,7 @@ use cairndb_sequence::error::SequenceError;
 
 use crate::sequences::memory::{Failure, Rig, code, sized};
 
-/// How many writes the store has seen, and up to which value it knows values as reserved.
+/// The number of writes that the store has seen, and up to which value it knows values as reserved.
 fn written(rig: &Rig) -> (u64, i64) {
     let stored = rig.memory.stored();
     (stored.writes, stored.record.mark.current_value)

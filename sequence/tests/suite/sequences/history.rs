@@ -24,7 +24,7 @@ struct Window {
     unit: i128,
 }
 
-/// How many steps a window has.
+/// The number of steps that a window has.
 const STEPS: i128 = 120;
 
 /// A value of a history: a step and a remainder, or one of the ends of all integers.
@@ -293,13 +293,13 @@ impl Pair {
     }
 }
 
-/// What a naive ledger knows since the sequence was last restarted or changed: a list of what was handed out.
+/// The knowledge of a naive ledger since the sequence was last restarted or changed: a list of what was handed out.
 #[derive(Default)]
 struct Noted {
     handed: HashSet<i64>,
     /// Values that documents brought, or that were set.
     brought: HashSet<i64>,
-    /// What was handed out before.
+    /// The values that were handed out before.
     before_change: HashSet<Handed>,
     /// Whether it was restarted or changed at all.
     is_changed: bool,
@@ -307,7 +307,7 @@ struct Noted {
     has_crashed: bool,
 }
 
-/// What was before an operation.
+/// The state before an operation.
 struct Before {
     seen: usize,
     version: i128,
@@ -350,9 +350,10 @@ impl Noted {
     /// Checks the verdict on a value.
     fn check(&self, pair: &Pair, value: i64) {
         let declared = &pair.reference.declared;
-        // What a change of the current value and a restart do to the steps is remembered as long as the sequence goes on from
-        // there: not once it has started over or ended, and a restart before the start value not at all.
-        // A value after which none is left ends the sequence, which then is at the limit, whether that is a term or not.
+        // The effect of a change of the current value and of a restart on the steps is remembered as long as the
+        // sequence goes on from there: not once it has started over or ended, and a restart before the start value
+        // not at all. A value after which none is left ends the sequence, which then is at the limit, whether that is
+        // a term or not.
         let after = |brought: i64| i128::from(brought) + declared.increment;
         let is_ended = self.brought.iter().any(|brought| declared.beyond(after(*brought), declared.limit()))
             || self.has_crashed && pair.rig.snapshot().remaining == 0;

@@ -117,7 +117,7 @@ fn counters_of_a_damaged_mark_do_not_overflow() {
     assert_eq!((mark.reservations, mark.lost, mark.next_gap), (u64::MAX, u64::MAX, u64::MAX));
 }
 
-/// What happens to a sequence that never starts over and whose process never crashes.
+/// The steps of a sequence that never starts over and whose process never crashes.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take(usize),
@@ -142,7 +142,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How often each value was handed out, listed, or brought.
+/// The number of times that each value was handed out, listed, or brought.
 #[derive(Default)]
 struct Fates {
     fates: BTreeMap<i64, Vec<&'static str>>,

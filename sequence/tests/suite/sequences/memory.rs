@@ -10,10 +10,10 @@ use cairndb_sequence::slot::Slot;
 use cairndb_sequence::state::{Mark, State};
 use cairndb_sequence::store::{Cause, Change, Gap, Record, Store};
 
-/// What the store fails with.
+/// The failure of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What the sequence rejects.
+    /// The rejection of the sequence.
     Sequence(SequenceError),
     /// The write that was asked to fail.
     Disk,
@@ -26,13 +26,13 @@ pub(crate) struct Memory {
     checked: bool,
 }
 
-/// What the store holds.
+/// The content of the store.
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) record: Record,
     pub(crate) ledger: Vec<Gap>,
     pub(crate) writes: u64,
-    /// How many writes succeed before one fails.
+    /// The number of writes that succeed before one fails.
     pub(crate) failing_after: Option<u64>,
 }
 

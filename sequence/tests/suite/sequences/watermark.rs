@@ -51,7 +51,7 @@ fn a_trace_is_settled_once_no_writer_may_have_the_value() {
     assert_eq!(settled(), [true; 3]);
 }
 
-/// What an acquirer holds in its block has not been handed out.
+/// Values that an acquirer holds in its block have not been handed out.
 #[test]
 fn values_in_blocks_are_still_to_come() {
     let mut rig = rig();

@@ -1,5 +1,5 @@
-//! Gapless counters by MongoDB's driver, on `cairn serve --replica-set` in the place of a cluster: several clients insert, some of their
-//! inserts are refused, and no number is missing or there twice.
+//! Gapless counters by MongoDB's driver, on `cairn serve --replica-set` in place of a cluster: several clients insert, some of their
+//! inserts are rejected, and no number is missing or there twice.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -35,7 +35,7 @@ impl Bills {
         field.extend(doc! { "database": "shop", "collection": "bills", "field": "n" });
         let counters = client.database("shop").collection::<Document>("counters");
         counters.insert_many([field, counter("alone")]).run().expect("inserted");
-        // Made before: of two transactions that would make it one is refused.
+        // Made before: of two transactions that would make it one is rejected.
         client.database("shop").create_collection("bills").run().expect("made");
         Self { client, stored: AtomicI32::new(0) }
     }

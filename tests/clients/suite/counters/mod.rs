@@ -1,5 +1,5 @@
 //! `cairndb-counters`: one program on a store of CairnDB and on a cluster, whose part a server of CairnDB plays that is reached
-//! by MongoDB's driver. Here the server is no replica set and has no transactions: of gapless counters the refusal is shown.
+//! by MongoDB's driver. Here the server is not a replica set and has no transactions: of gapless counters the rejection is shown.
 
 mod gapless;
 
@@ -76,7 +76,7 @@ fn told<T: std::fmt::Debug>(result: Result<T>) -> String {
     }
 }
 
-/// What a sequence gives to a program, one by one and in blocks.
+/// The values that a sequence gives to a program, one by one and in blocks.
 fn sequence_program(shop: &impl Numbers, name: &str) -> Vec<String> {
     let mut lines: Vec<String> = (0..7).map(|_| told(shop.next_value(name))).collect();
     lines.push(told(shop.fetch(name, 3)));
@@ -113,7 +113,7 @@ fn a_counter_that_starts_over_gives_the_same_as_a_sequence() {
     same_sequence(options().increment(-2).min_value(-6), down);
 }
 
-/// What inserts give to a program, and what is stored.
+/// The results of inserts in a program, and the stored documents.
 fn insert_program(orders: &impl Numbered<Document>) -> Vec<String> {
     let one = |document: Document| told(orders.insert_one_numbered(document).map(|done| done.generated));
     let many = |documents: Vec<Document>| {

@@ -8,7 +8,7 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::sync::Client;
 
-/// Takes what a reader can get until the end; says how many commands were answered, refusals among them.
+/// Takes what a reader can get until the end; says how many commands were answered, rejections among them.
 pub(crate) fn take_everything(uri: &str, mut choices: Choices, end: Instant) -> u64 {
     let client = Client::with_uri_str(uri).expect("the URI is one");
     let (shop, admin) = (client.database("shop"), client.database("admin"));
@@ -31,7 +31,7 @@ pub(crate) fn take_everything(uri: &str, mut choices: Choices, end: Instant) -> 
             }
             _ => admin.run_command(doc! { "usersInfo": vec!["rita"; 50_000] }).run(),
         };
-        // A refusal is an answer: whatever it is for, the server goes on.
+        // A rejection is an answer: whatever it is for, the server goes on.
         let is_refused = |error: &Error| matches!(error.kind.as_ref(), ErrorKind::Command(_));
         answered += u64::from(reply.as_ref().err().is_none_or(is_refused));
     }

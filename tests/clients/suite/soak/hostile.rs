@@ -11,9 +11,9 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 
 use crate::soak::raw::{Raw, front, message, on_shop};
 
-/// How many documents the collection that is replaced always has.
+/// The number of documents that the collection that is replaced always has.
 pub(crate) const REPLACED_LEN: i32 = 5;
-/// How many documents a cursor has that is killed.
+/// The number of documents that a cursor has that is killed.
 pub(crate) const KILLED_LEN: i32 = 120;
 
 /// Does what somebody may do who never logs in; says how often.
@@ -88,7 +88,7 @@ pub(crate) fn read_slowly(address: SocketAddr, mut choices: Choices, end: Instan
     asked
 }
 
-/// Kills cursors while they are read. What comes of them is all that is left, or a refusal: never a part that looks like all.
+/// Kills cursors while they are read. What comes of them is all that is left, or a rejection: never a part that looks like all.
 pub(crate) fn kill_cursors(address: SocketAddr, mut choices: Choices, end: Instant) -> u64 {
     let mut count = 0;
     let (Some(mut reader), Some(mut killer)) = (Raw::connect(address), Raw::connect(address)) else {

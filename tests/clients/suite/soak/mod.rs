@@ -37,25 +37,25 @@ use worker::Worker;
 
 /// One request of so many is cut off.
 const CUTS_ONE_IN: u64 = 60;
-/// How long the server may take to let go of what no client uses: it looks for idle cursors now and then, and its threads
-/// end when they had nothing to do for ten seconds.
+/// The time that the server may take to let go of what no client uses: it looks for idle cursors now and then, and
+/// its threads end when they had nothing to do for ten seconds.
 const SETTLING_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Idle threads of the server end after ten seconds without work. It looks for idle cursors once a second here, each time
 /// by the thread that waited longest, so that ten always have something to do.
 const IDLE_THREADS_MAX: usize = 10;
 
-/// What the server is given of memory, in mebibytes, for the store, for requests and for answers.
+/// The memory of the server, in mebibytes, for the store, for requests and for answers.
 const STORE_MEMORY: u64 = 64;
 const REQUEST_MEMORY: u64 = 32;
 const ANSWER_MEMORY: u64 = 64;
-/// What the process takes beside: its program, its threads, what the store needs outside of its cache, and what commands make
-/// while they run, of which there are 64 at most.
+/// The memory of the process beside: its program, its threads, what the store needs outside of its cache, and what
+/// commands make while they run, of which there are 64 at most.
 const BESIDE_MEMORY: u64 = 512;
-/// What a connection takes beside, in kibibytes: buffers, and 16 KiB each of a message and an answer.
+/// The memory of a connection beside, in kibibytes: buffers, and 16 KiB each of a message and an answer.
 const CONNECTION_MEMORY_KIB: u64 = 256;
 
-/// What a server holds.
+/// The holdings of a server.
 #[derive(Debug)]
 struct Holdings {
     connections: i64,
@@ -233,7 +233,7 @@ fn readers_who_take_everything_leave_root_its_share() {
     println!("{answered} commands of readers, {written} documents of root; {most} bytes, {lost} lines lost");
     assert!(answered > 0 && written > 0 && lost > 0, "there was nothing to see");
     assert_eq!(things.count_documents(doc! {}).run().unwrap(), u64::try_from(written).unwrap());
-    // What operations and cursors may hold together comes to the other budgets.
+    // The memory of operations and cursors comes to the other budgets.
     assert_within_memory(most.saturating_sub(1 << 30), readers);
     root.shutdown().immediate(true).run();
     cairn.stop();
@@ -243,7 +243,7 @@ fn memory() -> [&'static str; 6] {
     ["--store-memory", "64", "--request-memory", "32", "--answer-memory", "64"]
 }
 
-/// What of each kind was done: answers not taken, cursors killed, collections replaced, and read meanwhile.
+/// Hostile calls by kind: answers not read, cursors killed, collections replaced, and read meanwhile.
 fn be_hostile(cairn: &Cairn, workers: u64, seed: u64, end: Instant) -> [u64; 4] {
     let address = cairn.address();
     let choices = |place: u64| Choices::seeded(seed.wrapping_mul(31).wrapping_add(place));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-/// How long an answer may take: longer than anything that is done here, even on a busy machine.
+/// The time that an answer may take: longer than anything that is done here, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Header and flags, and the kind of the only section.
 const FRONT_BYTES: usize = 21;
@@ -55,7 +55,7 @@ pub(crate) fn message(command: &Document) -> Vec<u8> {
     [&front(FRONT_BYTES + body.len())[..], &body].concat()
 }
 
-/// What a message of that length begins with.
+/// The beginning of a message of that length.
 pub(crate) fn front(length: usize) -> Vec<u8> {
     let length = i32::try_from(length).expect("a length");
     let mut front: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();

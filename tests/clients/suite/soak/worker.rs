@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, Result};
 use mongodb::sync::{Client, Collection, Database};
 
-/// How many documents a worker keeps.
+/// The number of documents that a worker keeps.
 const KEPT_MAX: usize = 200;
 /// The server no longer knows the cursor: it was idle for too long.
 const CURSOR_NOT_FOUND: i32 = 43;
@@ -24,14 +24,14 @@ pub(crate) struct Worker {
     remembered: Remembered,
 }
 
-/// What a worker knows at its end.
+/// The knowledge of a worker at its end.
 #[derive(Default)]
 pub(crate) struct Remembered {
-    /// How many commands were answered.
+    /// The number of commands that were answered.
     pub(crate) answered: u64,
-    /// How often its counter was certainly counted up.
+    /// The number of times that its counter was certainly counted up.
     pub(crate) counted: u64,
-    /// How often the outcome is unknown.
+    /// The number of times that the outcome is unknown.
     pub(crate) unknown: u64,
     /// Documents that were acknowledged and not deleted again.
     pub(crate) kept: Vec<ObjectId>,

@@ -14,14 +14,14 @@ use crate::histories::lists::Key;
 use crate::histories::transactions::cycles::{Level, Step, Transaction};
 use crate::histories::transactions::store::{KEYS, LIFETIME, Store};
 
-/// How often a name is wanted before the next one is.
+/// The number of times that a name is wanted before the next one is.
 const WISHES: i64 = 16;
 /// Codes of errors after which a transaction is over, and nothing is stored: others came first, a closing store or
 /// its age ended it, a collection was changed, or its key is taken.
 const OVER: [i32; 7] = [43, 112, 246, NO_SUCH_TRANSACTION, 290, 11000, 11601];
 const NO_SUCH_TRANSACTION: i32 = 251;
 
-/// What a thread has noted.
+/// The notes of a thread.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) transactions: Vec<Record<Transaction>>,
@@ -32,11 +32,11 @@ pub(crate) struct Notes {
     pub(crate) conflicts: u64,
     /// Transactions that were ended for their age, or by a closing store.
     pub(crate) ended: u64,
-    /// How often the store was closed while the thread worked.
+    /// The number of times that the store was closed while the thread worked.
     pub(crate) closings: u64,
 }
 
-/// What a transaction has done so far.
+/// The work of a transaction so far.
 #[derive(Default)]
 struct Tried {
     steps: Vec<Step>,
@@ -101,7 +101,7 @@ impl Actor<'_> {
             self.notes.numbered += tried.numbered;
         }
         let Err(error) = done else { return Ok(()) };
-        // What the session knows of it differs: the error came from a statement or from the commit.
+        // The session's knowledge of it differs: the error came from a statement or from the commit.
         drop(self.session.abort_transaction().run());
         if !error.code().is_some_and(|code| OVER.contains(&code)) {
             return Err(Stop::from(error));
@@ -111,7 +111,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Does the statements of a transaction, and ends it. Tells whether it was committed.
+    /// Does the statements of a transaction, and ends it. Says whether it was committed.
     fn state(&mut self, tried: &mut Tried) -> cairndb::Result<bool> {
         let start = self.session.start_transaction();
         match self.level {

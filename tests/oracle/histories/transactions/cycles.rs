@@ -1,6 +1,6 @@
 //! The checker of transactions that append to lists: whether they can have been isolated as they say.
 //!
-//! Values are unique, so the lists at the end tell which transaction made which version, and every list that was read tells
+//! Values are unique, so the lists at the end say which transaction made which version, and every list that was read tells
 //! whose version it was. From that come the edges: *ww* from the maker of a version to that of the next one, *wr* from a maker
 //! to a reader, *rw* from a reader to the maker of the next version; and one transaction is before another if it returned
 //! before the other one began. Each transaction has a moment at which it reads and a later one at which it writes. *ww*, *wr*
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::histories::history::Record;
 use crate::histories::lists::Key;
 
-/// What a transaction did, in the order of its statements.
+/// The work of a transaction, in the order of its statements.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Append {
@@ -85,7 +85,7 @@ struct Run<'a> {
     edges: Vec<(usize, usize, Kind)>,
 }
 
-/// Refuses transactions that the level rules out. Of others it tells whether they are serializable.
+/// Rejects transactions that the level rules out. Of others it says whether they are serializable.
 pub(crate) fn check_transactions(
     transactions: &[Record<Transaction>],
     end: &BTreeMap<Key, Vec<i64>>,
@@ -217,7 +217,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Refuses a cycle of such edges.
+    /// Rejects a cycle of such edges.
     fn check(&self, ban: &Ban) -> Result<(), String> {
         let count = self.transactions.len();
         let reads = |by: usize| 2 * by;

@@ -19,12 +19,12 @@ const THREADS_MIN: u64 = 2;
 const THREADS_MAX: u64 = 8;
 /// Transactions and plain calls of a run.
 const TRANSACTIONS: u64 = 300;
-/// How often the store is opened in a run.
+/// The number of times that the store is opened in a run.
 const OPENINGS_MAX: u64 = 3;
 /// One run in so many has transactions that outlive their time, and takes more than a second for it.
 const SLOW_RUNS: u64 = 300;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) transactions: u64,
@@ -145,7 +145,7 @@ fn work(
     })
 }
 
-/// Opens the folder a last time, and checks what is there and what was answered. Tells whether the run was serializable.
+/// Opens the folder a last time, and checks what is there and what was answered. Says whether the run was serializable.
 fn judge(scratch: &Scratch, fault: PlantedFault, level: Level, notes: &Notes) -> Result<bool, String> {
     let failed = |error: cairndb::Error| format!("at the end: {error:?}");
     let store = Store::open(scratch, Opening { is_journaled: false, fault }, false).map_err(failed)?;

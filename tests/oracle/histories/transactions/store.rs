@@ -11,7 +11,7 @@ use crate::histories::store::Opening;
 
 /// The lists. Few, so that threads meet.
 pub(crate) const KEYS: [Key; 6] = [0, 1, 2, 3, 4, 5];
-/// How long a transaction lives where it is to outlive that: the shortest there is.
+/// The lifetime of a transaction that is to outlive it: the shortest there is.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Store {

@@ -68,7 +68,7 @@ fn the_same_seed_makes_the_same_history() {
     let seed = seed();
     for number in 0..5 {
         let once = history(seed, number, PlantedFault::None);
-        // When the time of a transaction is over is for the clock to say.
+        // The clock decides when the time of a transaction is over.
         if once.as_ref().is_ok_and(|tally| tally.expired > 0) {
             continue;
         }

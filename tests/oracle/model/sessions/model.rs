@@ -21,12 +21,12 @@ pub(crate) struct Model {
     /// Keys that a plain batch had and did not store.
     possible: BTreeMap<Key, u64>,
     newest: BTreeMap<&'static str, u64>,
-    /// When a collection was made, truncated, or got or lost an index.
+    /// The time at which a collection was made, truncated, or got or lost an index.
     since: BTreeMap<&'static str, u64>,
-    /// When a collection was dropped.
+    /// The time at which a collection was dropped.
     names_since: u64,
     transactions: BTreeMap<usize, Phase>,
-    /// How many transactions each session has started.
+    /// The number of transactions that each session has started.
     started: BTreeMap<usize, u64>,
     collections: u64,
 }
@@ -61,7 +61,7 @@ struct Reads {
     absent: BTreeSet<&'static str>,
 }
 
-/// How a statement reads.
+/// The way in which a statement reads.
 #[derive(Clone, Copy)]
 enum Reading {
     Key(i32),

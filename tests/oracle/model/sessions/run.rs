@@ -24,11 +24,11 @@ const CURSORS_MAX: usize = 3;
 const SLOW_HISTORIES: u64 = 80;
 /// Of so many operations there, one waits until the time of all is over.
 const EXPIRES_AT: u64 = 120;
-/// How long a transaction lives there.
+/// The time that a transaction lives there.
 const LIFETIME: Duration = Duration::from_secs(2);
 /// After this time all that are open are let expire: none of them may do so by chance.
 const LIFETIME_USED: Duration = Duration::from_millis(500);
-/// How long it may take until an expired one is ended.
+/// The time that it may take until an expired one is ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CURSOR_NOT_FOUND: i32 = 43;
 const OPERATIONS_PER_CHECK: usize = 40;
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-/// Does so many operations. Fails where engine and model disagree, and tells what was done until then.
+/// Does so many operations. Fails where engine and model disagree, and says what was done until then.
 pub(crate) fn run(mut choices: Choices, operations: usize, fault: PlantedFault) -> Result<Tally, String> {
     let scratch = Scratch::new();
     let is_slow = choices.one_in(SLOW_HISTORIES);
@@ -101,7 +101,7 @@ struct Run<'a> {
     client: Option<Client>,
     handles: Vec<(&'static str, Collection<Document>)>,
     sessions: Vec<ClientSession>,
-    /// When the oldest open transaction of each session had its first statement.
+    /// The time at which the oldest open transaction of each session had its first statement.
     begun: Vec<Option<Instant>>,
     cursors: Vec<OpenCursor>,
     model: Model,

@@ -197,7 +197,7 @@ pub(crate) enum Statement {
     InsertOne(Document),
     InsertMany(Vec<Document>),
     UpdateOne(Update),
-    /// Its change sets no unique field: which document is refused would depend on an order.
+    /// Its change sets no unique field: which document is rejected would depend on an order.
     UpdateMany(Filter, Change),
     Replace(Filter, Document),
     FindOneAndUpdate {
@@ -369,7 +369,7 @@ fn changed(result: &cairndb::UpdateResult) -> Answer {
     }
 }
 
-/// The code of an error; of several documents, that of the first that was refused.
+/// The code of an error; of several documents, that of the first that was rejected.
 pub(crate) fn code_of(error: &Error) -> i32 {
     if let ErrorKind::InsertMany(details) = error.kind()
         && let Some(refused) = details.write_errors.as_ref().and_then(|refused| refused.first())

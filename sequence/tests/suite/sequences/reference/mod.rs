@@ -16,7 +16,7 @@ pub(crate) use self::declared::Declared;
 
 const GREATEST: i128 = i64::MAX as i128;
 
-/// Why an operation was rejected.
+/// The reason why an operation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Exceeded,
@@ -79,7 +79,7 @@ pub(crate) struct Reference {
     touched: bool,
 }
 
-/// What survives a crash.
+/// The state that survives a crash.
 #[derive(Clone, Debug)]
 pub(crate) struct Durable {
     declared: Declared,
@@ -387,7 +387,7 @@ impl Reference {
         Ok(self.block(slot).and_then(|block| block.before).unwrap_or(self.high_water))
     }
 
-    /// What survives a crash.
+    /// The state that survives a crash.
     pub(crate) fn durable(&self) -> &Durable {
         &self.durable
     }
