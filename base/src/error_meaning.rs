@@ -357,7 +357,7 @@ impl CodeMeaning {
         code(
             Code::CHANGE_STREAM_HISTORY_LOST,
             "events that a change stream had not read are forgotten, or were never logged",
-            "read what it follows anew, and open a new stream",
+            "read what it follows again, and open a new stream",
         ),
         code(
             Code::TRANSACTION_EXCEEDED_LIFETIME,
@@ -486,7 +486,7 @@ meanings! {
         "nothing was changed", "read the message";
     Transaction: "a session has no transaction, or has one already",
         "nothing was changed", "start one, or end it first";
-    ExactlyOnce: "the token of `exactly_once` belongs to another call, is too old, has no room, or its transaction is committed already",
+    ExactlyOnce: "the token of `exactly_once` belongs to another call, is too old, is beyond the limit of remembered tokens, or its transaction is committed already",
         "nothing was changed by this call", "by the code, below: 72, 225, 146, 256";
     Custom: "an error of the caller's own, made by `Error::custom`",
         "as the caller says", "`get_custom` returns the value";
@@ -495,7 +495,7 @@ meanings! {
     Io: "an I/O error outside of a commit",
         "nothing was changed", "read the message: a permission, a path, a limit of open files";
     NoSpace: "the disk is full, or the quota reached",
-        "reads go on. `during_commit`: the write may or may not be there after the next open; else it is not", "free some space; writes then succeed without opening again";
+        "reads continue. `during_commit`: the write may or may not be there after the next open; else it is not", "free some space; writes then succeed without opening again";
     CommitUnknown: "a commit met an I/O error",
         "the write may or may not be there, whole or not at all; reads continue, writes fail", "open the store again, look whether it is there, and look at the disk";
     Poisoned: "a write after a failed commit or sync",
@@ -513,7 +513,7 @@ meanings! {
     Closed: "a call after `close`",
         "nothing was changed", "open again, or keep the client longer";
     Forked: "a call in a forked child",
-        "nothing was changed; the parent goes on", "open after forking, in one process";
+        "nothing was changed; the parent continues", "open after forking, in one process";
     CursorsOpen: "`close` while cursors are open",
         "everything is synced; the folder stays locked until they are dropped", "drop the cursors before";
     AlreadyOpen: "the folder is open in another client or process",

@@ -266,7 +266,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
     if client.is_read_only() && !arguments.read_only {
         // Whatever is logged: clients would only see that each write is rejected.
         warn(&format!(
-            "the disk of {} is full: the folder is served for reading only; make room and start the server again",
+            "the disk of {} is full: the folder is served for reading only; free some space and start the server again",
             path.display()
         ));
     }

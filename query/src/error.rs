@@ -34,7 +34,7 @@ pub enum Error {
         operator: String,
     },
     /// A search by a regular expression reached one of its limits. (MongoDB counts that as no match.)
-    #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
+    #[error("the regular expression \"{pattern}\" could not be evaluated: {reason}")]
     PatternFailed {
         /// The pattern, shortened.
         pattern: String,

@@ -138,8 +138,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Says how many documents an output has not as they are.
 pub(crate) fn lossy_documents(lossy: u64) -> String {
-    let have = if lossy == 1 { "has" } else { "have" };
-    format!("{} {have} what the format cannot carry", counted(lossy, DOCUMENTS))
+    let contain = if lossy == 1 { "contains" } else { "contain" };
+    format!("{} {contain} values that the format cannot represent", counted(lossy, DOCUMENTS))
 }
 
 fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Result<(), Failure> {

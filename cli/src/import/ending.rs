@@ -61,7 +61,7 @@ impl Importer<'_> {
         done: Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Some((store, replacement)) = store.zip(self.replacement.take()) else { return done };
-        let goes_on = if self.trail.is_some() { ", and the same command goes on" } else { "" };
+        let goes_on = if self.trail.is_some() { ", and the same command continues" } else { "" };
         let shown = replacement.shown();
         self.not_replaced.get_or_insert_with(|| format!("{shown} is as it was{goes_on}"));
         if self.trail.is_none() {

@@ -109,10 +109,11 @@ fn sequence_name(store: &dyn Store, asked: Asked<'_>) -> Result<String, Failure>
         return Ok((*sequence).to_owned());
     }
     let own: Vec<&str> = fields.iter().map(|(field, _)| *field).collect();
-    let own = if own.is_empty() { "none does".to_owned() } else { format!("these do: {}", own.join(", ")) };
+    let own =
+        if own.is_empty() { "it has none".to_owned() } else { format!("these are: {}", own.join(", ")) };
     Err(Failure::new(
         Exit::Failed,
-        format!("{database}.{collection} has no field {name} that numbers itself; {own}"),
+        format!("{database}.{collection} has no auto-increment field {name}; {own}"),
     ))
 }
 

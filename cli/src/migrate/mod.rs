@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // The signal came too late to end anything.
             return done;
         }
-        signals.judge(done, "interrupted: give the same command again to go on")
+        signals.judge(done, "interrupted: give the same command again to continue")
     });
     told.report(arguments, started.elapsed(), done)
 }
@@ -130,7 +130,7 @@ fn migrate(arguments: &Arguments, signals: &Signals, told: &mut Told) -> Result<
     }
     let is_stopped = blockers > 0 || unsupported > 0 && (arguments.plan || !arguments.skip_unsupported);
     if is_stopped {
-        let skip = if unsupported > 0 { ", or go on without these by --skip-unsupported" } else { "" };
+        let skip = if unsupported > 0 { ", or continue without these by --skip-unsupported" } else { "" };
         let message = format!("the migration does not begin: {}{skip}", hindrances(blockers, unsupported));
         return Err(Failure::new(Exit::Different, message));
     }
@@ -261,7 +261,7 @@ impl Told {
         if let Some(failure) = report.failure.as_mut().filter(is_failed) {
             let message = &failure.message;
             failure.message = format!(
-                "{message}: {} copied until then; give the same command again to go on",
+                "{message}: {} copied until then; give the same command again to continue",
                 counted_were(documents, DOCUMENTS)
             );
         }

@@ -29,7 +29,7 @@ Examples:
       the migration, with four batches on their way at once
   cairn migrate shop-data --from mongodb://db.example/ --include 'shop.*' \\
     --number shop.orders:number=counters/orders
-      back into a folder; a field that numbers itself replaces the counter")]
+      back into a folder; an auto-increment field replaces the counter")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     pub(super) store: PathBuf,

@@ -76,7 +76,7 @@ impl Plan {
             }
         }
         if !state.is_new() {
-            let advice = format!("it goes on from {}", state.path().display());
+            let advice = format!("it continues from {}", state.path().display());
             plan.remarks.push(Remark::note("the migration", "it was begun before", advice));
         }
         plan.check_names();
@@ -268,7 +268,7 @@ impl Plan {
                         let used = snapshot.get_i64("UsedUpTo").map(|used| format!("after {used}"));
                         used.unwrap_or_else(|_| "with its first value".to_owned())
                     });
-                    let advice = format!("it goes on {}", next.unwrap_or_default());
+                    let advice = format!("it continues {}", next.unwrap_or_default());
                     self.remarks.push(Remark::note(&subject, "it replaces the counter", advice));
                     self.numbered.push(Numbered::of(rule, field, &arguments.rename)?);
                 }

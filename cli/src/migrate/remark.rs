@@ -40,7 +40,7 @@ impl Remark {
     }
 
     pub(super) fn unsupported(subject: &str, what: impl Into<String>) -> Self {
-        let advice = "change it, or go on without it by --skip-unsupported".to_owned();
+        let advice = "change it, or continue without it by --skip-unsupported".to_owned();
         Self::of(Level::Unsupported, subject, what.into(), advice)
     }
 

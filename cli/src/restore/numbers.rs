@@ -104,7 +104,7 @@ pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Res
                 let failure = refusal(failure)?;
                 let namespace = planned.namespace();
                 tally.leave_out(&format!(
-                    "{namespace}, field {path} that numbers itself: {}",
+                    "{namespace}, auto-increment field {path}: {}",
                     planned.told(&failure.message)
                 ));
             }

@@ -203,7 +203,7 @@ pub(crate) fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Res
         let path = field.get_str("Field").unwrap_or_default();
         let shown = format!("{}, field {path}", planned.namespace());
         let Some(there) = existing.iter().find(|other| other.get_str("Field").ok() == Some(path)) else {
-            tally.differ(&format!("{shown}: it does not number itself in the store"));
+            tally.differ(&format!("{shown}: it is not an auto-increment field in the store"));
             continue;
         };
         let name = there.get_str("SequenceName").unwrap_or_default();

@@ -378,7 +378,7 @@
 
         gaps(field) {
             const found = this.autoIncrements().find((one) => one.Field === field);
-            if (!found) invalid(`${this.getFullName()} has no field ${cairn.inspect(field)} that numbers itself`);
+            if (!found) invalid(`${this.getFullName()} has no auto-increment field ${cairn.inspect(field)}`);
             return this._database.sequence(found.SequenceName).gaps();
         }
     }

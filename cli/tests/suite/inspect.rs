@@ -253,7 +253,7 @@ fn what_makes_no_sense_is_refused() {
         check(
             &["shop.orders", "--number", "total=1"],
             1,
-            "has no field total that numbers itself; these do: number",
+            "has no auto-increment field total; these are: number",
         );
         check(&["shop.absent", "--number", "number=1"], 1, "there is no collection shop.absent");
         check(&["shop", "--sequence", "tickets=1"], 1, "tickets");

@@ -290,7 +290,7 @@ fn planted_differences_are_found_and_named() {
     target.serve_with(&["--enable-test-commands"]);
     // Indexes come after the documents.
     with_fault(&target, "createIndexes", || {
-        complains(&migrate(&source, &target, &[]), 1, "give the same command again to go on");
+        complains(&migrate(&source, &target, &[]), 1, "give the same command again to continue");
     });
     assert_eq!(source.files(), ["db.cairn-migrate"]);
     target.kill_in_order();

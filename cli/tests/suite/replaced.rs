@@ -174,10 +174,10 @@ fn an_import_that_goes_on_replaces_in_the_end() {
         let run = |limit: &str| {
             import(&fixture, &["a.ndjson", option, "--resume", "--batch", "7", "--max-rejects", limit])
         };
-        complains(&run("0"), 3, "shop.orders is as it was, and the same command goes on");
+        complains(&run("0"), 3, "shop.orders is as it was, and the same command continues");
         let documents: Vec<Document> = fixture.documents();
         assert_eq!(documents.len(), 2, "{documents:?}");
-        complains(&run("1"), 3, "shop.orders is as it was, and the same command goes on");
+        complains(&run("1"), 3, "shop.orders is as it was, and the same command continues");
         complains(&run("2"), 3, "2 of 202 records were rejected");
         assert_eq!(fixture.documents().len(), 200);
         assert_eq!(all_of(&fixture).keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());

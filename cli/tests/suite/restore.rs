@@ -263,7 +263,7 @@ fn a_comparison_finds_what_is_not_the_same() {
         (
             vec![],
             r#"{"cairndb":{"autoIncrement":[{"Field":"$n","snapshot":{"UsedUpTo":7}}]}}"#,
-            "field $n: it does not number itself",
+            "field $n: it is not an auto-increment field",
         ),
     ];
     for is_served in [false, true] {

@@ -253,7 +253,7 @@ fn a_server_without_sequences_gives_and_takes_the_rest() {
     let mut target = target(false);
     start(&mut target);
     let output = target.run("restore", &["--archive", path(&source.path("with"))]).output().unwrap();
-    for words in ["numbers.fast, field n.value that numbers itself: ", "tickets, sequence gapless: "] {
+    for words in ["numbers.fast, auto-increment field n.value: ", "tickets, sequence gapless: "] {
         complains(&output, 3, words);
     }
     succeeds(&target.run("dump", &["--archive", "again"]).output().unwrap());

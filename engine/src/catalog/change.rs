@@ -357,7 +357,7 @@ fn check_replaced(to: &Namespace, replaced: Option<&Definition>, copied: &Defini
 pub(crate) fn refuse_fields(namespace: &Namespace, definition: &Definition) -> Result<()> {
     let Some(field) = definition.fields.iter().next() else { return Ok(()) };
     let message = format!(
-        "$out cannot replace {namespace}, whose field '{}' numbers itself; $merge writes to such a collection",
+        "$out cannot replace {namespace}, whose field '{}' is an auto-increment field; $merge writes to such a collection",
         field.field.path()
     );
     Err(Error::command(Code::ILLEGAL_OPERATION, message).in_namespace(namespace))

@@ -187,7 +187,8 @@ pub(super) fn make(
     let (namespace, new) = declared;
     shared.catalog.refuse_view(namespace)?;
     if open.made.has_case_clash(&namespace.db) {
-        let message = format!("the transaction has made a database '{}' in other letters", namespace.db);
+        let message =
+            format!("the transaction has made a database '{}' whose name differs only in case", namespace.db);
         return Err(Error::command(Code::DATABASE_DIFFER_CASE, message));
     }
     let made = shared.catalog.make_unpublished(shared.storage(database), namespace, new)?;

@@ -187,7 +187,7 @@ impl FoundCatalog {
             for field in collection.fields.iter().filter(|field| !is_whole(field)) {
                 let path = field.field.path();
                 self.notes.push(format!(
-                    "{}: the sequence of field {path} is lost, and it numbers itself no more",
+                    "{}: the sequence of field {path} is lost, and it is not an auto-increment field any more",
                     collection.namespace
                 ));
             }

@@ -164,7 +164,7 @@ impl<R: Read> ArchiveReader<R> {
             return Err(damaged(start, reason));
         };
         let Some(state) = self.states.get_mut(at).filter(|state| !state.is_ended) else {
-            return Err(damaged(start, format!("{} goes on after its end", shown_name())));
+            return Err(damaged(start, format!("{} continues after its end", shown_name())));
         };
         if !is_end {
             state.has_begun = true;
@@ -408,7 +408,7 @@ mod tests {
             more(&mut archive);
             archive
         };
-        refused(&with(&|out| push_segment(out, "shop", "a")), "goes on after its end");
+        refused(&with(&|out| push_segment(out, "shop", "a")), "continues after its end");
         refused(&with(&|out| push_segment(out, "shop", "c")), "is not among the collections");
         refused(&with(&|out| out.extend_from_slice(&TERMINATOR)), "a segment without a header");
         refused(&with(&|out| out.extend_from_slice(&[0; 4])), "0 is not the length of a document");

@@ -241,7 +241,7 @@ pub enum Fault {
         reason: String,
     },
     /// A search by a regular expression reached one of its limits.
-    #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
+    #[error("the regular expression \"{pattern}\" could not be evaluated: {reason}")]
     PatternFailed {
         /// The pattern, shortened.
         pattern: String,

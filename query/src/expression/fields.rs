@@ -216,9 +216,9 @@ impl FieldTree {
         match self.fields.get_mut(place) {
             Some((_, Assignment::Fields(branch))) if !rest.is_empty() => branch.insert(rest, leaf),
             Some((_, Assignment::Expression(_))) if !rest.is_empty() => {
-                collision("another path ends where it goes on")
+                collision("another path ends where it continues")
             }
-            Some(_) | None => collision("another path is the same or goes on where it ends"),
+            Some(_) | None => collision("another path is the same or continues where it ends"),
         }
     }
 
