@@ -22,6 +22,7 @@ mod reads;
 mod shape;
 mod tree;
 mod unsafety;
+mod words;
 
 use tree::{Finding, Tree};
 
@@ -210,6 +211,9 @@ fn the_house_stays_in_order() {
             "claims checked in {of}: {} assertions, {} expectations",
             claims.assertions, claims.expectations
         );
+    }
+    for (name, rate) in words::occurrences(&tree).rates() {
+        eprintln!("{name}, in 10,000 words of comments: {rate}");
     }
     let (shipped, all) = unsafety::count(&tree);
     eprintln!("unsafe: {shipped} shipped, {all} in all");
