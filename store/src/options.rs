@@ -310,6 +310,14 @@ pub enum PlantedFault {
     EventsShownEarly,
     /// Live queries do not show that documents leave their results.
     LeftForgotten,
+    /// Updates take their position in the log of changes before they have their latches.
+    PositionsTakenEarly,
+    /// Streams look up the documents of updates in the newest state, and not in that of their round.
+    DocumentsLookedUpLate,
+    /// The positions of a later life of the store do not begin above the mark of the lives before.
+    LogMarkIgnored,
+    /// Switching the log of changes on does not wait for writers that are in a collection.
+    CollectionsPassedBy,
     /// A transaction keeps the turn of a sequence for one statement only.
     TurnsLetGoEarly,
     /// A scan mistakes the place where RocksDB has passed many deleted keys for its end.

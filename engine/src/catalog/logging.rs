@@ -11,7 +11,7 @@ use base::lock_order::{self, Place};
 use base::namespace::Namespace;
 use base::sync::{lock_for, sleep};
 use bson::Uuid;
-use query::operation::OperationContext;
+use query::operation::{Allowance, CancellationToken, OperationContext};
 use store::Family;
 use store::handles::Storage;
 use store::keys::{CollectionId, META_LOG};
@@ -23,6 +23,7 @@ use crate::catalog::stage::stage_entry;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::log::{ChangeLog, LogId, scope_key};
 use crate::changes::scopes::Scope;
+use crate::options::PlantedFault;
 
 /// How long the first stream waits for writes of other collections that were under way when it was opened.
 const WRITES_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -148,7 +149,10 @@ impl Catalog {
         collection: &CollectionState,
         operation: &OperationContext,
     ) -> Result<()> {
-        let mut definition = collection.enter_alone(operation)?;
+        let mut definition = match collection.enter_alone(&patience_of(storage, operation)) {
+            Err(_) if storage.database.fault() == PlantedFault::CollectionsPassedBy => return Ok(()),
+            entered => entered?,
+        };
         // One that was renamed meanwhile was looked at under its new name.
         if collection.is_retired() || definition.log.is_some() {
             return Ok(());
@@ -170,6 +174,16 @@ fn set_log(
     storage.store.commit_definition(batch)?;
     collection.publish(storage.database, definition, changed);
     Ok(())
+}
+
+/// For how long writers in a collection are waited for: as long as the operation lasts, unless a fault is planted.
+fn patience_of(storage: Storage<'_>, operation: &OperationContext) -> OperationContext {
+    if storage.database.fault() != PlantedFault::CollectionsPassedBy {
+        return operation.clone();
+    }
+    let token = CancellationToken::new();
+    token.cancel();
+    OperationContext::new(Allowance { tokens: vec![token], ..Allowance::default() })
 }
 
 /// The id of a new log.

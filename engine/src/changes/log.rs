@@ -1,5 +1,6 @@
 //! The log of changes in memory: its clock, what it is known to have, and the write of a batch with events.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,11 @@ use crate::options::PlantedFault;
 
 /// How many seconds the mark is ahead of the clock.
 const MARK_AHEAD: u64 = 10;
+
+thread_local! {
+    /// The position that the next write of the thread has. Only a planted fault takes one as early.
+    static TAKEN_EARLY: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// The log of changes of a store.
 pub(crate) struct ChangeLog {
@@ -64,8 +70,9 @@ impl ChangeLog {
     pub(crate) fn load(database: &Arc<Database>, limits: LogLimits) -> Result<Self> {
         let snapshot = Snapshot::take(database);
         let Stored { id, mark, low, scopes } = stored(&snapshot, &OperationContext::unlimited())?;
+        let first = if database.fault() == PlantedFault::LogMarkIgnored { 0 } else { mark };
         Ok(Self {
-            rounds: Arc::new(Rounds::after(mark)),
+            rounds: Arc::new(Rounds::after(first)),
             raising: Mutex::new(()),
             limits,
             kept: Mutex::default(),
@@ -211,7 +218,10 @@ impl ChangeLog {
             return write(batch);
         }
         let registered = self.rounds.positions.register();
-        let position = self.take_position(storage)?;
+        let position = match self.taken_early(storage) {
+            None => self.take_position(storage)?,
+            Some(position) => position,
+        };
         self.rounds.note_event(position);
         let mut apart = None;
         if storage.database.fault() == PlantedFault::EventsApart {
@@ -238,6 +248,20 @@ impl ChangeLog {
             self.rounds.wake();
         }
         written
+    }
+
+    /// Takes the position of the next write of the thread. Only a planted fault does so before it has its latches.
+    #[cold]
+    pub(crate) fn take_early(&self) {
+        TAKEN_EARLY.set(Some(self.rounds.positions.take(now())));
+    }
+
+    #[inline]
+    fn taken_early(&self, storage: Storage<'_>) -> Option<u64> {
+        if storage.database.fault() != PlantedFault::PositionsTakenEarly {
+            return None;
+        }
+        TAKEN_EARLY.take().filter(|position| self.admit(storage, *position).is_ok())
     }
 
     /// Writes a change of what exists, as [`Store::commit_definition`](store::Store::commit_definition) does, with its events.

@@ -15,6 +15,7 @@ use store::snapshot::Snapshot;
 use crate::client::Client;
 use crate::collection::Collection;
 use crate::options::{Durability, PlantedFault, WriteConcern};
+use crate::streams::FullDocumentType;
 
 /// One that is watched again is logged from then on, and tokens of before are lost.
 #[test]
@@ -194,6 +195,109 @@ fn shows_early(fault: PlantedFault) -> bool {
 fn nothing_is_shown_before_it_is_on_stable_storage() {
     assert!(!shows_early(PlantedFault::None));
     assert!(shows_early(PlantedFault::EventsShownEarly));
+}
+
+/// Whether a stream shows updates of one document in another order than that in which they were made, or not all of them.
+fn mixes_updates(fault: PlantedFault, patience: Duration) -> bool {
+    const ROUND: i32 = 200;
+    let client = in_memory(fault);
+    let things = logged(&client);
+    things.insert_one(doc! { "_id": 1, "n": 0 }).run().expect("stored");
+    let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    let (began, mut shown) = (Instant::now(), 0);
+    while began.elapsed() < patience {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..ROUND {
+                        let one = doc! { "$inc": { "n": 1 } };
+                        things.update_one(doc! { "_id": 1 }, one).run().expect("updated");
+                    }
+                });
+            }
+        });
+        for _ in 0..4 * ROUND {
+            let update = stream.next_if_any().expect("read").and_then(|event| event.update_description);
+            let n = update.and_then(|update| update.updated_fields.get_i32("n").ok());
+            shown += 1;
+            if n != Some(shown) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn updates_of_a_document_are_shown_in_the_order_in_which_they_were_made() {
+    assert!(!mixes_updates(PlantedFault::None, Duration::from_millis(500)));
+    assert!(mixes_updates(PlantedFault::PositionsTakenEarly, PATIENCE));
+}
+
+/// Whether a stream shows the document of an update as it is on no stable storage yet.
+fn looks_up_late(fault: PlantedFault) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let builder = Client::builder().planted_fault(fault).durability(durability);
+    let client = builder.open(folder.path().join("db")).expect("opened");
+    let things = logged(&client);
+    let engine = client.shared().engine();
+    let lookup = things.watch().full_document(FullDocumentType::UpdateLookup);
+    let mut stream = lookup.max_await_time(Duration::ZERO).run().expect("opened");
+    things.insert_one(doc! { "_id": 1, "n": 0 }).run().expect("stored");
+    for n in 1..50 {
+        let set = |n: i32| things.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": n } });
+        set(2 * n).write_concern(WriteConcern::journaled()).run().expect("updated");
+        set(2 * n + 1).run().expect("updated");
+        let written = engine.store.enter().expect("open").latest_sequence();
+        while let Some(event) = stream.next_if_any().expect("read") {
+            let found = event.full_document.and_then(|found| found.get_i32("n").ok());
+            // Asked after the look: a sync may have come in between.
+            if found == Some(2 * n + 1) && engine.store.durable_sequence() < written {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn documents_of_updates_are_looked_up_on_stable_storage() {
+    assert!(!looks_up_late(PlantedFault::None));
+    assert!(looks_up_late(PlantedFault::DocumentsLookedUpLate));
+}
+
+/// Whether a later life of a store has written over events of the life before. Both are within one second in nearly every round.
+fn loses_earlier_events(fault: PlantedFault, rounds: i32) -> bool {
+    let insert = |client: &Client, ids: [i32; 3]| {
+        let things = client.database("test").collection::<Document>("things");
+        for id in ids {
+            let insert = things.insert_one(doc! { "_id": id });
+            insert.write_concern(WriteConcern::journaled()).run().expect("stored");
+        }
+        things
+    };
+    (0..rounds).any(|_| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || Client::builder().planted_fault(fault).open(folder.path().join("db")).expect("opened");
+        let client = open();
+        let token = logged(&client).watch().run().expect("opened").resume_token();
+        insert(&client, [1, 2, 3]);
+        client.close().expect("closed");
+        let client = open();
+        let things = insert(&client, [4, 5, 6]);
+        let resumed = things.watch().resume_after(token).max_await_time(Duration::ZERO);
+        let Ok(mut stream) = resumed.run() else { return true };
+        let shown = std::iter::from_fn(|| stream.next_if_any().expect("read"));
+        let ids = shown.map(|event| event.document_key.expect("a key").get_i32("_id").expect("a number"));
+        !ids.eq(1..=6)
+    })
+}
+
+#[test]
+fn a_later_life_gives_no_position_again() {
+    assert!(!loses_earlier_events(PlantedFault::None, 3));
+    assert!(loses_earlier_events(PlantedFault::LogMarkIgnored, 100));
 }
 
 /// A stream on a quiet collection once kept the snapshot of its last event, however much was written elsewhere.

@@ -18,6 +18,7 @@ use crate::changes::event::Event;
 use crate::changes::log::LogId;
 use crate::changes::rounds::{OpenStream, Round, Rounds, WaitingStream};
 use crate::changes::scopes::Scope;
+use crate::options::PlantedFault;
 use crate::shared::{Engine, Shared};
 use crate::streams::token::{Place, TokenKind, lost};
 use crate::tail::{sleep_until, thread_waker};
@@ -172,6 +173,11 @@ impl LogWalk {
         if (position, ordinal) < log.low() {
             return Err(lost("changes that it had not read are forgotten"));
         }
+        let round = if database.fault() == PlantedFault::DocumentsLookedUpLate {
+            Arc::new(Round { watermark: round.watermark, snapshot: Snapshot::take(&database) })
+        } else {
+            round
+        };
         self.reading = Some(Reading { round, scan });
         Ok(true)
     }

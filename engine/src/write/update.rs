@@ -78,6 +78,11 @@ fn update_found(
         let mut turn = capped::turn(target)?;
         let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
         let early = reads_early.then(|| target.database.record(key)).transpose()?;
+        if target.database.fault() == PlantedFault::PositionsTakenEarly
+            && let Some(log) = &target.definition.log
+        {
+            log.take_early();
+        }
         let mut latched = match &held {
             None => target.store.latches.lock_one(key, target.operation)?,
             Some(latches) => target.store.latches.lock(latches, target.operation)?,

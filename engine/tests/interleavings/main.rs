@@ -8,6 +8,7 @@
 
 #[path = "../../../sequence/tests/interleavings/schedules.rs"]
 mod schedules;
+mod streams;
 mod tokens;
 mod transactions;
 mod world;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,6 +42,13 @@ impl World {
     pub(crate) fn new(fault: PlantedFault) -> Self {
         let builder = Client::builder().in_memory(true).memory_budget(MEMORY_BUDGET).planted_fault(fault);
         let client = builder.open("").expect("a database in memory");
+        Self { client, findings: Arc::default() }
+    }
+
+    /// A database in a folder, whose writes are synced where they ask for it.
+    pub(crate) fn within(folder: &Path, fault: PlantedFault) -> Self {
+        let builder = Client::builder().memory_budget(MEMORY_BUDGET).planted_fault(fault);
+        let client = builder.open(folder.join("db")).expect("a new database");
         Self { client, findings: Arc::default() }
     }
 
