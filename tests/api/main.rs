@@ -24,6 +24,7 @@ mod concurrency;
 mod count;
 mod cursors;
 mod default_collations;
+mod definition_events;
 mod delete;
 mod distinct;
 mod dumps;

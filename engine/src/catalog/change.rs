@@ -22,6 +22,10 @@ use store::write::Batch;
 use crate::catalog::capped::{Capped, CappedLimits, OrderState};
 use crate::catalog::clustered::Clustered;
 use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::definition_events::{
+    Changed, IndexModification, commit_change, stage_created, stage_indexes, stage_modified,
+    stage_modified_index,
+};
 use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::gate::Alone;
 use crate::catalog::indexes::Index;
@@ -112,7 +116,8 @@ impl Catalog {
         let definition = empty.with_fields(AutoFields::new(added.clone()));
         stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
-        storage.store.commit_definition(batch)?;
+        stage_created(&mut batch, &unnumbered, &definition)?;
+        commit_change(storage, &definition, batch)?;
         *ids = next;
         for field in &added {
             self.sequences.insert(&field.state);
@@ -226,7 +231,7 @@ impl Catalog {
         let renamed = definition.with_log(self.log_of(to));
         stage_entry(&mut batch, collection.id, to, &renamed)?;
         if definition.log.is_some() || renamed.log.is_some() {
-            stage_rename(&mut batch, &collection, to);
+            stage_rename(&mut batch, &collection, to, target.as_ref().map(|target| target.id));
         }
         let fields: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
@@ -397,7 +402,9 @@ pub(crate) fn finish_index(
     stage_build_removal(&mut batch, ids.log);
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(list))?;
-    storage.store.commit_definition(batch)?;
+    let changed = Changed { collection, definition, kind: EventKind::CreateIndexes };
+    stage_indexes(&mut batch, changed, std::iter::once(index))?;
+    commit_change(storage, definition, batch)?;
     collection.add_index(storage.database, definition, index.clone());
     Ok(())
 }
@@ -427,12 +434,15 @@ pub(crate) fn modify_index(
     // Found under the gate: another thread may have changed the list since the caller looked at it.
     let position = find(&indexes)?;
     let index = indexes.get_mut(position).expect("it was found at this position");
+    let before = index.clone();
     if modify(index)? {
         refuse_expiry(collection, index.settings.expire_after_seconds)?;
         let mut batch = Batch::new(storage.database);
+        let event = Changed { collection, definition: &definition, kind: EventKind::Modify };
+        stage_modified_index(&mut batch, event, IndexModification { before: &before, after: index })?;
         let changed = definition.with_indexes(indexes);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
-        storage.store.commit_definition(batch)?;
+        commit_change(storage, &definition, batch)?;
         collection.publish(storage.database, &mut definition, changed);
     }
     Ok(Some(()))
@@ -466,7 +476,9 @@ pub(crate) fn modify_limits(
         let changed = definition.with_capped(capped);
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
-        storage.store.commit_definition(batch)?;
+        let event = Changed { collection, definition: &definition, kind: EventKind::Modify };
+        stage_modified(&mut batch, event, &changed)?;
+        commit_change(storage, &definition, batch)?;
         collection.publish(storage.database, &mut definition, changed);
     }
     Ok(Some(()))
@@ -500,8 +512,33 @@ pub(crate) fn modify_validation(
         definition.with_validation(before.changed(&collection.namespace, change, &collection.collation)?);
     let mut batch = Batch::new(storage.database);
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
-    storage.store.commit_definition(batch)?;
+    let event = Changed { collection, definition: &definition, kind: EventKind::Modify };
+    stage_modified(&mut batch, event, &changed)?;
+    commit_change(storage, &definition, batch)?;
     collection.publish(storage.database, &mut definition, changed);
+    Ok(Some(()))
+}
+
+/// Leaves the event of a change that changes nothing, as in MongoDB, if the collection is logged. Returns `None` if the collection was
+/// dropped or renamed meanwhile: the caller must look the name up again.
+pub(crate) fn note_modification(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    operation: &OperationContext,
+) -> Result<Option<()>> {
+    if collection.definition().log.is_none() {
+        return Ok(Some(()));
+    }
+    let definition = collection.enter_alone(operation)?;
+    if collection.is_retired() {
+        return Ok(None);
+    }
+    let mut batch = Batch::new(storage.database);
+    let event = Changed { collection, definition: &definition, kind: EventKind::Modify };
+    stage_modified(&mut batch, event, &definition)?;
+    if batch.has_events() {
+        commit_change(storage, &definition, batch)?;
+    }
     Ok(Some(()))
 }
 
@@ -521,7 +558,9 @@ pub(crate) fn modify_images(
         let changed = definition.with_images(keeps_images);
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
-        storage.store.commit_definition(batch)?;
+        let event = Changed { collection, definition: &definition, kind: EventKind::Modify };
+        stage_modified(&mut batch, event, &changed)?;
+        commit_change(storage, &definition, batch)?;
         collection.publish(storage.database, &mut definition, changed);
     }
     Ok(Some(()))
@@ -549,8 +588,11 @@ pub(crate) fn drop_indexes(
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(kept.clone()))?;
+    let event = Changed { collection, definition: &definition, kind: EventKind::DropIndexes };
+    stage_indexes(&mut batch, event, dropped.iter())?;
+    let before = definition.clone();
     collection.withdraw_indexes(storage.database, &mut definition, kept, || {
-        storage.store.commit_definition(batch)
+        commit_change(storage, &before, batch)
     })?;
     Ok(Some(dropped.len()))
 }

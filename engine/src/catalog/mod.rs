@@ -11,6 +11,7 @@ pub(crate) mod capped;
 pub(crate) mod change;
 pub(crate) mod clustered;
 pub(crate) mod collection;
+pub(crate) mod definition_events;
 pub(crate) mod entry;
 pub(crate) mod fields;
 pub(crate) mod gate;

@@ -22,6 +22,7 @@ use store::write::Batch;
 use crate::catalog::capped::OrderState;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::definition_events::commit_change;
 use crate::catalog::fields::{NewFields, as_conflict, find_existing, parse_fields, stage_fields};
 use crate::catalog::gate::Alone;
 use crate::catalog::names::Catalog;
@@ -262,10 +263,7 @@ pub(crate) fn truncate(
         turn.state = OrderState { first: next, documents: 0, bytes: 0, next };
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
-    let commit = |batch| match &definition.log {
-        Some(log) => log.commit_definition(storage, batch),
-        None => storage.store.commit_definition(batch),
-    };
+    let commit = |batch| commit_change(storage, &definition, batch);
     collection.count.reset(0, || {
         collection.remove_records(RecordRange::All, batch, |batch| match turn {
             Some(mut turn) => turn.commit(batch, commit),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::error::Result;
 use base::namespace::Namespace;
 use bson::oid::ObjectId;
+use bson::raw::cstr;
 use bson::{DateTime, rawdoc};
 use sequence::allocator::Sequence;
 use sequence::state::{Mark, State};
@@ -83,9 +84,17 @@ pub(crate) fn stage_event(
     }
 }
 
-/// Stages the event of a collection that gets another name.
-pub(crate) fn stage_rename(batch: &mut Batch<'_>, collection: &CollectionState, to: &Namespace) {
-    let detail = rawdoc! { "to": { "db": to.db.as_str(), "coll": to.coll.as_str() } };
+/// Stages the event of a collection that gets another name, and may replace another one.
+pub(crate) fn stage_rename(
+    batch: &mut Batch<'_>,
+    collection: &CollectionState,
+    to: &Namespace,
+    replaced: Option<CollectionId>,
+) {
+    let mut detail = rawdoc! { "to": { "db": to.db.as_str(), "coll": to.coll.as_str() } };
+    if let Some(replaced) = replaced {
+        detail.append(cstr!("dropTarget"), i64::from(replaced.0));
+    }
     let namespace = collection.namespace.to_string();
     let event = Event::new(EventKind::Rename, collection.id, &namespace);
     batch.add_event(Event { detail: Some(&detail), ..event }.encode());

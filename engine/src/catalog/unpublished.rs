@@ -17,6 +17,7 @@ use store::{Database, Family};
 
 use crate::catalog::change::{NewCollection, following_id};
 use crate::catalog::collection::CollectionState;
+use crate::catalog::definition_events::stage_created;
 use crate::catalog::names::{Catalog, Ids, Named};
 use crate::catalog::stage::stage_entry;
 
@@ -82,7 +83,9 @@ impl Publishing<'_> {
     /// Stages the entries of the collections.
     pub(crate) fn stage(&self, batch: &mut Batch<'_>) -> Result<()> {
         for collection in &self.collections {
-            stage_entry(batch, collection.id, &collection.namespace, &collection.definition())?;
+            let definition = collection.definition();
+            stage_entry(batch, collection.id, &collection.namespace, &definition)?;
+            stage_created(batch, collection, &definition)?;
         }
         batch.put(Family::Meta, META_NEXT_ID, &self.ids.id.to_be_bytes());
         Ok(())

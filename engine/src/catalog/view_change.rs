@@ -14,9 +14,11 @@ use store::keys::{CollectionId, META_NEXT_ID};
 use store::write::Batch;
 
 use crate::catalog::change::{following_id, namespace_not_found};
+use crate::catalog::definition_events::stage_view;
 use crate::catalog::entry;
 use crate::catalog::names::{Catalog, Named};
 use crate::catalog::views::{View, ViewDefinition, check_graph};
+use crate::changes::event::EventKind;
 
 /// What is to become of the definition of a view. What is absent stays.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +63,9 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         batch.put(Family::Meta, &id.catalog_key(), &entry::encode_view(namespace, definition)?);
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
+        self.stage_view_event(&mut batch, EventKind::Create, &view)?;
         self.announce(storage.database, || {
-            storage.store.commit_definition(batch)?;
+            self.log.commit_definition(storage, batch)?;
             *ids = next;
             self.insert(Named::View(Arc::new(view)));
             Ok(())
@@ -100,8 +103,9 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         let entry = entry::encode_view(namespace, &changed.definition)?;
         batch.put(Family::Meta, &view.id.catalog_key(), &entry);
+        self.stage_view_event(&mut batch, EventKind::Modify, &changed)?;
         self.announce(storage.database, || {
-            storage.store.commit_definition(batch)?;
+            self.log.commit_definition(storage, batch)?;
             self.insert(Named::View(Arc::new(changed)));
             Ok(())
         })
@@ -112,11 +116,16 @@ impl Catalog {
         // What stands on it stays, and is empty from now on, as in MongoDB.
         let mut batch = Batch::new(storage.database);
         batch.delete(Family::Meta, &view.id.catalog_key());
+        self.stage_view_event(&mut batch, EventKind::Drop, view)?;
         self.announce(storage.database, || {
-            storage.store.commit_definition(batch)?;
+            self.log.commit_definition(storage, batch)?;
             self.remove(&view.namespace);
             Ok(())
         })
+    }
+
+    fn stage_view_event(&self, batch: &mut Batch<'_>, kind: EventKind, view: &View) -> Result<()> {
+        if self.log.covers(&view.namespace) { stage_view(batch, kind, view) } else { Ok(()) }
     }
 
     /// Checks the views of a database with a new one among them, or one in the place of an old one.

@@ -28,10 +28,14 @@ pub(crate) enum EventKind {
     Rename,
     DropDatabase,
     Truncate,
+    Create,
+    CreateIndexes,
+    DropIndexes,
+    Modify,
 }
 
 impl EventKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 12] = [
         Self::Insert,
         Self::Replace,
         Self::Update,
@@ -40,6 +44,10 @@ impl EventKind {
         Self::Rename,
         Self::DropDatabase,
         Self::Truncate,
+        Self::Create,
+        Self::CreateIndexes,
+        Self::DropIndexes,
+        Self::Modify,
     ];
 
     fn code(self) -> u8 {
@@ -52,6 +60,10 @@ impl EventKind {
             Self::Rename => 6,
             Self::DropDatabase => 7,
             Self::Truncate => 8,
+            Self::Create => 9,
+            Self::CreateIndexes => 10,
+            Self::DropIndexes => 11,
+            Self::Modify => 12,
         }
     }
 
@@ -66,6 +78,10 @@ impl EventKind {
             Self::Rename => "rename",
             Self::DropDatabase => "dropDatabase",
             Self::Truncate => "truncate",
+            Self::Create => "create",
+            Self::CreateIndexes => "createIndexes",
+            Self::DropIndexes => "dropIndexes",
+            Self::Modify => "modify",
         }
     }
 
@@ -75,7 +91,7 @@ impl EventKind {
             Self::Insert | Self::Replace => FULL,
             Self::Update => KEY | DESCRIPTION,
             Self::Delete => KEY,
-            Self::Rename => DETAIL,
+            Self::Rename | Self::Create | Self::CreateIndexes | Self::DropIndexes | Self::Modify => DETAIL,
             Self::Drop | Self::DropDatabase | Self::Truncate => 0,
         }
     }
@@ -87,7 +103,10 @@ const FULL: u8 = 2;
 const DESCRIPTION: u8 = 4;
 const BEFORE: u8 = 8;
 const DETAIL: u8 = 16;
-const PARTS: [u8; 5] = [KEY, FULL, DESCRIPTION, BEFORE, DETAIL];
+const SESSION: u8 = 32;
+const PARTS: [u8; 6] = [KEY, FULL, DESCRIPTION, BEFORE, DETAIL, SESSION];
+/// Where the bits are in the value.
+const PARTS_AT: usize = 2;
 
 /// An event. Its documents are borrowed from what was written, or from the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,19 +126,31 @@ pub(crate) struct Event<'a> {
     pub(crate) description: Option<&'a RawDocument>,
     /// The document as it was before.
     pub(crate) before: Option<&'a RawDocument>,
-    /// Further fields: of a rename `{ to }`.
+    /// Further fields: of a rename `{ to }`, of other changes of definitions `{ operationDescription }`.
     pub(crate) detail: Option<&'a RawDocument>,
+    /// `{ lsid, txnNumber }` of a transaction of a driver.
+    pub(crate) session: Option<&'a RawDocument>,
 }
 
 impl<'a> Event<'a> {
     /// An event that is made now, without any part.
     pub(crate) fn new(kind: EventKind, collection: CollectionId, namespace: &'a str) -> Self {
-        let (key, full, description, before, detail) = (None, None, None, None, None);
-        Self { kind, millis: now_millis(), collection, namespace, key, full, description, before, detail }
+        let millis = now_millis();
+        let (key, full, description, before, detail, session) = (None, None, None, None, None, None);
+        Self { kind, millis, collection, namespace, key, full, description, before, detail, session }
     }
 
-    fn parts(&self) -> [Option<&'a RawDocument>; 5] {
-        [self.key, self.full, self.description, self.before, self.detail]
+    /// Adds the session to a stored form that has none.
+    pub(crate) fn add_session(bytes: &mut Vec<u8>, session: &RawDocument) {
+        if let Some(parts) = bytes.get_mut(PARTS_AT) {
+            *parts |= SESSION;
+            // It is the last of the parts.
+            bytes.extend(session.as_bytes());
+        }
+    }
+
+    fn parts(&self) -> [Option<&'a RawDocument>; 6] {
+        [self.key, self.full, self.description, self.before, self.detail, self.session]
     }
 
     /// The stored form.
@@ -164,7 +195,7 @@ impl<'a> Event<'a> {
             rest.split_at_checked(name_len).ok_or("the name of the event is cut short")?;
         let namespace = str::from_utf8(name).map_err(|_| "the name of the event is not UTF-8")?;
         rest = documents;
-        let mut parts = [None; 5];
+        let mut parts = [None; 6];
         for (part, bit) in parts.iter_mut().zip(PARTS) {
             if bits & bit != 0 {
                 *part = Some(document(&mut rest)?);
@@ -176,8 +207,28 @@ impl<'a> Event<'a> {
         if !rest.is_empty() {
             return Err(format!("{} bytes follow the event", rest.len()));
         }
-        let [key, full, description, before, detail] = parts;
-        Ok(Self { kind, millis, collection, namespace, key, full, description, before, detail })
+        let [key, full, description, before, detail, session] = parts;
+        Ok(Self { kind, millis, collection, namespace, key, full, description, before, detail, session })
+    }
+
+    /// Whether it is shown only by streams that ask for more events: those of changes of definitions, and of views.
+    pub(crate) fn is_expanded(&self) -> bool {
+        match self.kind {
+            EventKind::Create | EventKind::CreateIndexes | EventKind::DropIndexes | EventKind::Modify => true,
+            EventKind::Drop => self.is_of_view(),
+            EventKind::Insert
+            | EventKind::Replace
+            | EventKind::Update
+            | EventKind::Delete
+            | EventKind::Rename
+            | EventKind::DropDatabase
+            | EventKind::Truncate => false,
+        }
+    }
+
+    /// Whether it is of a view, which has no documents.
+    pub(crate) fn is_of_view(&self) -> bool {
+        self.collection.0 == 0 && self.kind != EventKind::DropDatabase
     }
 
     /// Whether it is of a collection with this name.
@@ -207,6 +258,11 @@ fn document<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a RawDocument, St
     let valid = validate_up_to(document, PART_BYTES_MAX).map_err(|error| error.to_string())?;
     *bytes = rest;
     Ok(valid.as_raw())
+}
+
+/// Whether a document can be a part of an event: it may be nested too deeply.
+pub(crate) fn is_storable(part: &RawDocument) -> bool {
+    validate_up_to(part.as_bytes(), PART_BYTES_MAX).is_ok()
 }
 
 /// `{ _id }` of a document.
@@ -239,11 +295,15 @@ mod tests {
                 full: Some(&full),
                 description: Some(&told),
                 detail: Some(&key),
+                session: Some(&key),
                 ..Event::new(kind, CollectionId(7), "shop.orders.old")
             };
             let bytes = event.encode();
             assert_eq!(Event::read(&bytes), Ok(event));
-            let least = Event { key: None, full: None, description: None, ..event };
+            let mut later = Event { session: None, ..event }.encode();
+            Event::add_session(&mut later, &key);
+            assert_eq!(later, bytes);
+            let least = Event { key: None, full: None, description: None, session: None, ..event };
             assert_eq!(Event::read(&least.encode()).is_ok(), kind.needs() & !DETAIL == 0, "{kind:?}");
         }
     }

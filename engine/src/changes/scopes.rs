@@ -39,6 +39,8 @@ impl Scope {
         match self {
             Self::Client => true,
             Self::Database(db) => event.db() == db,
+            // A stream on a view is refused: one on a collection that is not there yet shows none.
+            Self::Collection(_) if event.is_of_view() => false,
             Self::Collection(own) => match event.kind {
                 EventKind::Rename => event.is_of(own) || event.is_renamed_to(own),
                 EventKind::DropDatabase => false,
@@ -47,7 +49,11 @@ impl Scope {
                 | EventKind::Update
                 | EventKind::Delete
                 | EventKind::Drop
-                | EventKind::Truncate => event.is_of(own),
+                | EventKind::Truncate
+                | EventKind::Create
+                | EventKind::CreateIndexes
+                | EventKind::DropIndexes
+                | EventKind::Modify => event.is_of(own),
             },
         }
     }

@@ -63,7 +63,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A collection that is logged, in a store with a fault.
 fn logged(client: &Client) -> Collection<Document> {
-    let things = client.database("test").collection("things");
+    let database = client.database("test");
+    // Before it is logged: that it was created would be an event too.
+    database.create_collection("things").run().expect("created");
+    let things = database.collection("things");
     things.watch().run().expect("opened");
     things
 }

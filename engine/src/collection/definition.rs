@@ -54,6 +54,11 @@ pub(crate) struct DeclarationChange {
 }
 
 impl DeclarationChange {
+    /// Whether it changes nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty_for_collections() && self.view.is_empty()
+    }
+
     /// Whether it changes nothing of a collection.
     fn is_empty_for_collections(&self) -> bool {
         self.validation.is_empty() && self.capped.is_empty() && self.keeps_images.is_none()
@@ -206,6 +211,19 @@ fn is_taken(namespace: &Namespace) -> Error {
 pub(crate) struct Changing<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) operation: &'a OperationContext,
+}
+
+/// Leaves an event that a collection was modified by a change that changes nothing, if it is logged.
+pub(crate) fn note_modification(shared: &Shared, changing: Changing<'_>) -> Result<()> {
+    let Changing { namespace, operation } = changing;
+    let storage = shared.store.enter()?;
+    while let Some(state) = shared.catalog.find(namespace) {
+        let note = |storage| change::note_modification(storage, &state, operation);
+        if shared.define(&storage, note)?.is_some() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.

@@ -14,8 +14,8 @@ use crate::catalog::capped::CappedRequest;
 use crate::catalog::change::{NewCollection, Rename, Replace};
 use crate::catalog::clustered::CLUSTERED_INDEX;
 use crate::catalog::collection::CollectionState;
+use crate::catalog::definition_events::{describe_options, id_index};
 use crate::catalog::names::Named;
-use crate::catalog::settings::describe_collation;
 use crate::catalog::view_change::ViewChange;
 use crate::collection::by_database::collection_names;
 use crate::collection::definition::{self, Declaration};
@@ -244,7 +244,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
                 };
                 // Tools such as mongorestore send it back with `create`, which takes it for no clustered collection.
                 if state.definition().clustered.is_none() {
-                    described.insert("idIndex", doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" });
+                    described.insert("idIndex", id_index());
                 }
                 described
             }
@@ -267,22 +267,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
 /// The options with which `create` makes the same collection again, as mongorestore does: how its documents are validated,
 /// and its auto-increment fields with their current values.
 fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<Document> {
-    let mut options = doc! {};
-    let definition = state.definition();
-    describe_collation(&state.collation, &mut options);
-    if definition.keeps_images {
-        options.insert("changeStreamPreAndPostImages", doc! { "enabled": true });
-    }
-    if let Some(clustered) = &definition.clustered {
-        clustered.describe(&mut options);
-    }
-    if let Some(capped) = definition.capped {
-        capped.limits.describe(&mut options);
-    }
-    // Only what was set: a dump that is restored declares the same, and no more.
-    if let Some(validation) = &definition.validation {
-        validation.describe(&mut options);
-    }
+    let mut options = describe_options(&state.definition());
     let fields = context.collection(&state.namespace.coll).handle.auto_increment_options()?;
     if !fields.is_empty() {
         options.insert("autoIncrement", fields);

@@ -53,6 +53,10 @@ pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         Some((selector, change)) => {
             told(&modify_index::apply(context.shared, changing, selector, change)?, change)
         }
+        None if change.is_empty() => {
+            definition::note_modification(context.shared, changing)?;
+            doc! {}
+        }
         None => doc! {},
     };
     definition::modify(context.shared, changing, &change)?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use base::codes::refused;
 use base::error::{Error, Result};
 use base::sync::Mutex;
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::raw::cstr;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, RawDocumentBuf, doc, rawdoc};
 use query::code::Code;
 use query::operation::OperationContext;
 use store::scan::{CacheUse, Scan};
@@ -56,6 +58,15 @@ impl RetryableWrite {
         };
         (self.session.row(0), row.encode())
     }
+}
+
+/// The session and the number of a row, by MongoDB's names. `None` for other bytes.
+pub(crate) fn session_of_row(key: &[u8], value: &[u8]) -> Option<RawDocumentBuf> {
+    let (session, row) = (SessionKey::of_row(key)?, Row::decode(key, value).ok()?);
+    let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id().to_vec() };
+    let mut lsid = RawDocumentBuf::new();
+    lsid.append(cstr!("id"), id);
+    Some(rawdoc! { "lsid": lsid, "txnNumber": row.number })
 }
 
 /// The last write of a session that has left a row.

@@ -35,6 +35,11 @@ impl SessionKey {
         Some(Self(session))
     }
 
+    /// The id that the client gave the session.
+    pub(crate) fn id(&self) -> &[u8] {
+        self.0.get(1..17).unwrap_or_default()
+    }
+
     /// Before the rows of all sessions, and after those of tokens.
     pub(crate) fn first_row() -> Vec<u8> {
         vec![TAG_SESSION]

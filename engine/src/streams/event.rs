@@ -1,6 +1,6 @@
 //! The events of a change stream, as callers get them. The names are those of MongoDB's driver.
 
-use bson::{DateTime, Document, Timestamp};
+use bson::{DateTime, Document, Timestamp, Uuid};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::streams::token::ResumeToken;
@@ -24,6 +24,24 @@ pub struct ChangeStreamEvent<T> {
     /// The new name of a collection that was renamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ChangeNamespace>,
+    /// The UUID of the collection, if the stream [shows more events](crate::action::Watch::show_expanded_events).
+    #[serde(default, rename = "collectionUUID", skip_serializing_if = "Option::is_none")]
+    pub collection_uuid: Option<Uuid>,
+    /// Whether a `collection` or a `view` was created, or a view was changed or dropped, if the stream shows more events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_type: Option<String>,
+    /// The change of a collection, an index or a view as it was declared, if the stream shows more events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_description: Option<Document>,
+    /// What was declared before such a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_before_change: Option<Document>,
+    /// The session of a transaction that a driver has committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsid: Option<Document>,
+    /// The number of that transaction in its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub txn_number: Option<i64>,
     /// The `_id` of the document, as `{ _id }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_key: Option<Document>,

@@ -55,6 +55,7 @@ struct Options {
     start_at: Option<Timestamp>,
     max_await_time: Option<Duration>,
     collation: Option<Collation>,
+    is_expanded: bool,
 }
 
 impl<'a, T> Watch<'a, T> {
@@ -276,7 +277,8 @@ impl<'a, T> Watch<'a, T> {
         self
     }
 
-    /// Also shows how paths of updates are to be read that can be read in two ways.
+    /// Shows more events: of collections, indexes and views that are created, changed or dropped, with a description of the change.
+    /// Events have the UUIDs of their collections too, and updates tell how paths are to be read that can be read in two ways.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -291,11 +293,16 @@ impl<'a, T> Watch<'a, T> {
     /// people.update_one(doc! { "_id": 1 }, vec![set]).run()?;
     /// let update = stream.next().expect("it waits")?.update_description.expect("an update");
     /// assert_eq!(update.disambiguated_paths, Some(doc! { "a.b": ["a.b"] }));
+    ///
+    /// people.create_index(cairndb::IndexModel::builder().keys(doc! { "name": 1 }).build()).run()?;
+    /// let made = stream.next().expect("it waits")?.operation_description.expect("an index was made");
+    /// let described = doc! { "v": 2, "key": { "name": 1 }, "name": "name_1" };
+    /// assert_eq!(made, doc! { "indexes": [described] });
     /// # Ok(())
     /// # }
     /// ```
     pub fn show_expanded_events(mut self, show: bool) -> Self {
-        self.options.shown.is_expanded = show;
+        self.options.is_expanded = show;
         self
     }
 
@@ -361,7 +368,9 @@ impl Watch<'_> {
             return Err(lost("changes are logged since a later time"));
         }
         let walk = LogWalk::after(place, Arc::clone(shared.engine()), logged, operation);
-        RawStream::open(walk, &database, Asked { shown: options.shown, stages })
+        let expanded = options.is_expanded.then(|| database.identity()).transpose()?;
+        let shown = Shown { expanded, ..options.shown };
+        RawStream::open(walk, &database, Asked { shown, stages })
     }
 }
 

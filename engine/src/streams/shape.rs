@@ -6,12 +6,15 @@ use base::codes::refused;
 use base::error::{Error, Result};
 use base::namespace::Namespace;
 use bson::raw::cstr;
-use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
 use query::code::Code;
 use store::Family;
+use store::keys::CollectionId;
 use store::snapshot::Snapshot;
 
 use crate::catalog::collection::CollectionState;
+use crate::catalog::definition_events::{COLLECTION_OPTIONS, STATE_BEFORE_CHANGE};
 use crate::catalog::names::Catalog;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::log::timestamp;
@@ -24,8 +27,22 @@ use crate::write::prepare::record_key;
 pub(super) struct Shown {
     pub(super) full: Option<FullDocumentType>,
     pub(super) before: Option<FullDocumentBeforeChangeType>,
-    /// Whether it shows what MongoDB shows on demand only.
-    pub(super) is_expanded: bool,
+    /// The identity of the store, by which collections have UUIDs, if the stream shows what MongoDB shows on demand only.
+    pub(super) expanded: Option<Vec<u8>>,
+}
+
+impl Shown {
+    /// Whether the stream shows what MongoDB shows on demand only.
+    pub(super) fn is_expanded(&self) -> bool {
+        self.expanded.is_some()
+    }
+
+    /// The UUID of a collection, where it is shown.
+    fn uuid(&self, collection: CollectionId) -> Option<Bson> {
+        let identity = self.expanded.as_ref().filter(|_| collection.0 != 0)?;
+        let bytes = collection.uuid(identity).to_vec();
+        Some(Bson::Binary(Binary { subtype: BinarySubtype::Uuid, bytes }))
+    }
 }
 
 /// Where documents are looked up.
@@ -47,14 +64,26 @@ pub(super) struct Placed<'a> {
 pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) -> Result<RawDocumentBuf> {
     let Placed { event, .. } = placed;
     let mut document = head(placed, event.kind.name());
+    if let Some(Bson::Binary(uuid)) = shown.uuid(event.collection) {
+        document.append(cstr!("collectionUUID"), uuid);
+    }
+    if let Some(session) = event.session {
+        append_all(&mut document, session);
+    }
     if event.kind == EventKind::Update {
         add_updated(&mut document, event, shown, source)?;
     } else if let Some(full) = event.full {
         document.append(cstr!("fullDocument"), full);
     }
     document.append(cstr!("ns"), &*namespace(&event));
+    if shown.is_expanded() && (event.kind == EventKind::Create || event.is_of_view()) {
+        document.append(cstr!("nsType"), if event.is_of_view() { "view" } else { "collection" });
+    }
     if let Some(to) = event.detail.and_then(|detail| detail.get_document("to").ok()) {
         document.append(cstr!("to"), to);
+    }
+    if let Some(detail) = event.detail.filter(|_| shown.is_expanded()) {
+        append_all(&mut document, &definition_change(event, detail, shown)?);
     }
     if let Some(key) = event.key {
         document.append(cstr!("documentKey"), key);
@@ -85,6 +114,35 @@ fn head(placed: Placed<'_>, name: &str) -> RawDocumentBuf {
     document.append(cstr!("clusterTime"), timestamp(position));
     document.append(cstr!("wallTime"), DateTime::from_millis(event.millis.cast_signed()));
     document
+}
+
+fn append_all(document: &mut RawDocumentBuf, fields: &RawDocument) {
+    for (name, value) in fields.iter().filter_map(std::result::Result::ok) {
+        document.append(name, value);
+    }
+}
+
+/// The description of a change of a definition, with the UUIDs of the collections.
+fn definition_change(event: Event<'_>, detail: &RawDocument, shown: &Shown) -> Result<RawDocumentBuf> {
+    let mut change = Document::try_from(detail)?;
+    if event.kind == EventKind::Rename {
+        let mut description = Document::new();
+        if let Some(Bson::Int64(id)) = change.remove("dropTarget")
+            && let Some(uuid) = u32::try_from(id).ok().and_then(|id| shown.uuid(CollectionId(id)))
+        {
+            description.insert("dropTarget", uuid);
+        }
+        description.extend(change);
+        return Ok(rawdoc! { "operationDescription": RawDocumentBuf::try_from(&description)? });
+    }
+    let before = change.get_document_mut(STATE_BEFORE_CHANGE);
+    let options = before.ok().and_then(|before| before.get_document_mut(COLLECTION_OPTIONS).ok());
+    if let (Some(options), Some(uuid)) = (options, shown.uuid(event.collection)) {
+        let mut with_uuid = doc! { "uuid": uuid };
+        with_uuid.extend(std::mem::take(options));
+        *options = with_uuid;
+    }
+    Ok(RawDocumentBuf::try_from(&change)?)
 }
 
 fn namespace(event: &Event<'_>) -> RawDocumentBuf {
@@ -150,7 +208,7 @@ fn look_up(event: Event<'_>, source: Source<'_>) -> Result<Option<Vec<u8>>> {
 
 fn described(description: &RawDocument, shown: &Shown) -> RawDocumentBuf {
     let fields = description.iter().filter_map(std::result::Result::ok);
-    let fields = fields.filter(|(name, _)| shown.is_expanded || name.as_str() != "disambiguatedPaths");
+    let fields = fields.filter(|(name, _)| shown.is_expanded() || name.as_str() != "disambiguatedPaths");
     fields.collect()
 }
 

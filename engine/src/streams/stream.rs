@@ -172,7 +172,8 @@ impl RawStream {
     /// The document that the stream shows for the event that was reached. `None` if it shows none.
     fn show(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(Reached { event, stored, snapshot }) = self.walk.current()? else { return Ok(None) };
-        if !self.walk.scope().shows(&event) {
+        let is_asked_for = !event.is_expanded() || self.asked.shown.is_expanded();
+        if !is_asked_for || !self.walk.scope().shows(&event) {
             return Ok(None);
         }
         let position = self.walk.place.position;

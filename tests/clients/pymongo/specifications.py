@@ -29,7 +29,7 @@ SUITES = {
     "crud": (["crud/unified"], 352, 133),
     "crud alone": (["crud/unified"], 345, 141),
     "versioned alone": (["versioned-api"], 38, 3),
-    "change streams": (["change_streams/unified"], 59, 24),
+    "change streams": (["change_streams/unified"], 65, 24),
     "retryable writes": (["retryable_writes/unified"], 116, 26),
     "retryable reads": (["retryable_reads/unified"], 277, 66),
 }

@@ -22,8 +22,10 @@ use crate::catalog::entry;
 use crate::catalog::gate::Shared;
 use crate::catalog::given_keys::steps::KeySpace;
 use crate::catalog::names::Catalog;
+use crate::changes::event::Event;
 use crate::options::PlantedFault;
 use crate::outcomes::once::Once;
+use crate::outcomes::retryable::session_of_row;
 use crate::transaction::numbers::Numbers;
 use crate::transaction::reads::Reads;
 use crate::transaction::stage::{Stage, Touched};
@@ -120,7 +122,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
         batch.put(Family::Outcomes, key, row);
     }
     publishing.as_ref().map_or(Ok(()), |publishing| publishing.stage(&mut batch))?;
-    stage.events().iter().for_each(|event| batch.add_event(event.clone()));
+    add_events(&mut batch, stage.events(), terms);
     operation.look()?;
     let committed = write(&entered, batch, terms, &mut numbers, &mut held);
     count(open, &stage, &entered, storage.database, committed)?;
@@ -136,6 +138,19 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     // They were taken back under the latches.
     drop(stage.take_claims());
     Ok(true)
+}
+
+/// Adds the events of the transaction, with the session of a driver that commits it.
+fn add_events(batch: &mut Batch<'_>, events: &[Vec<u8>], terms: Terms<'_>) {
+    let session =
+        terms.row.filter(|_| !events.is_empty()).and_then(|(key, value)| session_of_row(key, value));
+    for event in events {
+        let mut event = event.clone();
+        if let Some(session) = &session {
+            Event::add_session(&mut event, session);
+        }
+        batch.add_event(event);
+    }
 }
 
 /// Enters a collection, and makes sure that it is what it was when documents were staged.
