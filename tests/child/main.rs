@@ -24,6 +24,7 @@ mod long;
 mod number;
 mod power;
 mod replace;
+mod shown;
 mod spend;
 mod spill;
 mod starve;

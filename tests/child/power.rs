@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
@@ -18,6 +20,7 @@ use cairndb_tests::workload;
 
 use crate::Outcome;
 use crate::journal;
+use crate::shown::Shown;
 
 /// Tags that one life may use.
 const TAGS_PER_LIFE: u64 = 1_000_000;
@@ -118,7 +121,7 @@ enum End {
 }
 
 /// Whether the storage refused, as opposed to a wrong answer.
-fn is_refusal(error: &Error) -> bool {
+pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Io { .. }
@@ -174,16 +177,31 @@ impl Task {
 
     fn work(&self, client: &Client, round: u64, journal: &File) -> Outcome<()> {
         prepare(client)?;
+        // Before the writers: what there is then has a stream from the first write on, or none.
+        let shown = self.is_watched().then(|| Shown::open(client)).transpose()?;
         Record::Opened.write_to(journal)?;
         let mut writers = Vec::new();
         for thread in 0..self.threads {
             writers.push(Writer::new(self, (thread, round), client, journal.try_clone()?)?);
         }
+        let are_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let reader = shown.map(|shown| scope.spawn(|| shown.follow(journal, &are_done)));
             let threads: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || writer.run())).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+            let join = |thread: ScopedJoinHandle<'_, Outcome<()>>| {
+                thread.join().map_err(|_| "a thread panicked").map_err(Into::into).and_then(|done| done)
+            };
+            let written: Vec<Outcome<()>> = threads.into_iter().map(join).collect();
+            are_done.store(true, Ordering::Release);
+            let shown = reader.map_or(Ok(()), join);
+            written.into_iter().collect::<Outcome<()>>().and(shown)
         })
+    }
+
+    /// Whether a change stream follows what is written. Elsewhere the writes of one document alone need no batch.
+    fn is_watched(&self) -> bool {
+        self.level != Level::Values && mix(self.seed ^ 3).is_multiple_of(2)
     }
 }
 

@@ -77,6 +77,13 @@ pub enum Record {
         /// The sync, or the ticket.
         number: u64,
     },
+    /// A change stream has shown that the document `tag` has become `version`.
+    Shown {
+        /// The document.
+        tag: u64,
+        /// What it has become.
+        version: u64,
+    },
     /// The database did what it must not; the text is on standard error.
     Fault,
     /// The database was closed in order.
@@ -117,6 +124,7 @@ impl Record {
             | Self::PassDone
             | Self::SyncBegun { .. }
             | Self::SyncDone { .. }
+            | Self::Shown { .. }
             | Self::Taken { .. } => Ok(None),
         }
     }
@@ -139,6 +147,7 @@ impl Record {
             Self::PassDone => [11, 0, 0],
             Self::SyncBegun { number } => [13, number, 0],
             Self::SyncDone { number } => [14, number, 0],
+            Self::Shown { tag, version } => [15, tag, version],
         };
         let bytes: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
         journal.write_all(&bytes)
@@ -171,6 +180,7 @@ impl Record {
             12 => Self::Closed,
             13 => Self::SyncBegun { number: first },
             14 => Self::SyncDone { number: first },
+            15 => Self::Shown { tag: first, version: second },
             other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
         }))
     }
@@ -203,6 +213,7 @@ mod tests {
         check(Record::PassDone);
         check(Record::SyncBegun { number: 9 });
         check(Record::SyncDone { number: 9 });
+        check(Record::Shown { tag: 9, version: 0 });
         check(Record::Fault);
         check(Record::Closed);
     }

@@ -1,6 +1,7 @@
 //! What the child and the judge of the power suite agree on, besides the documents of [`workload`](crate::workload).
 
-use cairndb::PlantedFault;
+use cairndb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
+use cairndb::{Client, Collection, Error, PlantedFault, ResumeToken, WriteConcern};
 
 use crate::choices::mix;
 
@@ -23,6 +24,34 @@ pub fn is_journaled(tag: u64, version: u64) -> bool {
     mix(mix(tag) ^ version).is_multiple_of(8)
 }
 
+fn tokens(client: &Client) -> Collection<Document> {
+    client.database(DATABASE).collection("tokens")
+}
+
+/// The token of a stream from before the first write of a tagged document. Absent if none was stored.
+///
+/// # Errors
+/// What the engine answers.
+pub fn first_token(client: &Client) -> Result<Option<ResumeToken>, Error> {
+    let stored = tokens(client).find_one(doc! {}).run()?;
+    Ok(stored.and_then(|mut stored| {
+        stored.remove("_id");
+        deserialize_from_document(stored).ok()
+    }))
+}
+
+/// Stores the token of a stream, before the first write of a tagged document.
+///
+/// # Errors
+/// What the engine answers.
+pub fn keep_first_token(client: &Client, token: &ResumeToken) -> Result<(), Error> {
+    let mut stored = doc! { "_id": "first" };
+    stored.extend(serialize_to_document(token).unwrap_or_default());
+    let tokens = tokens(client);
+    let replace = tokens.replace_one(doc! { "_id": "first" }, stored).upsert(true);
+    replace.write_concern(WriteConcern::journaled()).run().map(drop)
+}
+
 /// The fault of that name.
 pub fn planted(name: &str) -> Option<PlantedFault> {
     Some(match name {
@@ -33,6 +62,7 @@ pub fn planted(name: &str) -> Option<PlantedFault> {
         "reserve-not-synced" => PlantedFault::ReserveNotSynced,
         "entries-apart" => PlantedFault::EntriesApart,
         "folder-not-synced" => PlantedFault::FolderNotSynced,
+        "events-shown-early" => PlantedFault::EventsShownEarly,
         "writes-not-handed-over" => PlantedFault::WritesNotHandedOver,
         _ => return None,
     })

@@ -112,7 +112,8 @@ impl Oracle {
             | Record::Taken { .. }
             | Record::Closed
             | Record::SyncBegun { .. }
-            | Record::SyncDone { .. } => {
+            | Record::SyncDone { .. }
+            | Record::Shown { .. } => {
                 return Err(format!("{record:?} is no record of this suite"));
             }
         }

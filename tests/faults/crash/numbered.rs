@@ -51,7 +51,8 @@ impl Given {
             | Record::PassBegun
             | Record::PassDone
             | Record::SyncBegun { .. }
-            | Record::SyncDone { .. } => Err(format!("{record:?} is no record of this suite")),
+            | Record::SyncDone { .. }
+            | Record::Shown { .. } => Err(format!("{record:?} is no record of this suite")),
         }
     }
 

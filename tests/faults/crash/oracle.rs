@@ -67,7 +67,8 @@ impl Oracle {
             | Record::PassBegun
             | Record::PassDone
             | Record::SyncBegun { .. }
-            | Record::SyncDone { .. } => {
+            | Record::SyncDone { .. }
+            | Record::Shown { .. } => {
                 return Err(format!("{record:?} is no record of this suite"));
             }
             Record::Fault => return Err("the writing process met a fault".to_owned()),

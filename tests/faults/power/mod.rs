@@ -9,6 +9,7 @@
 mod cuts;
 mod deaths;
 mod disk;
+mod events;
 mod faults;
 mod full;
 mod holes;

@@ -14,6 +14,8 @@ use cairndb_tests::journal::Record;
 use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
 use cairndb_tests::workload;
 
+use crate::power::events;
+
 /// What an audit says before the findings of `verify`.
 pub(crate) const FINDINGS: &str = "verify found: ";
 
@@ -26,6 +28,8 @@ struct Operation {
     done: Option<usize>,
     /// Whether its acknowledgement means stable storage.
     is_journaled: bool,
+    /// Whether a change stream has shown it.
+    is_shown: bool,
     /// Its tags, each with how many writes to that tag it makes.
     steps: Vec<(u64, usize)>,
 }
@@ -119,6 +123,7 @@ impl Oracle {
                     begun: self.heard,
                     done: None,
                     is_journaled: true,
+                    is_shown: false,
                     steps: Vec::new(),
                 });
             }
@@ -136,6 +141,7 @@ impl Oracle {
                 self.syncs.insert(number, self.heard);
             }
             Record::SyncDone { number } => return self.end_sync(number),
+            Record::Shown { tag, version } => return self.show(tag, version),
             Record::Won { .. } => return Err("this suite has no contest".to_owned()),
             Record::PassBegun | Record::PassDone => return Err("this suite makes no TTL passes".to_owned()),
             Record::Fault => return Err("the writing process met a fault".to_owned()),
@@ -174,7 +180,20 @@ impl Oracle {
             steps.push((tag, writes.len()));
         }
         let (opening, begun) = (self.opening_number(), self.heard);
-        self.operations.push(Operation { opening, begun, done: None, is_journaled, steps });
+        self.operations.push(Operation { opening, begun, done: None, is_journaled, is_shown: false, steps });
+    }
+
+    /// What a stream has shown is on stable storage, whether it was acknowledged or not.
+    fn show(&mut self, tag: u64, version: u64) -> Result<(), String> {
+        let writes = self.histories.get(&tag).map(|history| &history.writes);
+        let found = writes.and_then(|writes| writes.iter().find(|(written, _)| *written == version));
+        let number = found.map(|(_, number)| *number);
+        let operation = number.and_then(|number| self.operations.get_mut(number));
+        let operation = operation
+            .ok_or_else(|| format!("version {version} of tag {tag} was shown, and not begun in this life"))?;
+        (operation.is_journaled, operation.is_shown) = (true, true);
+        operation.done.get_or_insert(self.heard);
+        Ok(())
     }
 
     fn finish(&mut self, tag: u64, version: u64) -> Result<(), String> {
@@ -242,6 +261,7 @@ impl Oracle {
         self.check_batches(&survived)?;
         self.audit_index(&tagged.list_index_names().run().map_err(text)?)?;
         self.audit_values(client)?;
+        events::audit(client, &stored)?;
         let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
         self.histories = stored.into_iter().map(history).collect();
         self.operations.clear();
@@ -291,6 +311,9 @@ impl Oracle {
             let (front, synced_before) = bounds.get(operation.opening).copied().unwrap_or_default();
             if operation.steps.iter().all(is_possible) {
                 continue;
+            }
+            if operation.is_shown {
+                return Err(format!("lost, though a stream had shown it: {operation:?}"));
             }
             if operation.is_journaled {
                 return Err(format!("lost, though it was acknowledged as durable: {operation:?}"));
@@ -407,6 +430,17 @@ mod tests {
         let [begun, done] = sync;
         assert_eq!(judged(&[&[begun], &inserted(first)[..], &[done]].concat(), &[]), Ok(1));
         assert!(judged(&[done], &[]).is_err());
+    }
+
+    #[test]
+    fn what_a_stream_has_shown_must_stay() {
+        let (first, last) = (tag(false, 10), tag(false, 11 + tag(false, 10)));
+        let shown = Record::Shown { tag: last, version: 1 };
+        let records = [&inserted(first)[..], &inserted(last)[..1], &[shown]].concat();
+        assert_eq!(judged(&records, &[(first, 1), (last, 1)]), Ok(0));
+        assert!(judged(&records, &[(first, 1)]).is_err_and(|fault| fault.contains("a stream had shown it")));
+        assert!(judged(&records, &[(last, 1)]).is_err_and(|fault| fault.contains("before what")));
+        assert!(judged(&[shown], &[]).is_err_and(|fault| fault.contains("not begun")));
     }
 
     /// The process was refused, and what was in its memory went with the first opening.

@@ -63,6 +63,11 @@ fn a_sync_that_is_left_out_by_the_engine_is_found() {
 }
 
 #[test]
+fn an_event_that_is_shown_before_the_sync_is_found() {
+    check("events-shown-early", buffered, &["a stream had shown it"]);
+}
+
+#[test]
 fn a_mark_that_is_raised_without_a_sync_is_found() {
     check("mark-not-synced", taking_values, &["twice", "does not open"]);
 }
