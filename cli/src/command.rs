@@ -1,7 +1,7 @@
 //! Database commands as bytes: small ones from documents, and those that end with an array of raw documents.
 
 use cairndb::bson::spec::ElementType;
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::failure::{Exit, Failure};
 
@@ -10,11 +10,22 @@ pub(crate) fn raw(document: &Document) -> Result<RawDocumentBuf, Failure> {
     document.try_into().map_err(|error| Failure::usage(format!("the command is too large: {error}")))
 }
 
-/// Whether a command opens a cursor that follows a collection.
-#[cfg(feature = "shell")]
+/// Whether a command opens a cursor that follows a collection, or a change stream.
 pub(crate) fn is_tailable(command: &RawDocument) -> bool {
-    let is_find = command.iter().next().and_then(Result::ok).is_some_and(|(name, _)| name == "find");
-    is_find && command.get_bool("tailable").is_ok_and(|is_tailable| is_tailable)
+    let Some((name, _)) = command.iter().next().and_then(Result::ok) else { return false };
+    match name.as_str() {
+        "find" => command.get_bool("tailable").is_ok_and(|is_tailable| is_tailable),
+        "aggregate" => is_change_stream(command),
+        _ => false,
+    }
+}
+
+/// Whether an `aggregate` is a change stream.
+pub(crate) fn is_change_stream(command: &RawDocument) -> bool {
+    let stages = command.get_array("pipeline").ok();
+    let first = stages.and_then(|stages| stages.into_iter().next()).and_then(Result::ok);
+    let name = first.and_then(RawBsonRef::as_document).and_then(|stage| stage.iter().next());
+    name.and_then(Result::ok).is_some_and(|(name, _)| name == "$changeStream")
 }
 
 /// A count in a reply, whatever its type.

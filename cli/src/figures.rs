@@ -13,6 +13,7 @@ pub(crate) const COLLECTIONS: Noun = Noun("collection", "collections");
 pub(crate) const DIFFERENCES: Noun = Noun("difference", "differences");
 pub(crate) const DOCUMENTS: Noun = Noun("document", "documents");
 pub(crate) const ENTRIES: Noun = Noun("index entry", "index entries");
+pub(crate) const EVENTS: Noun = Noun("event", "events");
 pub(crate) const FIELDS: Noun = Noun("auto-increment field", "auto-increment fields");
 pub(crate) const FILES: Noun = Noun("file", "files");
 pub(crate) const FINDINGS: Noun = Noun("finding", "findings");

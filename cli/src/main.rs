@@ -61,6 +61,7 @@ mod user;
 mod utf16;
 mod verify;
 mod version;
+mod watch;
 
 use std::error::Error;
 use std::io::Write;
@@ -116,6 +117,7 @@ enum Command {
     Shell(Box<shell::Arguments>),
     Stats(stats::Arguments),
     Verify(verify::Arguments),
+    Watch(Box<watch::Arguments>),
     Completions(describe::Completions),
     Man(describe::Man),
     Version(version::Arguments),
@@ -130,7 +132,7 @@ impl Command {
             Self::Inspect(_) | Self::Salvage(_) | Self::Sequences(_) | Self::Stats(_) | Self::Verify(_) => {
                 true
             }
-            Self::Ops(_) | Self::Schema(_) => true,
+            Self::Ops(_) | Self::Schema(_) | Self::Watch(_) => true,
             Self::Completions(_) | Self::Man(_) | Self::Version(_) => true,
             // Documents that go there, and lists, find out by themselves.
             Self::Backup(_) | Self::Compact(_) | Self::Dump(_) | Self::Export(_) | Self::Import(_) => false,
@@ -186,6 +188,7 @@ fn main() -> ExitCode {
         Command::Shell(arguments) => shell::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Stats(arguments) => stats::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Watch(arguments) => watch::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
             describe::completions(&arguments, command()).map_err(Box::<dyn Error>::from)
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The tasks of readers, and the commands for them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Ask and change", &["query", "shell"]),
-    ("Look", &["schema", "stats", "sequences", "inspect"]),
+    ("Look", &["schema", "stats", "sequences", "inspect", "watch"]),
     ("Move data", &["import", "export", "dump", "restore", "migrate"]),
     ("Serve", &["serve", "user", "ops", "kill"]),
     ("Keep safe", &["backup", "restore-backup", "verify", "salvage", "compact"]),

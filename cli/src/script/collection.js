@@ -111,6 +111,7 @@
         }
 
         aggregate(...given) { return aggregate(this._database._name, this._name, given); }
+        watch(...given) { return cairn.watch(this._database._name, this._name, given); }
 
         count(filter, options) {
             return run(this._database._name, { count: this._name, query: filter ?? {}, ...pick(hintOf(options), COUNT) }).n;
@@ -432,7 +433,7 @@
         "analyzeShardKey", "checkMetadataConsistency", "compactStructuredEncryptionData", "configureQueryAnalyzer",
         "createSearchIndex", "createSearchIndexes", "dropSearchIndex", "getPlanCache", "getSearchIndexes", "getShardDistribution",
         "getShardLocation", "getShardVersion", "initializeOrderedBulkOp", "initializeUnorderedBulkOp", "latencyStats", "mapReduce",
-        "reIndex", "save", "updateSearchIndex", "watch", "getTimeseriesOptions",
+        "reIndex", "save", "updateSearchIndex", "getTimeseriesOptions",
     ];
     for (const name of UNSUPPORTED) {
         cairn.hide(Collection.prototype, name, function () { throw new cairn.NotSupported(`db.collection.${name}`); });

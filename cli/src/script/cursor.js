@@ -21,6 +21,8 @@
             cairn.hide(this, "change", undefined);
             cairn.hide(this, "awaitTime", undefined);
             cairn.hide(this, "isOver", false);
+            // Whether each step waits in the store, as those of change streams do.
+            cairn.hide(this, "follows", false);
         }
 
         _set(name, value) {
@@ -36,12 +38,15 @@
 
         _step() {
             if (this.isOver) return undefined;
-            if (!this.read) {
-                const { tailable, awaitData } = this.command;
-                const waits = tailable ? (awaitData ? this.awaitTime ?? AWAIT : 0) : undefined;
-                this.read = cairn.within(this.session, () => cairn.open(this.database, this._sent(), waits));
-            }
+            if (!this.read) this._open();
             return this.read();
+        }
+
+        _open() {
+            const { tailable, awaitData } = this.command;
+            const isWaiting = awaitData || this.follows;
+            const waits = tailable || this.follows ? (isWaiting ? this.awaitTime ?? AWAIT : 0) : undefined;
+            this.read = cairn.within(this.session, () => cairn.open(this.database, this._sent(), waits));
         }
 
         // Whether a cursor that follows a collection may have another document later.
@@ -52,7 +57,7 @@
             let document = this._take();
             while (document === undefined && this._isFollowing()) {
                 // A cursor that awaits data has waited in the store.
-                if (!this.command.awaitData) native.sleep(PAUSE);
+                if (!this.command.awaitData && !this.follows) native.sleep(PAUSE);
                 document = this._take();
             }
             return document;
@@ -193,6 +198,45 @@
         batchSize(count) { return this._set("cursor", { ...this.command.cursor, batchSize: count }); }
         allowDiskUse(is = true) { return this._set("allowDiskUse", is); }
     }
+
+    // The changes of a collection, a database or the store. It is opened at once: what is written from then on is shown.
+    class ChangeStreamCursor extends Cursor {
+        constructor(database, command, awaitTime) {
+            super(database, command);
+            this.follows = true;
+            this.awaitTime = awaitTime;
+            cairn.hide(this, "token", undefined);
+            this._open();
+        }
+
+        _step() {
+            const event = super._step();
+            if (event !== undefined) this.token = event._id;
+            return event;
+        }
+
+        // The token of the last event that was read.
+        getResumeToken() { return this.token; }
+    }
+    for (const name of ["map", "maxTimeMS", "hint", "comment", "collation", "explain", "toArray", "isExhausted"]) {
+        cairn.hide(ChangeStreamCursor.prototype, name, function () { throw new cairn.NotSupported(`changeStream.${name}`); });
+    }
+
+    const OF_STREAM = ["fullDocument", "fullDocumentBeforeChange", "resumeAfter", "startAfter", "startAtOperationTime", "showExpandedEvents"];
+    const OF_AGGREGATE = ["batchSize", "collation", "comment", "maxAwaitTimeMS"];
+    // The stream of a collection by its name, or of a database (`of` is 1), or of the store (`isAll`).
+    cairn.watch = function (database, of, given, isAll = false) {
+        let [stages, options] = given;
+        // As in mongosh, options may stand alone.
+        if (stages !== undefined && !Array.isArray(stages)) [stages, options] = [[], stages];
+        options = options ?? {};
+        const unknown = Object.keys(options).find((name) => !OF_STREAM.includes(name) && !OF_AGGREGATE.includes(name));
+        if (unknown !== undefined) cairn.invalid(`watch has no option ${cairn.inspect(unknown)}`);
+        const stage = { ...cairn.pick(options, OF_STREAM), ...(isAll ? { allChangesForCluster: true } : {}) };
+        const pipeline = [{ $changeStream: stage }, ...(stages ?? [])];
+        const command = { aggregate: of, pipeline, cursor: cairn.pick(options, ["batchSize"]), ...cairn.pick(options, ["collation", "comment"]) };
+        return new ChangeStreamCursor(database, command, options.maxAwaitTimeMS);
+    };
 
     for (const name of ["readConcern", "readPref", "showDiskLoc", "oplogReplay"]) {
         cairn.hide(Cursor.prototype, name, function () { throw new cairn.NotSupported(`cursor.${name}`); });

@@ -66,6 +66,7 @@
         }
 
         aggregate(...given) { return cairn.aggregate(this._name, 1, given); }
+        watch(...given) { return cairn.watch(this._name, 1, given); }
 
         getCollectionInfos(filter = {}, options) {
             const found = cairn.all(this._name, { listCollections: 1, filter, ...cairn.pick(options, ["nameOnly", "authorizedCollections"]) });
@@ -115,7 +116,7 @@
         "getReplicationInfo", "getRole", "getRoles", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "logout",
         "printCollectionStats", "printReplicationInfo", "printSecondaryReplicationInfo", "printShardingStatus", "revokePrivilegesFromRole",
         "revokeRolesFromRole", "revokeRolesFromUser", "rotateCertificates", "setLogLevel", "setProfilingLevel", "setSecondaryOk",
-        "shutdownServer", "sql", "updateRole", "updateUser", "watch",
+        "shutdownServer", "sql", "updateRole", "updateUser",
     ];
     for (const name of UNSUPPORTED) {
         cairn.hide(Database.prototype, name, function () { throw new cairn.NotSupported(`db.${name}`); });
@@ -147,6 +148,7 @@
         getDBs(options) { return run("admin", { listDatabases: 1, ...options }); }
         getDBNames() { return this.getDBs({ nameOnly: true }).databases.map((one) => one.name); }
         adminCommand(command) { return cairn.database("admin").adminCommand(command); }
+        watch(...given) { return cairn.watch("admin", 1, given, true); }
         getCollection(namespace) {
             const at = String(namespace).indexOf(".");
             if (at < 1) invalid(`${cairn.inspect(namespace)} is not a DB.COLLECTION`);
@@ -154,7 +156,7 @@
         }
         "\0display"() { return native.storeName(); }
     }
-    for (const name of ["watch", "setReadPref", "setReadConcern", "setWriteConcern", "getReadPref", "connect", "close"]) {
+    for (const name of ["setReadPref", "setReadConcern", "setWriteConcern", "getReadPref", "connect", "close"]) {
         cairn.hide(Store.prototype, name, function () { throw new cairn.NotSupported(`Mongo.${name}`); });
     }
     cairn.store = new Store();

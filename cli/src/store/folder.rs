@@ -304,13 +304,15 @@ impl Documents for Cursor<Document> {
         Self::current(self)
     }
 
-    #[cfg(feature = "shell")]
     fn advance_within(&mut self, time: Duration) -> Result<bool, Failure> {
         Ok(Self::advance_within(self, time)?)
     }
 
-    #[cfg(feature = "shell")]
     fn is_following(&self) -> bool {
         self.is_tailing()
+    }
+
+    fn resume_token(&self) -> Option<RawDocumentBuf> {
+        Self::resume_token(self)
     }
 }

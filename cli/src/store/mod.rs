@@ -15,7 +15,7 @@ pub(crate) mod remote;
 mod server;
 #[cfg(feature = "shell")]
 pub(crate) mod session;
-#[cfg(all(feature = "remote", feature = "shell"))]
+#[cfg(feature = "remote")]
 mod tail;
 #[cfg(feature = "shell")]
 mod transactions;
@@ -23,7 +23,6 @@ mod transactions;
 mod waiting;
 
 use std::path::{Path, PathBuf};
-#[cfg(feature = "shell")]
 use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
@@ -175,15 +174,18 @@ pub(crate) trait Documents {
     fn current(&self) -> &RawDocument;
 
     /// Goes to the next document. A cursor that follows a collection waits at most `time` for one.
-    #[cfg(feature = "shell")]
     fn advance_within(&mut self, _time: Duration) -> Result<bool, Failure> {
         self.advance()
     }
 
     /// Whether another document may come after the last one that there is now.
-    #[cfg(feature = "shell")]
     fn is_following(&self) -> bool {
         false
+    }
+
+    /// Of a change stream, the token after which another one goes on.
+    fn resume_token(&self) -> Option<RawDocumentBuf> {
+        None
     }
 }
 

@@ -14,9 +14,7 @@ use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
 use query::code::Code;
 
-#[cfg(feature = "shell")]
-use crate::command::is_tailable;
-use crate::command::{count, raw};
+use crate::command::{count, is_tailable, raw};
 use crate::failure::{Exit, Failure};
 use crate::password;
 use crate::signals::Signals;
@@ -24,7 +22,6 @@ use crate::signals::Signals;
 use crate::store::StoreSession;
 use crate::store::ahead::Ahead;
 use crate::store::server::Server;
-#[cfg(feature = "shell")]
 use crate::store::tail::Tail;
 #[cfg(feature = "shell")]
 use crate::store::transactions::RemoteSession;
@@ -132,7 +129,6 @@ impl Store for Remote {
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
-        #[cfg(feature = "shell")]
         if is_tailable(&command) {
             return Ok(Box::new(Tail::open(&self.server, database, command)?));
         }

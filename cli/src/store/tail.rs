@@ -1,4 +1,4 @@
-//! A tailable cursor of a server. MongoDB's driver waits within its cursors until a document comes; here the caller says how long, so
+//! A tailable cursor or a change stream of a server. MongoDB's driver waits within its cursors until a document comes; here the caller says how long, so
 //! the commands are sent one by one, in a session of their own, as servers want it.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::sync::ClientSession;
 
-use crate::command::{count, raw};
+use crate::command::{count, is_change_stream, raw};
 use crate::failure::{Exit, Failure};
 use crate::store::Documents;
 use crate::store::server::Server;
@@ -24,12 +24,14 @@ pub(super) struct Tail {
     id: i64,
     batch_size: Option<u64>,
     awaits: bool,
+    /// Of a change stream, the token after the last batch.
+    token: Option<RawDocumentBuf>,
     batch: VecDeque<RawDocumentBuf>,
     current: RawDocumentBuf,
 }
 
 impl Tail {
-    /// Sends a `find` with `tailable`.
+    /// Sends a `find` with `tailable`, or an `aggregate` that is a change stream.
     pub(super) fn open(server: &Server, database: &str, command: RawDocumentBuf) -> Result<Self, Failure> {
         let session = server.client.start_session().run().map_err(|error| server.failure(&error))?;
         let asked =
@@ -38,10 +40,11 @@ impl Tail {
             server: server.clone(),
             session: Some(session),
             database: database.to_owned(),
-            collection: asked.get_str("find").unwrap_or_default().to_owned(),
+            collection: String::new(),
             id: 0,
-            batch_size: count(&asked, "batchSize").filter(|size| *size > 0),
-            awaits: asked.get_bool("awaitData").unwrap_or_default(),
+            batch_size: batch_size(&asked),
+            awaits: is_change_stream(&command) || asked.get_bool("awaitData").unwrap_or_default(),
+            token: None,
             batch: VecDeque::new(),
             current: RawDocumentBuf::new(),
         };
@@ -74,6 +77,13 @@ impl Tail {
         };
         let cursor = reply.get_document("cursor").map_err(|error| unreadable(&error))?;
         self.id = cursor.get_i64("id").map_err(|error| unreadable(&error))?;
+        if let Ok(namespace) = cursor.get_str("ns") {
+            let collection = namespace.split_once('.').map(|(_, collection)| collection);
+            collection.unwrap_or_default().clone_into(&mut self.collection);
+        }
+        if let Ok(token) = cursor.get_document("postBatchResumeToken") {
+            self.token = Some(raw(token)?);
+        }
         for document in cursor.get_array(name).map_err(|error| unreadable(&error))? {
             let document = document.as_document().into_iter().map(RawDocumentBuf::try_from);
             for document in document {
@@ -97,6 +107,12 @@ impl Tail {
         let reply = self.send(raw(&command)?)?;
         self.take(&reply, "nextBatch")
     }
+}
+
+/// How many documents a batch may have, if a command says so.
+fn batch_size(command: &Document) -> Option<u64> {
+    let of_cursor = || command.get_document("cursor").ok().and_then(|cursor| count(cursor, "batchSize"));
+    count(command, "batchSize").or_else(of_cursor).filter(|size| *size > 0)
 }
 
 impl Documents for Tail {
@@ -123,7 +139,12 @@ impl Documents for Tail {
     }
 
     fn is_following(&self) -> bool {
-        self.id != 0
+        self.id != 0 || !self.batch.is_empty()
+    }
+
+    fn resume_token(&self) -> Option<RawDocumentBuf> {
+        // That of the batch would pass what was not handed out yet.
+        self.token.clone().filter(|_| self.batch.is_empty())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::fixture::cairn;
 use crate::fixture::examples::{command_of, help, names_another_host, root};
 
 /// The suites that run the examples of commands, but those that name another host.
-const SUITES: [(&str, &str); 18] = [
+const SUITES: [(&str, &str); 19] = [
     ("import", "examples"),
     ("export", "examples"),
     ("query", "examples"),
@@ -31,6 +31,7 @@ const SUITES: [(&str, &str); 18] = [
     ("salvage", "examples"),
     ("restore-backup", "examples"),
     ("schema", "examples"),
+    ("watch", "examples"),
     ("ops", "examples"),
     ("kill", "examples"),
     ("user", "examples"),

@@ -21,12 +21,22 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::served_with(&[])
+    }
+
+    /// The server is a replica set, which change streams need.
+    fn with_streams() -> Self {
+        Self::served_with(&["--replica-set", "rs", "--advertise", "192.0.2.1:1"])
+    }
+
+    fn served_with(more: &[&str]) -> Self {
         let mut served = Fixture::new(&orders(), false);
         let folder = Fixture::new(&orders(), false);
         std::fs::create_dir(folder.path("backups")).expect("it works");
         let backups = served.path("backups");
         std::fs::create_dir(&backups).expect("it works");
-        served.serve_with(&["--backup-folder", backups.to_str().expect("a path")]);
+        let folder_of_backups = ["--backup-folder", backups.to_str().expect("a path")];
+        served.serve_with(&[&folder_of_backups, more].concat());
         std::fs::rename(folder.path("db"), folder.path("shop-data")).expect("it works");
         std::os::unix::fs::symlink(served.path("s.sock"), folder.path("shop.sock")).expect("it works");
         let place = Self { folder, _served: served };
@@ -183,6 +193,20 @@ fn examples_of_schema_and_ops_run_as_they_are_printed() {
     let count = run(Place::new, "schema", |_, line, output| assert!(!output.stdout.is_empty(), "{line}"));
     assert_eq!(count, 4);
     assert_eq!(run(Place::new, "ops", |_, _, _| {}), 4);
+}
+
+/// Each of them waits until it is ended, so it is told not to.
+#[test]
+fn examples_of_watch_run_until_no_event_is_left() {
+    let mut count = 0;
+    for source in SOURCES {
+        let place = Place::with_streams();
+        for line in printed(source, "watch") {
+            place.runs(&line.replacen("cairn watch", "cairn watch --until-now", 1));
+            count += 1;
+        }
+    }
+    assert_eq!(count, 6);
 }
 
 /// The number is one of another day.

@@ -39,3 +39,4 @@ mod terminal;
 mod upkeep;
 mod user;
 mod waits;
+mod watch;

@@ -67,6 +67,40 @@ fn transactions_are_those_of_mongosh() {
     assert!(text.contains("\ntransactions: open 0, committed "), "{text}");
 }
 
+/// On a folder, and through the socket of a server that is a replica set.
+#[test]
+fn streams_show_what_is_changed_after_they_were_opened() {
+    let text = "\
+db = db.getSiblingDB('shop');
+const streams = [db.orders.watch(), db.watch([{$match: {operationType: 'insert'}}]), db.getMongo().watch({maxAwaitTimeMS: 2000})];
+db.orders.insertOne({_id: 1, a: 1});
+for (const stream of streams) {
+    const event = stream.next();
+    if (event.fullDocument.a !== 1 || EJSON.stringify(stream.getResumeToken()) !== EJSON.stringify(event._id)) throw new Error(event);
+}
+const [orders] = streams;
+const resumed = db.orders.watch([], {resumeAfter: orders.getResumeToken(), fullDocument: 'updateLookup', maxAwaitTimeMS: 5});
+if (resumed.tryNext() !== null) throw new Error('an event twice');
+db.orders.updateOne({_id: 1}, {$set: {a: 2}});
+db.orders.drop();
+if (!orders.hasNext() || orders.next().updateDescription.updatedFields.a !== 2) throw new Error('the update');
+const rest = [];
+while (!orders.isClosed()) { const event = orders.tryNext(); if (event) rest.push(event.operationType); }
+if (rest.join() !== 'drop,invalidate') throw new Error(rest);
+let told;
+try { db.orders.watch([], {fly: 1}); } catch (error) { told = error.message; }
+if (!told.includes('fly')) throw new Error(told);
+print('passed')";
+    for is_served in [false, true] {
+        let mut fixture = Fixture::new(&[doc! { "_id": 0 }], false);
+        if is_served {
+            fixture.serve_with(&["--replica-set", "rs", "--advertise", "192.0.2.1:1"]);
+        }
+        let name = script(&fixture, "streams.js", text);
+        check(&fixture, &[&name], "passed\n");
+    }
+}
+
 /// What is wrong is refused by name, and a session that has ended does nothing.
 #[test]
 fn sessions_refuse_what_they_cannot_do() {
