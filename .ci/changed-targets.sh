@@ -16,9 +16,9 @@ touches() { grep -qE "^($1)/(src|fuzz_targets|Cargo\.)" <<<"$files"; }
 targets=()
 if touches 'index|fuzz'; then targets+=(key_order key_round_trip path validate); fi
 if touches 'sequence|fuzz'; then targets+=(object_id); fi
-if touches 'query|pcre|fuzz'; then targets+=(filter projection update expression pipeline); fi
+if touches 'query|pcre|fuzz'; then targets+=(filter projection update expression pipeline describe_apply); fi
 if touches 'rocksfile|fuzz'; then targets+=(rocksfile); fi
 if touches 'formats|fuzz'; then targets+=(formats dump); fi
-if touches 'base|store|engine|fuzz'; then targets+=(operations budgets indexes rows); fi
+if touches 'base|store|engine|fuzz'; then targets+=(operations budgets indexes rows resume_token); fi
 if touches 'server|fuzz'; then targets+=(frame dispatch); fi
 echo "${targets[*]:-}"

@@ -1,76 +1,16 @@
 //! Descriptions of updates: applied to the old document by a naive reading of MongoDB's rules, they give the new one to the byte.
 
-use bson::{Bson, Document, RawDocumentBuf, bson, doc};
+use bson::{Bson, Document, bson, doc};
 use cairndb_query::update::describe;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::update::apply::apply;
 use crate::update::raw;
 
 fn told(old: &Document, new: &Document) -> Option<Document> {
     let description = describe(&raw(old), &raw(new))?;
     Some(Document::try_from(description).expect("a document"))
-}
-
-/// A part of a path: a field or a position.
-fn parts(description: &Document, path: &str) -> Vec<Bson> {
-    if let Ok(known) = description.get_document("disambiguatedPaths").and_then(|known| known.get_array(path))
-    {
-        return known.clone();
-    }
-    let part = |part: &str| part.parse().map_or_else(|_| Bson::String(part.to_owned()), Bson::Int32);
-    path.split('.').map(part).collect()
-}
-
-fn number(number: i32) -> usize {
-    usize::try_from(number).expect("not negative")
-}
-
-fn inner<'a>(value: &'a mut Bson, part: &Bson) -> &'a mut Bson {
-    match (value, part) {
-        (Bson::Document(document), Bson::String(name)) => document.get_mut(name).expect("a field"),
-        (Bson::Array(array), Bson::Int32(at)) => array.get_mut(number(*at)).expect("an element"),
-        (value, part) => panic!("{value} has no part {part}"),
-    }
-}
-
-fn reach<'a>(mut value: &'a mut Bson, parts: &[Bson]) -> &'a mut Bson {
-    for part in parts {
-        value = inner(value, part);
-    }
-    value
-}
-
-fn set(value: &mut Bson, part: &Bson, new: Bson) {
-    match (value, part) {
-        (Bson::Document(document), Bson::String(name)) => drop(document.insert(name.clone(), new)),
-        (Bson::Array(array), Bson::Int32(at)) if number(*at) == array.len() => array.push(new),
-        (value, part) => *inner(value, part) = new,
-    }
-}
-
-fn apply(old: &Document, description: &Document) -> RawDocumentBuf {
-    let mut whole = Bson::Document(old.clone());
-    for cut in description.get_array("truncatedArrays").expect("a list") {
-        let cut = cut.as_document().expect("a document");
-        let path = parts(description, cut.get_str("field").expect("a path"));
-        let array = reach(&mut whole, &path).as_array_mut().expect("an array");
-        let len = number(cut.get_i32("newSize").expect("a number"));
-        assert!(array.len() > len);
-        array.truncate(len);
-    }
-    for path in description.get_array("removedFields").expect("a list") {
-        let path = parts(description, path.as_str().expect("a path"));
-        let (last, before) = path.split_last().expect("not empty");
-        let document = reach(&mut whole, before).as_document_mut().expect("a document");
-        assert!(document.remove(last.as_str().expect("a field")).is_some());
-    }
-    for (path, new) in description.get_document("updatedFields").expect("a document") {
-        let path = parts(description, path);
-        let (last, before) = path.split_last().expect("not empty");
-        set(reach(&mut whole, before), last, new.clone());
-    }
-    raw(whole.as_document().expect("a document"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a case is one line of data")]

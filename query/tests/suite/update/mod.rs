@@ -1,5 +1,6 @@
 //! Updates from outside: what operators make of documents, what they reject, and what an upsert starts from.
 
+mod apply;
 mod arrays;
 mod describe;
 mod fields;
