@@ -206,8 +206,10 @@ impl Engine {
             let catalog = Catalog::load(&database, limits.log)?;
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
             if !options.mode.is_read_only() {
+                let storage = Storage { store: &store, database: &database };
+                catalog.part_from_original(storage)?;
                 discard_unfinished_builds(&store, &database)?;
-                catalog.discard_asides(Storage { store: &store, database: &database })?;
+                catalog.discard_asides(storage)?;
             }
             // Nothing of a store in memory reaches a disk.
             let files = (!options.mode.is_in_memory() && options.spilling.space > 0)

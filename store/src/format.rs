@@ -60,6 +60,8 @@ pub const WITNESS_SLOTS_AT: [u64; 2] = [0, 4096];
 pub const WITNESS_SLOT_BYTES: usize = 76;
 const WITNESS_MAGIC: [u8; 8] = *b"CairnWit";
 const WITNESS_NOT_KEPT: u64 = 1;
+/// The flag of a copy whose log of changes has the id of the original's.
+const WITNESS_COPIED: u64 = 2;
 
 /// The beginning of the names of files with the part that was cut from the end of a log. The log's name and the
 /// offset of the cut follow.
@@ -132,6 +134,8 @@ pub struct WitnessSlot {
     pub turn: u64,
     /// Whether the witness is kept. If not, the fields below say nothing.
     pub kept: bool,
+    /// Whether the folder is a copy whose log of changes goes by the id of the original's.
+    pub copied: bool,
     /// The newest write on stable storage.
     pub sequence: u64,
     /// The MANIFEST in use: its number, and its bytes on stable storage.
@@ -143,7 +147,8 @@ pub struct WitnessSlot {
 impl WitnessSlot {
     /// The slot as the file has it.
     pub fn bytes(&self) -> [u8; WITNESS_SLOT_BYTES] {
-        let flags = if self.kept { 0 } else { WITNESS_NOT_KEPT };
+        let flags =
+            if self.kept { 0 } else { WITNESS_NOT_KEPT } | if self.copied { WITNESS_COPIED } else { 0 };
         let numbers =
             [self.turn, flags, self.sequence, self.manifest.0, self.manifest.1, self.log.0, self.log.1];
         let mut bytes = [0; WITNESS_SLOT_BYTES];
@@ -170,8 +175,9 @@ impl WitnessSlot {
         let (turn, flags, sequence) = (next()?, next()?, next()?);
         let (manifest, log) = ((next()?, next()?), (next()?, next()?));
         // An unknown flag comes from a later version, whose slot may mean something else.
-        let known = *magic == WITNESS_MAGIC && flags & !WITNESS_NOT_KEPT == 0;
-        known.then_some(Self { store: *store, turn, kept: flags == 0, sequence, manifest, log })
+        let known = *magic == WITNESS_MAGIC && flags & !(WITNESS_NOT_KEPT | WITNESS_COPIED) == 0;
+        let (kept, copied) = (flags & WITNESS_NOT_KEPT == 0, flags & WITNESS_COPIED != 0);
+        known.then_some(Self { store: *store, turn, kept, copied, sequence, manifest, log })
     }
 }
 
@@ -216,11 +222,12 @@ mod tests {
 
     #[test]
     fn a_witness_slot_is_read_as_it_was_written_or_not_at_all() {
-        for kept in [true, false] {
+        for (kept, copied) in [(true, false), (false, false), (true, true), (false, true)] {
             let slot = WitnessSlot {
                 store: *b"database",
                 turn: 7,
                 kept,
+                copied,
                 sequence: 1000,
                 manifest: (5, 300),
                 log: (4, u64::MAX),

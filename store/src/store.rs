@@ -214,6 +214,16 @@ impl Store {
         self.commits.commit_record(database, record, level, latched)
     }
 
+    /// Whether the folder is a copy that goes its own way from now on, and its log of changes has the id of the original's still.
+    pub fn is_of_copy(&self) -> bool {
+        self.commits.is_of_copy()
+    }
+
+    /// Notes that the log of changes of such a copy has an id of its own, which is on stable storage.
+    pub fn settle_copy(&self) -> Result<()> {
+        self.commits.settle_copy()
+    }
+
     /// Lets a watcher learn of all syncs from now on. A store has one at most.
     pub fn watch_syncs(&self, watcher: Arc<dyn SyncWatcher>) {
         self.commits.durable.watch(watcher);

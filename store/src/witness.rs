@@ -111,10 +111,15 @@ pub(super) fn read(path: &Path) -> Result<FoundWitness> {
     }
 }
 
+/// The first slot of a witness, which tells nothing.
+fn first_slot(store: StoreId) -> WitnessSlot {
+    let (manifest, log) = ((0, 0), (0, 0));
+    WitnessSlot { store, turn: FIRST_TURN, kept: false, copied: false, sequence: 0, manifest, log }
+}
+
 /// Creates the witness of a new database. It holds nothing but the database's id.
 pub(super) fn create(path: &Path, store: StoreId) -> Result<FoundWitness> {
-    let slot =
-        WitnessSlot { store, turn: FIRST_TURN, kept: true, sequence: 0, manifest: (0, 0), log: (0, 0) };
+    let slot = WitnessSlot { kept: true, ..first_slot(store) };
     write_both(path, slot)?;
     Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
@@ -122,8 +127,7 @@ pub(super) fn create(path: &Path, store: StoreId) -> Result<FoundWitness> {
 /// Creates a witness in place of one that was lost. It counts as not kept, because only a user who does not ask for a
 /// witness can open a database without one.
 pub(super) fn renew(path: &Path, store: StoreId) -> Result<FoundWitness> {
-    let slot =
-        WitnessSlot { store, turn: FIRST_TURN, kept: false, sequence: 0, manifest: (0, 0), log: (0, 0) };
+    let slot = first_slot(store);
     write_both(path, slot)?;
     Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
@@ -136,7 +140,7 @@ pub(super) fn write_for_copy(path: &Path, store: StoreId) -> Result<()> {
     let log = log.map_or((0, 0), |log| (log.number, log.bytes));
     let manifest = (manifest.number, manifest.bytes);
     let sequence = passed.sequence;
-    write_both(path, WitnessSlot { store, turn: FIRST_TURN, kept: true, sequence, manifest, log })
+    write_both(path, WitnessSlot { kept: true, copied: true, sequence, manifest, log, ..first_slot(store) })
 }
 
 /// A random id for a new database.
@@ -218,6 +222,18 @@ impl Keeper {
         }
         let raised = kept && fault != PlantedFault::WitnessNotRaised;
         Ok(Self { path: path.to_owned(), raised, witness: Mutex::new(witness) })
+    }
+
+    /// Whether the folder is a copy whose log of changes goes by the id of the original's.
+    pub(super) fn is_of_copy(&self) -> bool {
+        self.witness.lock().last().copied
+    }
+
+    /// Notes that the log of changes has an id of its own, which is on stable storage.
+    pub(super) fn settle_copy(&self, health: &Health) -> Result<()> {
+        let mut witness = self.witness.lock();
+        let slot = WitnessSlot { copied: false, ..witness.last() };
+        witness.write(slot).map_err(|error| health.failed_io(&error))
     }
 
     /// Notes what is on stable storage, if that is more than the witness tells. `durable` is the newest write that is

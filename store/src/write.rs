@@ -80,6 +80,16 @@ impl Commits {
         })
     }
 
+    /// Whether the folder is a copy whose log of changes goes by the id of the original's.
+    pub(super) fn is_of_copy(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_of_copy)
+    }
+
+    /// Notes that the log of changes of a copy has an id of its own, which is on stable storage.
+    pub(super) fn settle_copy(&self) -> Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.settle_copy(&self.health))
+    }
+
     /// Writes a stamp into the log: what is on stable storage now.
     pub(super) fn stamp(&self, database: &Database) -> Result<()> {
         let written = self.write_now(&mut self.stamp_batch(database))?;

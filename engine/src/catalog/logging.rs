@@ -15,7 +15,7 @@ use query::operation::{Allowance, CancellationToken, OperationContext};
 use store::Family;
 use store::handles::Storage;
 use store::keys::{CollectionId, META_LOG};
-use store::write::Batch;
+use store::write::{Batch, CommitLevel};
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::names::Catalog;
@@ -81,6 +81,23 @@ impl Catalog {
             sleep(Duration::from_millis(1));
         }
         Ok(())
+    }
+
+    /// Gives the log of a copy an id of its own, before anything else is written: the tokens of the original are refused, whose log goes
+    /// another way.
+    pub(crate) fn part_from_original(&self, storage: Storage<'_>) -> Result<()> {
+        if !storage.store.is_of_copy() {
+            return Ok(());
+        }
+        if self.log.id().is_some() {
+            let id = new_id();
+            let mut batch = Batch::new(storage.database);
+            batch.put(Family::Meta, META_LOG, &id);
+            storage.store.commit(batch, CommitLevel::Journaled)?;
+            self.log.set_id(id);
+        }
+        // Afterwards: a process that is killed in between leaves a copy that gets another id.
+        storage.store.settle_copy()
     }
 
     /// Logs no changes any more and forgets those that were, unless a stream is open.
