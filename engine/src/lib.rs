@@ -351,8 +351,9 @@ pub use base::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
 pub use base::insert_error::{IndexedWriteError, InsertManyError};
 #[doc(inline)]
 pub use base::metrics::report::{
-    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics, ScrubMetrics,
-    SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, TokenMetrics, WaitMetrics,
+    Bucket, ChangeLogMetrics, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, QuotaMetrics,
+    ScrubMetrics, SearchMetrics, SequenceMetrics, StorageMetrics, StoreState, Times, TokenMetrics,
+    WaitMetrics,
 };
 #[doc(inline)]
 pub use base::namespace::{Namespace, SystemCollection};

@@ -210,7 +210,14 @@ impl Numbers {
 
         let tokens = &metrics.tokens;
         page.counter("token_replays", "calls that had happened before, by their token", tokens.replays)?;
-        page.gauge("token_bytes", "bytes of the tokens that are remembered", tokens.bytes)
+        page.gauge("token_bytes", "bytes of the tokens that are remembered", tokens.bytes)?;
+
+        let log = &metrics.change_log;
+        page.gauge("change_log_bytes", "bytes of the events of the log of changes", log.bytes)?;
+        let oldest = log.oldest_event_seconds;
+        page.gauge("change_log_oldest_event_seconds", "the age of its oldest events", oldest)?;
+        page.gauge("change_streams", "open change streams", log.streams)?;
+        page.gauge("change_stream_lag_seconds", "how far what they show is behind", log.lag_seconds)
     }
 
     fn storage(&self, page: &mut Page<'_>) -> fmt::Result {

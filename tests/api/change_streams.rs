@@ -565,3 +565,26 @@ fn a_store_that_is_read_only_has_the_events_that_are_there() {
     assert!(matches!(refused.kind(), cairndb::ErrorKind::ReadOnly), "{refused}");
     crate::verify_clean(&client);
 }
+
+#[test]
+fn the_log_and_its_streams_are_counted() {
+    let fixture = Fixture::new();
+    let log = || fixture.client.metrics().expect("open").change_log;
+    assert_eq!((log().bytes, log().streams, log().lag_seconds), (0, 0, 0));
+    let orders = orders(&fixture.client);
+    let mut stream = watch(&orders);
+    assert_eq!((log().streams, log().oldest_event_seconds), (1, 0));
+    orders.insert_one(doc! { "_id": 1, "text": "x".repeat(1000) }).run().expect("stored");
+    let bytes = log().bytes;
+    assert!((1000..1400).contains(&bytes), "{bytes}");
+    let started = std::time::Instant::now();
+    while log().oldest_event_seconds == 0 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(started.elapsed() < Duration::from_secs(3));
+    // All is synced by now.
+    next(&mut stream);
+    assert_eq!(log().lag_seconds, 0);
+    drop(stream);
+    assert_eq!((log().streams, log().bytes), (0, bytes));
+}

@@ -47,6 +47,8 @@ pub struct Metrics {
     pub sequences: SequenceMetrics,
     /// Calls that are to happen exactly once.
     pub tokens: TokenMetrics,
+    /// The log of changes, and the streams of it.
+    pub change_log: ChangeLogMetrics,
     /// The waits of writers.
     pub waits: WaitMetrics,
     /// The files, and the memory of RocksDB.
@@ -183,6 +185,22 @@ pub struct TokenMetrics {
     pub replays: u64,
     /// The bytes of the remembered tokens, with the results of their calls. 0 until the first call with a token.
     pub bytes: u64,
+}
+
+/// The log of changes, which change streams read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ChangeLogMetrics {
+    /// How many bytes its events have. Those of earlier lives of the store are counted some time after it was opened.
+    pub bytes: u64,
+    /// The age of its oldest events, in seconds.
+    pub oldest_event_seconds: u64,
+    /// How many streams are open.
+    pub streams: u64,
+    /// How far the newest event that streams may show is behind the newest one of all, in seconds. An event is shown once it is on stable
+    /// storage, and no writer of an earlier one is still at work. 0 without streams.
+    pub lag_seconds: u64,
 }
 
 /// The waits of writers.

@@ -42,6 +42,8 @@ pub(super) struct Looked {
     pub(super) folder: Option<FolderFacts>,
     /// The state of the server's scrub. `None` if there is none, or only a part of the store was asked for.
     pub(super) scrub: Option<Document>,
+    /// The server's log of changes, and its streams.
+    pub(super) change_log: Option<Document>,
     /// The server's transactions, as `serverStatus` counts them. `None` if it counts none.
     pub(super) transactions: Option<Document>,
 }
@@ -83,8 +85,9 @@ pub(super) fn look(
     looked.folder = store.folder()?;
     if looked.folder.is_none() && scope.database.is_none() {
         let status = status(store).unwrap_or_default();
-        let own = status.get_document("cairndb").and_then(|own| own.get_document("scrub"));
-        looked.scrub = own.ok().cloned();
+        let own = |name| status.get_document("cairndb").and_then(|own| own.get_document(name));
+        looked.scrub = own("scrub").ok().cloned();
+        looked.change_log = own("changeLog").ok().cloned();
         looked.transactions = status.get_document("transactions").ok().cloned();
     }
     let names = match scope.database {

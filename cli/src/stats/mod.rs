@@ -136,6 +136,9 @@ impl Looked {
         if let Some(scrub) = &self.scrub {
             found.push(("scrub", scrub.clone().into()));
         }
+        if let Some(log) = &self.change_log {
+            found.push(("changeLog", log.clone().into()));
+        }
         if let Some(transactions) = &self.transactions {
             found.push(("transactions", transactions.clone().into()));
         }

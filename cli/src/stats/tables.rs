@@ -41,7 +41,22 @@ pub(super) fn text(looked: &Looked) -> String {
     {
         out.push_str(&transactions_line(transactions));
     }
+    if let Some(log) = looked.change_log.as_ref().filter(|log| has_log(log)) {
+        out.push_str(&change_log_line(log));
+    }
     out
+}
+
+/// Whether anything is logged, or followed.
+fn has_log(log: &Document) -> bool {
+    ["bytes", "streams"].iter().any(|name| count(log, name) > Some(0))
+}
+
+fn change_log_line(log: &Document) -> String {
+    let number = |name| count(log, name).unwrap_or(0);
+    let (bytes, age) = (size(number("bytes")), number_of(number("oldestEventSeconds")));
+    let (streams, lag) = (number_of(number("streams")), number_of(number("lagSeconds")));
+    format!("\nchange log: {bytes}, oldest event {age} s ago, {streams} streams open, {lag} s behind\n")
 }
 
 fn transactions_line(transactions: &Document) -> String {

@@ -37,6 +37,13 @@ pub(super) struct Segment {
     bytes: u64,
 }
 
+impl Segment {
+    /// The position of its first event.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+}
+
 impl Kept {
     /// Notes the events of a commit.
     pub(super) fn add(&mut self, position: u64, bytes: u64, limits: LogLimits) {

@@ -4,6 +4,7 @@
 //! memory before it is removed, so no stream takes a hole for the end of the log.
 
 use base::error::Result;
+use base::metrics::report::ChangeLogMetrics;
 use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
@@ -12,7 +13,7 @@ use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
 
-use crate::changes::kept::Kept;
+use crate::changes::kept::{Kept, Segment};
 use crate::changes::log::{ChangeLog, now};
 
 impl ChangeLog {
@@ -20,6 +21,19 @@ impl ChangeLog {
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.kept.lock().bytes
+    }
+
+    /// How much is kept, and how far streams are.
+    pub(crate) fn metrics(&self) -> ChangeLogMetrics {
+        let mut metrics = ChangeLogMetrics::default();
+        {
+            let kept = self.kept.lock();
+            metrics.bytes = kept.bytes;
+            let oldest = kept.segments.front().map_or(u64::MAX, Segment::first);
+            metrics.oldest_event_seconds = (now() >> 32).saturating_sub(oldest >> 32);
+        }
+        (metrics.streams, metrics.lag_seconds) = self.rounds.streams_and_lag();
+        metrics
     }
 
     /// Forgets events that are too old, or too many.

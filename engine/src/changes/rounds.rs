@@ -99,6 +99,18 @@ impl Rounds {
         self.state.lock().streams > 0
     }
 
+    /// How many streams are open, and by how many seconds what they may show is behind what was logged.
+    pub(super) fn streams_and_lag(&self) -> (u64, u64) {
+        let (streams, shown) = {
+            let state = self.state.lock();
+            (state.streams as u64, state.shown)
+        };
+        let newest = self.last_event.load(Ordering::Acquire);
+        // Before the first round of this life nothing is behind.
+        let is_behind = streams > 0 && shown > 0 && newest > shown;
+        (streams, if is_behind { (newest >> 32).saturating_sub(shown >> 32) } else { 0 })
+    }
+
     /// The newest round, or one of this moment if everything is on stable storage. `None` if nothing was logged at a position or above
     /// it that can be read now.
     pub(crate) fn newest(&self, storage: Storage<'_>, from: u64) -> Option<Arc<Round>> {

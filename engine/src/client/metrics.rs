@@ -43,6 +43,7 @@ impl Client {
         let (replays, bytes) = shared.tokens.measured();
         metrics.tokens.replays = replays;
         metrics.tokens.bytes = bytes;
+        metrics.change_log = self.shared.catalog.log.metrics();
         // The status is kept without a scrub too, and all of it is zero then.
         if shared.scrub.lock().is_some() {
             let ScrubStatus { passes, bytes, files, finished_at, findings, findings_omitted } =
