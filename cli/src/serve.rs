@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::task::Poll;
 use std::time::Duration;
 
-use cairndb::{Client, ErrorKind};
+use cairndb::{ChangeLogging, Client, ErrorKind};
 use cairndb_server::{Server, Tls, TlsError};
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tracing_subscriber::filter::LevelFilter;
@@ -65,6 +65,9 @@ pub(crate) struct Arguments {
     /// whatever address they were given.
     #[arg(long, value_name = "HOST:PORT", requires = "replica_set", help_heading = "Replica set")]
     advertise: Option<String>,
+    /// When the changes of collections are logged, for change streams.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ChangeLog::Watched, help_heading = "Replica set")]
+    change_log: ChangeLog,
     /// Seconds that a transaction may last, from its first statement on. Then it is aborted.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Limits")]
     transaction_lifetime: u32,
@@ -254,6 +257,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>
         .transaction_lifetime(Duration::from_secs(u64::from(arguments.transaction_lifetime)))
         .token_retention(Duration::from_secs(u64::from(arguments.token_retention)))
         .token_bytes_max(u64::from(arguments.token_space) << 20)
+        .change_log(match arguments.change_log {
+            ChangeLog::Never => ChangeLogging::Never,
+            ChangeLog::Watched => ChangeLogging::Watched,
+            ChangeLog::Always => ChangeLogging::Always,
+        })
         .in_memory(arguments.lifetime.in_memory)
         .open(&path);
     let client = match opened {
@@ -331,6 +339,17 @@ async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
         builder = builder.test_commands();
     }
     Ok(builder.bind().await?)
+}
+
+/// When changes are logged.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ChangeLog {
+    /// Nothing is logged, and streams are refused.
+    Never,
+    /// What a stream watches is logged, from the first one on.
+    Watched,
+    /// Everything is logged.
+    Always,
 }
 
 /// The time between two passes over TTL indexes. Returns `None` if there are to be none.

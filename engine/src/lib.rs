@@ -398,8 +398,8 @@ pub use crate::gridfs::{
 pub use crate::live::{LiveChange, LiveQuery};
 pub use crate::metrics::spans::OpentelemetryOptions;
 pub use crate::options::{
-    AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex, Collation,
-    CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength, CountOptions,
+    AggregateOptions, BulkWriteOptions, ChangeLogging, ChangeStreamPreAndPostImages, ClusteredIndex,
+    Collation, CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength, CountOptions,
     CursorType, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
     DeleteOptions, DistinctOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
     FindOneAndUpdateOptions, FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder,

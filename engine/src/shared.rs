@@ -26,6 +26,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
 use crate::changes::rounds::RoundMaker;
+use crate::changes::scopes::Scope;
 use crate::metrics::recorder::{BlockReads, Recorder, RecorderOptions};
 use crate::options::WriteConcern;
 use crate::outcomes::generations::Generations;
@@ -149,6 +150,19 @@ impl Shared {
         &self.engine
     }
 
+    /// Switches the log of changes of a scope on or off.
+    pub(crate) fn switch_log(&self, scope: &Scope, is_on: bool, operation: &OperationContext) -> Result<()> {
+        let database = self.store.enter()?;
+        self.store.admit_write()?;
+        let storage = self.storage(&database);
+        if !is_on {
+            return self.catalog.stop_logging_of(storage, scope, operation);
+        }
+        self.catalog.log.note_use();
+        self.catalog.log_changes(storage, scope, operation)?;
+        self.start_upkeep()
+    }
+
     /// Starts the thread that ends transactions which last too long, and removes old rows, unless it runs.
     pub(crate) fn start_upkeep(&self) -> Result<()> {
         let mut upkeep = self.upkeep.lock();
@@ -208,6 +222,7 @@ impl Engine {
             if !options.mode.is_read_only() {
                 let storage = Storage { store: &store, database: &database };
                 catalog.part_from_original(storage)?;
+                catalog.log_as_opened(storage)?;
                 discard_unfinished_builds(&store, &database)?;
                 catalog.discard_asides(storage)?;
             }

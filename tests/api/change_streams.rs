@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, Timestamp, doc};
 use cairndb::{
-    ChangeStream, ChangeStreamEvent, ChangeStreamPreAndPostImages, Client, Collection,
+    ChangeLogging, ChangeStream, ChangeStreamEvent, ChangeStreamPreAndPostImages, Client, Collection,
     FullDocumentBeforeChangeType, FullDocumentType, IndexModel, NON_RESUMABLE_CHANGE_STREAM_ERROR,
     OperationType, ResumeToken, WriteConcern,
 };
+
+use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
 
@@ -579,7 +581,7 @@ fn the_log_and_its_streams_are_counted() {
     assert!((1000..1400).contains(&bytes), "{bytes}");
     let started = std::time::Instant::now();
     while log().oldest_event_seconds == 0 {
-        thread::sleep(Duration::from_millis(20));
+        thread::yield_now();
     }
     assert!(started.elapsed() < Duration::from_secs(3));
     // All is synced by now.
@@ -587,4 +589,89 @@ fn the_log_and_its_streams_are_counted() {
     assert_eq!(log().lag_seconds, 0);
     drop(stream);
     assert_eq!((log().streams, log().bytes), (0, bytes));
+}
+
+/// Whether changes of a collection are logged: a stream at a time before a write shows it.
+fn is_logged(client: &Client, name: &str) -> bool {
+    let collection = client.database("shop").collection::<Document>(name);
+    let time = client.operation_time().expect("open");
+    collection.insert_one(doc! {}).write_concern(WriteConcern::journaled()).run().expect("stored");
+    let watch = collection.watch().start_at_operation_time(time);
+    match watch.max_await_time(Duration::from_secs(5)).run() {
+        Ok(mut stream) => stream.next_if_any().expect("read").is_some(),
+        Err(error) => {
+            assert!(matches!(error.code(), Some(20 | 286)), "{error}");
+            // A refused stream has switched the log on, unless that is refused.
+            drop(client.database("shop").modify_collection(name).change_log(false).run());
+            false
+        }
+    }
+}
+
+#[test]
+fn the_log_is_switched_by_hand() {
+    let fixture = Fixture::new();
+    let (client, shop) = (&fixture.client, fixture.client.database("shop"));
+    shop.create_collection("orders").change_log(true).run().expect("made");
+    shop.create_collection("orders").change_log(true).run().expect("alike");
+    shop.create_collection("others").run().expect("made");
+    assert!(is_logged(client, "orders") && !is_logged(client, "others"));
+    // A stream that waits is lost with the log, and no token is taken later.
+    let orders = orders(client);
+    let mut stream = watch(&orders);
+    let token = stream.resume_token();
+    let waiting = thread::spawn(move || stream.next().expect("it waits").map(drop).expect_err("lost").code());
+    let off = doc! { "collMod": "orders", "changeLog": false };
+    shop.run_command(off.clone()).run().expect("switched off");
+    assert_eq!(waiting.join().expect("no panic"), Some(286));
+    refused(orders.watch().resume_after(token).run(), 286);
+    shop.run_command(off.clone()).run().expect("that stream has switched it on");
+    shop.run_command(off.clone()).run().expect("no error");
+    assert!(!is_logged(client, "orders"));
+    shop.run_command(doc! { "collMod": "orders", "changeLog": true }).run().expect("switched on");
+    assert!(is_logged(client, "orders"));
+    // A database, with the collections that are made later, and all of them.
+    shop.change_log(true).expect("switched on");
+    shop.create_collection("later").run().expect("made");
+    assert!(is_logged(client, "others") && is_logged(client, "later"));
+    refused(shop.run_command(off).run(), 72);
+    client.change_log(true).expect("switched on");
+    refused(shop.change_log(false), 72);
+    client.change_log(false).expect("switched off");
+    assert!(is_logged(client, "later"));
+    shop.change_log(false).expect("switched off");
+    assert!(!is_logged(client, "later"));
+    // By its own name it is logged still.
+    assert!(is_logged(client, "orders"));
+
+    refused(shop.create_collection("v").view_on("orders").change_log(true).run(), 72);
+    shop.create_collection("v").view_on("orders").run().expect("made");
+    refused(shop.modify_collection("v").change_log(true).run(), 72);
+    refused(shop.modify_collection("absent").change_log(true).run(), 26);
+    refused(client.database("local").change_log(true), 73);
+    refused(shop.create_collection("system.views").change_log(true).run(), 73);
+    let mut session = client.start_session().run().expect("open");
+    session.start_transaction().run().expect("none is in progress");
+    refused(shop.create_collection("t").change_log(true).session(&mut session).run(), 263);
+    fixture.verify_clean();
+}
+
+#[test]
+fn a_store_is_opened_to_log_everything_or_nothing() {
+    let scratch = Scratch::new();
+    let open = |logging| small().change_log(logging).open(scratch.path()).expect("opened");
+    let client = open(ChangeLogging::Always);
+    assert!(is_logged(&client, "orders"));
+    client.close().expect("closed");
+    let client = open(ChangeLogging::Watched);
+    assert!(is_logged(&client, "orders") && is_logged(&client, "later"));
+    client.close().expect("closed");
+    let client = open(ChangeLogging::Never);
+    refused(orders(&client).watch().run(), 20);
+    refused(client.change_log(true), 20);
+    assert_eq!(client.metrics().expect("open").change_log.bytes, 0);
+    client.close().expect("closed");
+    let client = open(ChangeLogging::Watched);
+    assert!(!is_logged(&client, "orders"));
+    assert!(client.verify().expect("verified").is_clean());
 }

@@ -214,7 +214,7 @@ enum Reached {
     Nothing,
     /// No event comes any more: the collection or the database is gone.
     End,
-    /// Whoever reads the lines has closed the pipe.
+    /// The reader of the lines has closed the pipe.
     Unread,
 }
 

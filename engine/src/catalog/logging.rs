@@ -6,11 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::codes::refused;
 use base::error::Result;
 use base::lock_order::{self, Place};
 use base::namespace::Namespace;
 use base::sync::{lock_for, sleep};
 use bson::Uuid;
+use query::code::Code;
 use query::operation::{Allowance, CancellationToken, OperationContext};
 use store::Family;
 use store::handles::Storage;
@@ -23,7 +25,7 @@ use crate::catalog::stage::stage_entry;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::log::{ChangeLog, LogId, scope_key};
 use crate::changes::scopes::Scope;
-use crate::options::PlantedFault;
+use crate::options::{ChangeLogging, PlantedFault};
 
 /// How long the first stream waits for writes of other collections that were under way when it was opened.
 const WRITES_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -45,6 +47,11 @@ impl Catalog {
             return Ok(());
         }
         storage.store.admit_write()?;
+        if self.log.logging() == ChangeLogging::Never {
+            let message =
+                format!("changes of {scope} are not logged: the store was opened so that none ever are");
+            return Err(refused(Code::ILLEGAL_OPERATION, message));
+        }
         let _place = lock_order::take(Place::Logging);
         let _switching = lock_for(operation, &self.switching)?;
         if self.log.began(scope).is_some() {
@@ -98,6 +105,82 @@ impl Catalog {
         }
         // Afterwards: a process that is killed in between leaves a copy that gets another id.
         storage.store.settle_copy()
+    }
+
+    /// Logs or forgets what the store is opened to log or not to log at all.
+    pub(crate) fn log_as_opened(&self, storage: Storage<'_>) -> Result<()> {
+        let operation = OperationContext::unlimited();
+        match self.log.logging() {
+            ChangeLogging::Watched => Ok(()),
+            ChangeLogging::Always => self.log_changes(storage, &Scope::Client, &operation),
+            ChangeLogging::Never if self.log.is_used() => self.stop_logging(storage, &operation),
+            ChangeLogging::Never => Ok(()),
+        }
+    }
+
+    /// Logs the changes of a scope no more. Its streams are lost. It is no error if they are not logged.
+    ///
+    /// # Errors
+    /// With code 72 if they are logged with a larger scope.
+    pub(crate) fn stop_logging_of(
+        &self,
+        storage: Storage<'_>,
+        scope: &Scope,
+        operation: &OperationContext,
+    ) -> Result<()> {
+        let _place = lock_order::take(Place::Logging);
+        let _switching = lock_for(operation, &self.switching)?;
+        let name = scope.name();
+        if let Some(larger) =
+            scope.names().into_iter().find(|other| *other != name && self.log.has_scope(other))
+        {
+            let larger =
+                if larger.is_empty() { "all databases".to_owned() } else { format!("the database {larger}") };
+            let message = format!("the changes of {scope} are logged with those of {larger}");
+            return Err(refused(Code::INVALID_OPTIONS, message));
+        }
+        if !self.log.has_scope(&name) {
+            return Ok(());
+        }
+        let collections = {
+            // A collection that is made or renamed meanwhile is in the list, or finds nothing logged.
+            let _changes = self.lock_ids();
+            self.log.forget_scope(&name);
+            self.collections()
+        };
+        let stopped = self.forget_collections(storage, scope, &collections, operation);
+        if stopped.is_err() {
+            // As if it were being switched on: the next stream does that.
+            self.log.set_scope(&name, 0);
+        }
+        // Those that wait learn that they are lost.
+        self.log.rounds.wake();
+        stopped
+    }
+
+    fn forget_collections(
+        &self,
+        storage: Storage<'_>,
+        scope: &Scope,
+        collections: &[Arc<CollectionState>],
+        operation: &OperationContext,
+    ) -> Result<()> {
+        let key = scope_key(&scope.name());
+        // First: if not all of it is done, what was logged has a hole.
+        let mut batch = Batch::new(storage.database);
+        batch.put(Family::Meta, &key, &0_u64.to_be_bytes());
+        storage.store.commit_definition(batch)?;
+        for collection in collections.iter().filter(|collection| scope.covers(&collection.namespace)) {
+            let mut definition = collection.enter_alone(operation)?;
+            let is_in_another = self.log.covers(&collection.namespace);
+            if !collection.is_retired() && definition.log.is_some() && !is_in_another {
+                set_log(storage, collection, &mut definition, None)?;
+            }
+        }
+        let mut batch = Batch::new(storage.database);
+        batch.delete(Family::Meta, &key);
+        storage.store.commit_definition(batch)?;
+        storage.store.sync_written(storage.database)
     }
 
     /// Logs no changes any more and forgets those that were, unless a stream is open.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::options::ChangeLogging;
+
 /// Into how many segments the log is divided, by its bytes or by its age.
 const SEGMENTS: u64 = 32;
 
@@ -11,11 +13,13 @@ const SEGMENTS: u64 = 32;
 pub(crate) struct LogLimits {
     pub(crate) age: Duration,
     pub(crate) bytes: u64,
+    /// When changes are logged.
+    pub(crate) logging: ChangeLogging,
 }
 
 impl Default for LogLimits {
     fn default() -> Self {
-        Self { age: Duration::from_secs(86_400), bytes: 1 << 30 }
+        Self { age: Duration::from_secs(86_400), bytes: 1 << 30, logging: ChangeLogging::default() }
     }
 }
 
@@ -80,7 +84,8 @@ impl Kept {
 mod tests {
     use super::*;
 
-    const LIMITS: LogLimits = LogLimits { age: Duration::from_secs(320), bytes: 3200 };
+    const LIMITS: LogLimits =
+        LogLimits { age: Duration::from_secs(320), bytes: 3200, logging: ChangeLogging::Watched };
 
     #[test]
     fn segments_go_by_their_bytes_and_their_age() {

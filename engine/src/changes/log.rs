@@ -22,7 +22,7 @@ use store::{Database, Family};
 use crate::changes::kept::{Kept, LogLimits};
 use crate::changes::rounds::Rounds;
 use crate::changes::scopes::{Scope, is_logged, names_over};
-use crate::options::PlantedFault;
+use crate::options::{ChangeLogging, PlantedFault};
 
 /// How many seconds the mark is ahead of the clock.
 const MARK_AHEAD: u64 = 10;
@@ -130,7 +130,22 @@ impl ChangeLog {
             self.used_at.store(now, Ordering::Relaxed);
         }
         let seconds = (now >> 32).saturating_sub(self.used_at.load(Ordering::Relaxed) >> 32);
-        self.is_used() && seconds > self.limits.age.as_secs()
+        self.is_used() && self.logging() != ChangeLogging::Always && seconds > self.limits.age.as_secs()
+    }
+
+    /// When changes are logged.
+    pub(crate) fn logging(&self) -> ChangeLogging {
+        self.limits.logging
+    }
+
+    /// Whether changes under a name are logged by that name itself.
+    pub(crate) fn has_scope(&self, name: &str) -> bool {
+        self.scopes.read().contains_key(name)
+    }
+
+    /// Forgets that changes are logged under a name.
+    pub(crate) fn forget_scope(&self, name: &str) {
+        self.scopes.write().remove(name);
     }
 
     /// Forgets what is logged, unless a stream is open: one that is opened from now on finds nothing logged. Returns the names.

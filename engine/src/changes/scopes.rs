@@ -1,5 +1,7 @@
 //! Scopes of logging and of streams: a collection, a database or all of them, by their names.
 
+use std::fmt::{self, Display, Formatter};
+
 use base::namespace::Namespace;
 
 use crate::changes::event::{Event, EventKind};
@@ -13,6 +15,16 @@ pub(crate) enum Scope {
     Client,
     Database(String),
     Collection(Namespace),
+}
+
+impl Display for Scope {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client => formatter.write_str("all databases"),
+            Self::Database(db) => write!(formatter, "the database {db}"),
+            Self::Collection(namespace) => write!(formatter, "{namespace}"),
+        }
+    }
 }
 
 impl Scope {

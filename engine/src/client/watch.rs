@@ -5,7 +5,9 @@ use base::namespace::Namespace;
 use bson::{Document, Timestamp};
 
 use crate::changes::scopes::Scope;
+use crate::client::builder::ClientBuilder;
 use crate::client::handle::Client;
+use crate::options::ChangeLogging;
 use crate::streams::{Watch, Watched};
 
 impl Client {
@@ -27,6 +29,32 @@ impl Client {
     /// ```
     pub fn watch(&self) -> Watch<'_, Document> {
         Watch::new(&self.shared, self.caller.clone(), Watched::Client)
+    }
+
+    /// Logs the changes of all databases from now on, as a stream on the client would, or no more.
+    ///
+    /// # Errors
+    /// With code 20 if the store was opened with [`ChangeLogging::Never`], and with `ReadOnly` if it was opened for reading.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// client.change_log(true)?;
+    /// let began = client.operation_time()?;
+    /// client.database("shop").collection("orders").insert_one(doc! { "_id": 1 }).run()?;
+    /// // Nothing watched meanwhile.
+    /// let mut stream = client.watch().start_at_operation_time(began).run()?;
+    /// # while stream.next().expect("it waits")?.document_key != Some(doc! { "_id": 1 }) {}
+    /// drop(stream);
+    /// client.change_log(false)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log(&self, is_logged: bool) -> Result<()> {
+        let operation = self.shared.operation(&self.caller, None);
+        self.shared.switch_log(&Scope::Client, is_logged, &operation)
     }
 
     /// The time of this moment, by the clock that the changes of the store have: a stream that begins at it shows every later change.
@@ -78,5 +106,28 @@ impl Client {
         // A closed store has no time.
         let _in_use = self.shared.store.enter()?;
         Ok(self.shared.catalog.log.operation_time())
+    }
+}
+
+impl ClientBuilder {
+    /// When the changes of collections are logged. The default is [`ChangeLogging::Watched`].
+    ///
+    /// ```
+    /// # use cairndb::{ChangeLogging, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().change_log(ChangeLogging::Always).open(&path)?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let began = client.operation_time()?;
+    /// orders.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut stream = orders.watch().start_at_operation_time(began).run()?;
+    /// assert_eq!(stream.next().expect("it waits")?.document_key, Some(doc! { "_id": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log(mut self, logging: ChangeLogging) -> Self {
+        self.transactions.log.logging = logging;
+        self
     }
 }

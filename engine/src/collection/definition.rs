@@ -24,6 +24,7 @@ use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::options::{ClusteredIndex, Collation};
 use crate::shared::{Caller, Shared};
+use crate::streams::{Watched, scope_of};
 use crate::transaction::{Open, names_changed, refused_within};
 use crate::write::index_definition::clustered;
 
@@ -41,6 +42,8 @@ pub(crate) struct Declaration {
     pub(crate) collation: Option<Collation>,
     /// Whether it is declared to be clustered.
     pub(crate) clustered: Option<ClusteredIndex>,
+    /// Whether its changes are to be logged.
+    pub(crate) is_logged: Option<bool>,
 }
 
 /// What is to become of a collection or a view.
@@ -51,12 +54,14 @@ pub(crate) struct DeclarationChange {
     pub(crate) capped: LimitsChange,
     /// Whether the log of changes is to have documents before and after their changes.
     pub(crate) keeps_images: Option<bool>,
+    /// Whether changes are to be logged.
+    pub(crate) is_logged: Option<bool>,
 }
 
 impl DeclarationChange {
     /// Whether it changes nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.is_empty_for_collections() && self.view.is_empty()
+        self.is_empty_for_collections() && self.view.is_empty() && self.is_logged.is_none()
     }
 
     /// Whether it changes nothing of a collection.
@@ -105,7 +110,8 @@ pub(crate) fn create(
 }
 
 fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declaration) -> Result<()> {
-    let Declaration { collection: new, capped, view_on, pipeline, collation, clustered: index } = new;
+    let Declaration { collection: new, capped, view_on, pipeline, collation, clustered: index, is_logged } =
+        new;
     let collation = Collation::rules(collation.as_ref())?;
     let clustered = index.as_ref().map(clustered).transpose()?;
     let capped = capped.limits()?;
@@ -122,6 +128,9 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
         if view_on.is_some() || pipeline.is_some() {
             return Err(refused_within(&format!("to make the view {namespace}")));
         }
+        if is_logged.is_some() {
+            return Err(refused_within("to switch the log of changes on or off"));
+        }
         let operation = shared.operation(caller, None);
         return transaction
             .statement(&storage, &operation, |open| make_within(open, shared, &storage, (namespace, new)));
@@ -129,6 +138,7 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
     if let Some(on) = view_on {
         // A view stores nothing, so there is nothing that could be numbered or validated.
         let is_plain = new.capped.is_none() && new.clustered.is_none() && !new.keeps_images;
+        let is_plain = is_plain && is_logged.is_none();
         if !new.fields.is_empty() || !new.validation.is_empty() || !is_plain {
             let message = "a view has neither a validator nor auto-increment fields, is not capped or clustered, and has no images of documents";
             return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
@@ -150,9 +160,18 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
     // What is declared is created in the commit of the collection: no document gets in before.
     let created = shared.define(&storage, |storage| shared.catalog.create(storage, namespace, new))?;
     match created {
-        Created::New(_) => Ok(()),
-        Created::Existing(existing) => check_alike(&existing, namespace, new),
+        Created::New(_) => {}
+        Created::Existing(existing) => check_alike(&existing, namespace, new)?,
     }
+    let operation = shared.operation(caller, None);
+    is_logged.map_or(Ok(()), |is_on| switch_log(shared, Changing { namespace, operation: &operation }, is_on))
+}
+
+/// Switches the log of a collection's changes on or off.
+fn switch_log(shared: &Shared, changing: Changing<'_>, is_on: bool) -> Result<()> {
+    let Changing { namespace, operation } = changing;
+    let scope = scope_of(Watched::Collection(Ok(namespace.clone())))?;
+    shared.switch_log(&scope, is_on, operation).map_err(|error| error.in_namespace(namespace))
 }
 
 /// Makes a collection for a transaction alone.
@@ -229,12 +248,20 @@ pub(crate) fn note_modification(shared: &Shared, changing: Changing<'_>) -> Resu
 /// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.
 pub(crate) fn modify(shared: &Shared, changing: Changing<'_>, change: &DeclarationChange) -> Result<()> {
     let Changing { namespace, operation } = changing;
-    let (is_empty, DeclarationChange { validation: change, view, capped, keeps_images }) =
+    let (is_empty, DeclarationChange { validation: change, view, capped, keeps_images, is_logged }) =
         (change.is_empty_for_collections(), change);
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     // Asked once: if the name passes to another kind meanwhile, the change itself says so.
     let is_view = shared.catalog.find_view(namespace).is_some();
+    if (is_view || !view.is_empty()) && is_logged.is_some() {
+        let message = "a view has no changes that could be logged";
+        return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
+    }
+    if let Some(is_on) = is_logged {
+        shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
+        switch_log(shared, changing, *is_on)?;
+    }
     if !view.is_empty() {
         if !is_empty {
             let message =

@@ -33,9 +33,10 @@ use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::write::index_definition::check_id_collation;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "autoIncrement",
     "capped",
+    "changeLog",
     "changeStreamPreAndPostImages",
     CLUSTERED_INDEX,
     "collation",
@@ -68,7 +69,8 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     };
     let ViewChange { on: view_on, pipeline } = view(arguments)?;
     let clustered = clustered_index(arguments)?;
-    let new = Declaration { collection, capped, view_on, pipeline, collation, clustered };
+    let is_logged = arguments.boolean("changeLog")?;
+    let new = Declaration { collection, capped, view_on, pipeline, collation, clustered, is_logged };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     definition::create(context.shared, &context.caller, namespace, &new)?;
     Ok(doc! {})

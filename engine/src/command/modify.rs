@@ -21,9 +21,10 @@ use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::options::{ValidationAction, ValidationLevel};
 
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "cappedMax",
     "cappedSize",
+    "changeLog",
     "changeStreamPreAndPostImages",
     "index",
     "pipeline",
@@ -41,7 +42,8 @@ pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let capped =
         LimitsChange { size: arguments.integer("cappedSize")?, max: arguments.integer("cappedMax")? };
     let (validation, view) = (validation(arguments)?, view(arguments)?);
-    let change = DeclarationChange { validation, view, capped, keeps_images };
+    let is_logged = arguments.boolean("changeLog")?;
+    let change = DeclarationChange { validation, view, capped, keeps_images, is_logged };
     let index = arguments.document("index")?;
     let of_index = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.

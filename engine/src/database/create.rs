@@ -131,6 +131,28 @@ impl<'a> CreateCollection<'a> {
         self
     }
 
+    /// Whether the changes of the collection are logged from the beginning, and not only once a stream watches it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.create_collection("orders").change_log(true).run()?;
+    /// let began = client.operation_time()?;
+    /// let orders = shop.collection::<Document>("orders");
+    /// orders.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut stream = orders.watch().start_at_operation_time(began).run()?;
+    /// assert_eq!(stream.next().expect("it waits")?.document_key, Some(doc! { "_id": 1 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log(mut self, is_logged: bool) -> Self {
+        self.new.is_logged = Some(is_logged);
+        self
+    }
+
     /// Sets the filter that documents of the collection must match: any filter, also one with `$jsonSchema` or
     /// `$expr`. A document that does not is rejected with code 121 (`DocumentValidationFailure`), and the error's
     /// details say which rule it breaks.

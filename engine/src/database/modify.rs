@@ -130,6 +130,28 @@ impl ModifyCollection<'_> {
         self
     }
 
+    /// Whether the changes of the collection are logged from now on. Streams of it are lost once they are not (code 286).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let orders = shop.collection::<Document>("orders");
+    /// let token = orders.watch().run()?.resume_token();
+    /// orders.insert_one(doc! { "_id": 1 }).run()?;
+    /// shop.modify_collection("orders").change_log(false).run()?;
+    /// let lost = orders.watch().resume_after(token).run().map(drop);
+    /// assert_eq!(lost.expect_err("nothing is logged").code(), Some(286));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_log(mut self, is_logged: bool) -> Self {
+        self.change.is_logged = Some(is_logged);
+        self
+    }
+
     /// The most bytes of a capped collection from now on. If it has more, the next insert removes the oldest documents.
     ///
     /// ```

@@ -25,7 +25,7 @@ pub use self::gridfs::{
     GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
     GridFsFindOptions, GridFsUploadOptions,
 };
-pub use self::images::ChangeStreamPreAndPostImages;
+pub use self::images::{ChangeLogging, ChangeStreamPreAndPostImages};
 pub use self::indexes::{
     ClusteredIndex, Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder,
 };

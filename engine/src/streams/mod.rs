@@ -18,7 +18,7 @@ pub use crate::streams::event::{
     TruncatedArray, UpdateDescription,
 };
 pub use crate::streams::open::Watch;
-pub(crate) use crate::streams::open::{Watched, logged_scope};
+pub(crate) use crate::streams::open::{Watched, logged_scope, scope_of};
 pub(crate) use crate::streams::stream::RawStream;
 pub use crate::streams::token::ResumeToken;
 pub use crate::streams::typed::{ChangeStream, StreamWaker};

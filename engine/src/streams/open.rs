@@ -414,7 +414,11 @@ fn refuse_several_places(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn scope_of(watched: Watched) -> Result<Scope> {
+/// The scope of a target.
+///
+/// # Errors
+/// With code 73 if it belongs to the system.
+pub(crate) fn scope_of(watched: Watched) -> Result<Scope> {
     match watched {
         Watched::Client => Ok(Scope::Client),
         Watched::Database(db) => {

@@ -154,6 +154,9 @@ impl LogWalk {
         // A walk looks only while it reads, and there may be nothing to read for hours.
         self.operation.look()?;
         let log = &self.engine.catalog.log;
+        if log.began(&self.logged.scope).is_none() {
+            return Err(lost("its changes are not logged any more"));
+        }
         // Left before the caller waits: closing waits for all that are inside.
         let database = self.engine.store.enter()?;
         let Place { position, ordinal, kind } = self.place;
