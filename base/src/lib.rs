@@ -1,7 +1,7 @@
-//! Errors, names of collections, locks and counters of operations: the vocabulary that the store and the engine share.
+//! A part of `cairndb`, without a stable API of its own: the vocabulary that the store and the
+//! engine share. Errors, names of collections, locks and counters of operations.
 //!
-//! This crate is a part of `cairndb` and has no stable API: programs use `cairndb`, which re-exports the public items. The
-//! examples here are written for users of `cairndb`, which runs them.
+//! Programs use `cairndb`, which re-exports the public items. The examples here are written for its users, and it runs them.
 
 #![deny(unsafe_code)]
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use cairndb::Client;
 use cairndb::bson::Bson;
 
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ Examples:
   cairn version --json
       for scripts, one line of JSON")]
 pub(crate) struct Arguments {
-    /// Print one line of JSON: `tool`, `format`, `rocksdb` and `wireVersion`.
+    /// Print one line of JSON: `tool`, `format`, `rocksdb`, `pcre2`, `collationRules` and `wireVersion`.
     #[arg(long)]
     json: bool,
 }
@@ -28,21 +29,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn lines() -> String {
-    let (tool, format, rocksdb) = (tool(), cairndb::FORMAT_VERSION, cairndb::ROCKSDB_VERSION);
-    let wire = cairndb_server::WIRE_VERSION_MAX;
-    format!("cairn {tool}\nformat of folders: {format}\nRocksDB: {rocksdb}\nwire protocol: {wire}\n")
+    let versions = Client::versions();
+    let rows = [
+        ("format of folders", versions.format.to_string()),
+        ("RocksDB", versions.rocksdb.to_owned()),
+        ("PCRE2", versions.pcre2.to_owned()),
+        ("rules of collations", rules(versions.collation_rules).to_owned()),
+        ("wire protocol", cairndb_server::WIRE_VERSION_MAX.to_string()),
+    ];
+    let rows: String = rows.iter().map(|row| format!("{}: {}\n", row.0, row.1)).collect();
+    format!("cairn {}\n{rows}", tool())
 }
 
 fn line(elapsed: Duration) -> String {
+    let versions = Client::versions();
     let report = Report {
         command: "version",
         elapsed,
-        counts: vec![("format", cairndb::FORMAT_VERSION.into())],
-        names: vec![("tool", tool().to_owned()), ("rocksdb", cairndb::ROCKSDB_VERSION.to_owned())],
+        counts: vec![("format", versions.format.into())],
+        names: vec![
+            ("tool", tool().to_owned()),
+            ("rocksdb", versions.rocksdb.to_owned()),
+            ("pcre2", versions.pcre2.to_owned()),
+            ("collationRules", rules(versions.collation_rules).to_owned()),
+        ],
         found: vec![("wireVersion", Bson::Int32(cairndb_server::WIRE_VERSION_MAX))],
         failure: None,
     };
     report.line() + "\n"
+}
+
+fn rules(named: Option<&'static str>) -> &'static str {
+    named.unwrap_or("none")
 }
 
 fn tool() -> &'static str {

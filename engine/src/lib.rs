@@ -378,7 +378,7 @@ pub use store::recovery::{RecoveryReport, TornEnd};
 pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
-pub use crate::client::{Client, ClientBuilder, IndependentBackupReport, ObjectIdLayout};
+pub use crate::client::{Client, ClientBuilder, IndependentBackupReport, ObjectIdLayout, Versions};
 pub use crate::collection::{
     AutoIncrementField, Collection, CollectionStats, DocumentInspection, EntryInspection, EntryState,
     IndexInspection, IndexSize,
@@ -477,52 +477,53 @@ pub mod action {
     pub use crate::streams::Watch;
 }
 
-// Runs the examples of the README as doc tests.
+// Runs the examples of the package's README as doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 // Examples of what is re-exported from the crates below use this crate, which those do not depend on. Their files are modules
-// here once more where documentation is tested, so that the examples run.
+// here once more where documentation is tested, so that the examples run. Links in the folder `linked` lead to them: a package
+// has the files themselves there.
 #[cfg(doctest)]
-#[path = "../../base/src/error.rs"]
+#[path = "../linked/base/error.rs"]
 mod error;
 #[cfg(doctest)]
-#[path = "../../base/src/error_meaning.rs"]
+#[path = "../linked/base/error_meaning.rs"]
 mod error_meaning;
 #[cfg(doctest)]
-#[path = "../../base/src/generated.rs"]
+#[path = "../linked/base/generated.rs"]
 mod generated;
 #[cfg(doctest)]
-#[path = "../../base/src/gridfs_error.rs"]
+#[path = "../linked/base/gridfs_error.rs"]
 mod gridfs_error;
 #[cfg(doctest)]
-#[path = "../../base/src/insert_error.rs"]
+#[path = "../linked/base/insert_error.rs"]
 mod insert_error;
 #[cfg(doctest)]
-#[path = "../../base/src/metrics/report.rs"]
+#[path = "../linked/base/metrics/report.rs"]
 mod metrics_report;
 #[cfg(doctest)]
-#[path = "../../base/src/names.rs"]
+#[path = "../linked/base/names.rs"]
 mod names;
 #[cfg(doctest)]
-#[path = "../../base/src/namespace.rs"]
+#[path = "../linked/base/namespace.rs"]
 mod namespace;
 #[cfg(doctest)]
-#[path = "../../base/src/once_error.rs"]
+#[path = "../linked/base/once_error.rs"]
 mod once_error;
 #[cfg(doctest)]
-#[path = "../../store/src/format.rs"]
+#[path = "../linked/store/format.rs"]
 mod store_format;
 #[cfg(doctest)]
-#[path = "../../store/src/options.rs"]
+#[path = "../linked/store/options.rs"]
 mod store_options;
 #[cfg(doctest)]
-#[path = "../../store/src/recovery.rs"]
+#[path = "../linked/store/recovery.rs"]
 mod store_recovery;
 #[cfg(doctest)]
-#[path = "../../base/src/write_error.rs"]
+#[path = "../linked/base/write_error.rs"]
 mod write_error;
 #[cfg(doctest)]
-#[path = "../../base/src/results.rs"]
+#[path = "../linked/base/results.rs"]
 mod write_results;

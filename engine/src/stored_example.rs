@@ -20,7 +20,7 @@ use crate::options::{IndexModel, IndexOptions};
 type Contents = BTreeMap<(String, String), String>;
 
 fn page() -> String {
-    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md")).expect("the page")
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/linked/format.md")).expect("the page")
 }
 
 /// The bytes of a cell, without spaces and backquotes.

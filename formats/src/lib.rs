@@ -1,4 +1,5 @@
-//! Documents in the formats of files: Extended JSON, CSV, TSV and BSON, read into raw BSON.
+//! A part of `cairndb`, without a stable API of its own: documents in the formats of files.
+//! Extended JSON, CSV, TSV and BSON are read into raw BSON.
 //!
 //! Reading has two steps. [`split`] cuts a stream into records without looking at what they say, which is quick and
 //! has to be done by one thread; [`parse`] makes the document of a record, which many threads can do at once. A record

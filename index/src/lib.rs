@@ -1,5 +1,5 @@
-//! The order of BSON values: how two values compare, what a dotted path means, and which key bytes
-//! a document has in an index.
+//! A part of `cairndb`, without a stable API of its own: the order of BSON values. How two
+//! values compare, what a dotted path means, and which key bytes a document has in an index.
 //!
 //! Everything here is a pure function over raw BSON. The crate stores nothing, and knows neither a
 //! database nor a query language: it is the one definition of comparison and of paths that the

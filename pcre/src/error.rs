@@ -1,16 +1,26 @@
 //! Errors of compiling a pattern, and of matches without an answer.
 
+use std::fmt;
+
 /// A pattern that PCRE2 does not compile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}, at byte {offset}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// PCRE2's error number.
+    /// PCRE2's error number. 0 if the library itself is too old.
     pub number: i32,
     /// PCRE2's error message.
     pub reason: String,
-    /// The offset of the error in the pattern, in bytes.
-    pub offset: usize,
+    /// The offset of the error in the pattern, in bytes. `None` if the pattern is not the reason.
+    pub offset: Option<usize>,
 }
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)?;
+        self.offset.map_or(Ok(()), |offset| write!(formatter, ", at byte {offset}"))
+    }
+}
+
+impl std::error::Error for CompileError {}
 
 /// A search that ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

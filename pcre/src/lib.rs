@@ -1,4 +1,5 @@
-//! Regular expressions by PCRE2, the library that MongoDB matches them with, behind a safe interface.
+//! A part of `cairndb`, without a stable API of its own: regular expressions by PCRE2, the
+//! library that MongoDB matches them with, behind a safe interface.
 //!
 //! A [`Program`](program::Program) is a compiled pattern. PCRE2's interpreter matches it, never machine code
 //! made at run time: only the interpreter obeys limits of steps and memory and can be stopped between two
@@ -13,3 +14,4 @@
 pub mod error;
 mod library;
 pub mod program;
+pub mod version;

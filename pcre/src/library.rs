@@ -95,7 +95,7 @@ impl Code {
 
     /// The error with one of PCRE2's numbers.
     pub(crate) fn refusal(number: c_int, offset: usize) -> CompileError {
-        CompileError { number, reason: words(number), offset }
+        CompileError { number, reason: words(number), offset: Some(offset) }
     }
 
     /// The size of the compiled pattern in bytes.
@@ -296,6 +296,20 @@ fn answer(outcome: c_int) -> Answer {
         c::PCRE2_ERROR_CALLOUT => Answer::Stopped,
         other => Answer::Failed(words(other)),
     }
+}
+
+/// The version of the linked library, with the date of its release.
+pub(crate) fn version() -> String {
+    // SAFETY: without a place to write to, the library returns how many bytes it would write.
+    let length = unsafe { c::pcre2_config_8(c::PCRE2_CONFIG_VERSION, ptr::null_mut()) };
+    let mut text = vec![0_u8; usize::try_from(length).unwrap_or(0)];
+    if !text.is_empty() {
+        // SAFETY: the buffer has as many writable bytes as the library has just asked for.
+        unsafe { c::pcre2_config_8(c::PCRE2_CONFIG_VERSION, text.as_mut_ptr().cast()) };
+    }
+    // The last byte is zero.
+    text.pop();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// PCRE2's message for one of its errors.

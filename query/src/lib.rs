@@ -1,4 +1,5 @@
-//! The meaning of MongoDB's query language, as pure functions over raw BSON.
+//! A part of `cairndb`, without a stable API of its own: the meaning of MongoDB's query
+//! language, as pure functions over raw BSON.
 //!
 //! | module | what it does with a document |
 //! |---|---|
@@ -41,6 +42,7 @@ pub mod distinct;
 pub mod error;
 pub mod expression;
 pub mod filter;
+pub mod library;
 mod numeric;
 pub mod operation;
 pub mod path;

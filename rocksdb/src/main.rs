@@ -60,6 +60,7 @@ fn run() -> Result<String, String> {
         say(&format!("{} names the archive: cargo and editors link it from now on", file.display()));
         return Ok(String::new());
     }
-    let exports = format!("export ROCKSDB_LIB_DIR={} ROCKSDB_STATIC=1\n", arguments::quoted(folder));
+    let exports =
+        format!("export ROCKSDB_LIB_DIR={} ROCKSDB_STATIC=1 PCRE2_SYS_STATIC=1\n", arguments::quoted(folder));
     Ok(exports + &libclang.as_deref().map(libclang::export).unwrap_or_default())
 }

@@ -1,5 +1,6 @@
 //! Cargo's settings: the lines in the project's `.cargo/config.toml` that make cargo, and every editor that runs it,
-//! link the archive.
+//! link the archive, and PCRE2 as it is tested. A build that compiles RocksDB all the same, for another machine or by
+//! `ROCKSDB_COMPILE`, optimizes it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,6 +10,9 @@ use toml_edit::{DocumentMut, Item, Table, value};
 
 const FILES: [&str; 2] = [".cargo/config.toml", ".cargo/config"];
 const FOLDER: &str = "ROCKSDB_LIB_DIR";
+const PCRE2: &str = "PCRE2_SYS_STATIC";
+/// The table of RocksDB's crate in a debug build.
+const PROFILE: [&str; 4] = ["profile", "dev", "package", "librocksdb-sys"];
 
 /// Adds or renews the lines in the settings of the project in `root`, and returns the file. All else in it stays.
 pub(crate) fn write(root: &Path, folder: &str, libclang: Option<&str>) -> Result<PathBuf, String> {
@@ -44,12 +48,31 @@ fn with_lines(text: &str, folder: &str, libclang: Option<&str>) -> Result<String
             "its {FOLDER} is '{chosen}', which is not from this tool: remove the line first"
         ));
     }
-    let lines = [(FOLDER, Some(folder)), ("ROCKSDB_STATIC", Some("1")), ("LIBCLANG_PATH", libclang)];
+    let lines = [
+        (FOLDER, Some(folder)),
+        ("ROCKSDB_STATIC", Some("1")),
+        (PCRE2, Some("1")),
+        ("LIBCLANG_PATH", libclang),
+    ];
     for (name, line) in lines {
         let Some(line) = line else { continue };
         if table.get(name).and_then(Item::as_str) != Some(line) {
             table.insert(name, value(line));
         }
+    }
+    let mut profile = document.as_table_mut();
+    for name in PROFILE {
+        let mut empty = Table::new();
+        empty.set_implicit(true);
+        let found = profile.entry(name).or_insert_with(|| Item::Table(empty));
+        profile =
+            found.as_table_mut().ok_or_else(|| format!("its '{}' is not a table", PROFILE.join(".")))?;
+    }
+    // What the user chose stays.
+    if profile.is_empty() {
+        profile.set_implicit(false);
+        profile.insert("opt-level", value(3));
+        profile.insert("debug", value(false));
     }
     Ok(document.to_string())
 }
@@ -94,7 +117,8 @@ fn rust_flags_in(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const NEW: &str = "[env]\nROCKSDB_LIB_DIR = \"/c/rocksdb/2\"\nROCKSDB_STATIC = \"1\"\n";
+    const NEW: &str = "[env]\nROCKSDB_LIB_DIR = \"/c/rocksdb/2\"\nROCKSDB_STATIC = \"1\"\nPCRE2_SYS_STATIC = \"1\"\n\n\
+                       [profile.dev.package.librocksdb-sys]\nopt-level = 3\ndebug = false\n";
 
     #[track_caller]
     fn check(before: &str, after: &str) {
@@ -112,6 +136,14 @@ mod tests {
     fn lines_of_an_earlier_run_are_renewed() {
         check(&NEW.replace("/2", "/1"), NEW);
         check(NEW, NEW);
+    }
+
+    #[test]
+    fn a_profile_that_the_user_chose_stays() {
+        let own = NEW.replace("opt-level = 3\ndebug = false", "opt-level = 1");
+        check(&own, &own);
+        let message = with_lines("profile = 1\n", "/c/rocksdb/2", None).unwrap_err();
+        assert_eq!(message, "its 'profile.dev.package.librocksdb-sys' is not a table");
     }
 
     #[test]

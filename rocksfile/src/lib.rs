@@ -1,4 +1,5 @@
-//! RocksDB's files as bytes: its logs, its MANIFEST, its tables and the names in its folder, read without RocksDB.
+//! A part of `cairndb`, without a stable API of its own: RocksDB's files as bytes. Its logs,
+//! its MANIFEST, its tables and the names in its folder are read without RocksDB.
 //!
 //! RocksDB repairs what it can while it opens, and does not always report what it left out. This crate only
 //! reads: which records of a log are whole, how they are numbered, which files must exist by the MANIFEST, and which

@@ -1,4 +1,5 @@
-//! The values that a document store generates.
+//! A part of `cairndb`, without a stable API of its own: the values that a document store
+//! generates.
 //!
 //! Two kinds: [`ObjectId`](object_id::ObjectId)s, made by a [`Generator`](generator::Generator), and
 //! [`Sequence`](allocator::Sequence)s with the rules of auto-increment fields. This crate knows neither BSON

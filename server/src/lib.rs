@@ -55,5 +55,9 @@ pub use crate::tls::{Tls, TlsError};
 
 // The page of the guide that needs a server; the other pages are run by the engine's crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/guide/data.md")]
+#[doc = include_str!("../linked/data.md")]
 mod data {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

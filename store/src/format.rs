@@ -13,7 +13,11 @@ pub const FORMAT_VERSION: u32 = 7;
 /// ```
 /// assert_eq!(cairndb::ROCKSDB_VERSION.split('.').count(), 3);
 /// ```
-pub const ROCKSDB_VERSION: &str = "11.8.1";
+pub const ROCKSDB_VERSION: &str = match option_env!("CAIRNDB_ROCKSDB_VERSION") {
+    Some(version) => version,
+    // Only where another crate includes this file: the build script sets it.
+    None => "",
+};
 /// The oldest version that is read. A writer upgrades its folder while it opens it.
 pub const FORMAT_VERSION_OLDEST: u32 = 3;
 

@@ -1,10 +1,10 @@
-//! The bytes of CairnDB, and the only crate that names `rocksdb`: opening, reading, writing and keeping the folder safe.
+//! A part of `cairndb`, without a stable API of its own: its bytes, and the only crate that
+//! names `rocksdb`. Opening, reading, writing and keeping the folder safe.
 //!
 //! The crates above this one do not know of column families' handles, the WAL or checkpoints. They see a [`Store`],
 //! keys, snapshots, scans and batches. A RocksDB error is translated once, here.
 //!
-//! This crate is a part of `cairndb` and has no stable API. The examples here are written for users of `cairndb`, which runs
-//! them.
+//! The examples here are written for users of `cairndb`, which runs them.
 
 #![deny(unsafe_code)]
 

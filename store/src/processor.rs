@@ -47,6 +47,11 @@ fn has(_feature: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
+#[expect(dead_code, clippy::print_stdout, reason = "what cargo calls is not called here")]
+#[path = "../build.rs"]
+mod build_script;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -69,6 +74,27 @@ mod tests {
         check_refused("sse4.2 pclmulqdq", &[], "sse4.2, pclmulqdq");
     }
 
+    /// An archive of another version made an error of the linker at best, and a program that calls functions of other
+    /// parameters at worst.
+    #[test]
+    fn an_archive_of_another_version_is_refused_by_both_versions() {
+        use super::build_script::{check_origin, version_of};
+
+        let header =
+            "#pragma once\n#define ROCKSDB_MAJOR 11\n#define ROCKSDB_MINOR 8\n#define ROCKSDB_PATCH 1\n";
+        assert_eq!(version_of(header).as_deref(), Some("11.8.1"));
+        assert_eq!(version_of("#define ROCKSDB_MAJOR 11\n"), None);
+        let check = |origin: &str| check_origin(origin, "11.8.1", std::path::Path::new("/opt/rocksdb"));
+        assert_eq!(check("librocksdb-sys 0.19.0+11.8.1\ntarget: x\n"), Ok(()));
+        // The user's own archive says nothing.
+        assert_eq!(check(""), Ok(()));
+        assert_eq!(
+            check("librocksdb-sys 0.17.3+9.10.0\n").unwrap_err(),
+            "ROCKSDB_LIB_DIR names /opt/rocksdb, which has RocksDB 9.10.0, and this project calls RocksDB 11.8.1: run \
+             `cairndb-rocksdb` in the project again, see docs/building.md"
+        );
+    }
+
     #[test]
     fn an_unknown_name_counts_as_missing() {
         assert_eq!(has("sse42"), None);
@@ -88,7 +114,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn each_word_of_the_tool_is_known() {
-        let tool = include_str!("../../rocksdb/src/processor.rs");
+        let tool = include_str!("../linked/processor.rs");
         let table = tool.split_once("const X86").and_then(|parts| parts.1.split_once("\n];")).unwrap().0;
         let words: Vec<&str> = table.lines().filter_map(|line| line.split('"').nth(3)).collect();
         assert_eq!(words.len(), 17);

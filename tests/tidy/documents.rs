@@ -81,7 +81,10 @@ pub(crate) fn lost_examples(tree: &Tree) -> Vec<Finding> {
     let has_example = |file: &&File| file.text.lines().any(|line| line.trim() == "/// ```");
     shown_by_the_engine(tree)
         .filter(has_example)
-        .filter(|file| !front.contains(&format!("#[path = \"../../{}\"]", file.path)))
+        .filter(|file| {
+            let linked = file.path.replacen("/src/", "/", 1);
+            !front.contains(&format!("#[path = \"../linked/{linked}\"]"))
+        })
         .map(|file| file.finding(0, format!("its examples are not run: include it in {FRONT}")))
         .collect()
 }
@@ -155,7 +158,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The path that a relative link leads to, from the checkout's root.
-fn resolve(from: &str, target: &str) -> String {
+pub(crate) fn resolve(from: &str, target: &str) -> String {
     let mut segments: Vec<&str> = from.split('/').collect();
     segments.pop();
     for segment in target.trim_end_matches('/').split('/') {
@@ -260,7 +263,7 @@ mod tests {
             let found: Vec<String> = lost_examples(&tree).into_iter().map(|finding| finding.path).collect();
             assert_eq!(found, expected);
         };
-        check("#[cfg(doctest)]\n#[path = \"../../base/src/a.rs\"]\nmod a;\n", &[]);
+        check("#[cfg(doctest)]\n#[path = \"../linked/base/a.rs\"]\nmod a;\n", &[]);
         check("mod a;\n", &["base/src/a.rs"]);
     }
 

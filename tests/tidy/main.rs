@@ -16,6 +16,7 @@ mod items;
 mod manifests;
 mod names;
 mod operations;
+mod packages;
 mod paths;
 mod prose;
 mod reads;
@@ -179,6 +180,18 @@ fn documentation_below_the_engine_is_tested_with_it() {
     let tree = Tree::load();
     check("examples of `base` and `store` are run by the engine", &documents::lost_examples(&tree));
     check("a link to a page of the engine leads nowhere", &documents::broken_pages(&tree));
+}
+
+#[test]
+fn a_package_holds_what_it_is_built_and_tested_with() {
+    let (tree, root) = (Tree::load(), tree::root());
+    check("link to the file in the package's folder `linked`", &packages::outside(&tree));
+    check(
+        "what a registry and the host of documentation show is missing",
+        &packages::incomplete(&tree, root),
+    );
+    check("cargo would choose versions that were not tested", &packages::versions(&tree));
+    check("the page of the engine's package is out of date", &packages::stale_page(&tree, root));
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn is_tests_only(path: &str) -> bool {
 impl Tree {
     /// Reads the checkout that this test was built in.
     pub(crate) fn load() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the checkout");
+        let root = root();
         let mut files = Vec::new();
         read_folder(root, "", &mut files);
         files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -109,6 +109,11 @@ impl Tree {
     }
 }
 
+/// The folder of the checkout.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the checkout")
+}
+
 fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
@@ -116,6 +121,10 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         if GENERATED.contains(&name.as_str()) {
+            continue;
+        }
+        // A link leads to a file that is read where it lies.
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
             continue;
         }
         if entry.path().is_dir() {

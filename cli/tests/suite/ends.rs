@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use cairndb::bson::{Document, doc};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::fixture::examples::root;
 use crate::fixture::small_disk::SmallDisk;
 use crate::fixture::{Fixture, cairn, complains, number, on_both, read, report, screen};
 
@@ -490,21 +491,20 @@ fn what_finds_standard_output_closed_is_refused_before_anything_is_done() {
 /// The one table of statuses: a command that ends with another one breaks what scripts rely on.
 #[test]
 fn every_status_is_in_the_table_of_the_page() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = |path: &str| std::fs::read_to_string(root.join(path)).expect("it is there");
+    let text = |path: PathBuf| std::fs::read_to_string(path).expect("it is there");
     let numbers = |text: &str| -> Vec<u8> {
         text.split(|character: char| !character.is_ascii_digit())
             .filter_map(|number| number.parse().ok())
             .collect()
     };
-    let page = text("../docs/tools.md");
+    let page = text(root().join("docs/tools.md"));
     let (_, table) = page.split_once("| exit | meaning |\n|---|---|\n").expect("a table");
     let rows = table.lines().take_while(|line| line.starts_with("| "));
     let mut told: Vec<u8> = rows.filter_map(|row| row.split('|').nth(1)).flat_map(numbers).collect();
     told.sort_unstable();
     // 0 is success, which is no failure.
     assert_eq!(told.first(), Some(&0));
-    let source = text("src/failure.rs");
+    let source = text(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/failure.rs"));
     let (_, body) = source.split_once("pub(crate) enum Exit {").expect("the statuses");
     let (body, _) = body.split_once('}').expect("their end");
     let values =

@@ -390,8 +390,14 @@ fn pages() -> Vec<String> {
             let entry = entry.expect("it works");
             let name = entry.file_name().into_string().expect("a name");
             let path = folder.join(&name);
-            let is_passed_over = name.starts_with('.') || matches!(name.as_str(), "target" | "node_modules");
-            if entry.file_type().expect("it works").is_dir() && !is_passed_over {
+            let kind = entry.file_type().expect("it works");
+            if kind.is_symlink()
+                || name.starts_with('.')
+                || matches!(name.as_str(), "target" | "node_modules")
+            {
+                continue;
+            }
+            if kind.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "md") {
                 found.push(path.to_str().expect("a path").to_owned());
@@ -406,7 +412,9 @@ fn pages() -> Vec<String> {
 /// page of the tool that are `console`.
 fn blocks(page: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root().join(page)).expect("it works").replace("\\\n", "");
-    let is_typed_by_guide = matches!(page, "README.md" | "docs/tools.md") || page.starts_with("docs/guide/");
+    // The engine's page is the README once more.
+    let is_typed_by_guide =
+        matches!(page, "README.md" | "engine/README.md" | "docs/tools.md") || page.starts_with("docs/guide/");
     let (mut blocks, mut language) = (Vec::<Vec<String>>::new(), None);
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("```") {

@@ -2,7 +2,7 @@
 
 // The application of the guide, which is looked into.
 #[allow(dead_code, reason = "it is a program, with a `main` of its own")]
-#[path = "../../../server/examples/looking_in.rs"]
+#[path = "../../linked/server/examples/looking_in.rs"]
 mod looking_in;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,6 +15,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 use cairndb_server::Server;
 
+use crate::fixture::examples::root;
 use crate::fixture::{Fixture, cairn, complains, every_type, on_both, prints_in_little_memory, read};
 
 #[test]
@@ -396,16 +397,17 @@ fn versions_of_all_parts_are_told() {
     let expected = serde_json::json!({
         "command": "version", "ok": true, "elapsedMs": told["elapsedMs"], "tool": env!("CARGO_PKG_VERSION"),
         "format": cairndb::FORMAT_VERSION, "rocksdb": cairndb::ROCKSDB_VERSION, "wireVersion": 25,
+        "pcre2": "10.46", "collationRules": "icu4x-2.4.0",
     });
     assert_eq!(told, expected);
     // The constant is that of the crate which is linked.
-    let lock = read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock"));
+    let lock = read(&root().join("Cargo.lock"));
     let lock = String::from_utf8(lock).unwrap();
     let (_, linked) = lock.split_once("name = \"librocksdb-sys\"\nversion = \"").unwrap();
     let version = linked.split('"').next().unwrap();
     assert!(version.ends_with(&format!("+{}", cairndb::ROCKSDB_VERSION)), "{version}");
     let lines = run(&["version"]);
-    assert!(lines.starts_with(&run(&["--version"])) && lines.lines().count() == 4, "{lines}");
+    assert!(lines.starts_with(&run(&["--version"])) && lines.lines().count() == 6, "{lines}");
 }
 
 #[test]

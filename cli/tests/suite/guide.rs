@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::fixture::examples::root;
+
 /// A command of a page, and what it prints.
 struct Typed {
     command: String,
@@ -70,7 +72,7 @@ fn without_times(text: &str) -> String {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let guide = std::fs::read_dir(root.join("docs/guide")).expect("it works");
     let mut pages: Vec<PathBuf> = guide.map(|entry| entry.expect("it works").path()).collect();
     pages.push(root.join("README.md"));
@@ -83,7 +85,7 @@ fn what_is_typed_on_a_page_prints_what_the_page_shows() {
     let program = Path::new(env!("CARGO_BIN_EXE_cairn")).parent().and_then(Path::to_str).expect("it works");
     let search = format!("{program}:{}", std::env::var("PATH").expect("it works"));
     let mut with_lines = Vec::new();
-    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md");
+    let tool = root().join("docs/tools.md");
     for page in pages().into_iter().chain([tool]) {
         let name = page.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         let text = std::fs::read_to_string(&page).expect("it works");
@@ -119,7 +121,7 @@ fn a_page_is_taken_apart_as_it_is_printed() {
 
 #[test]
 fn every_page_of_the_guide_opens_with_a_question_is_short_and_linked() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("it works");
     let (list, modules) = (read("docs/guide/README.md"), read("engine/src/guide/mod.rs"));
     let front = read("engine/src/lib.rs");
@@ -147,7 +149,7 @@ fn every_page_of_the_guide_opens_with_a_question_is_short_and_linked() {
 /// benchmarks, in the row of its figure.
 #[test]
 fn ratios_of_the_comparison_are_those_of_the_benchmarks() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let root = root().join("docs");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("it works");
     let (comparison, benchmarks) = (read("guide/comparison.md"), read("benchmarks.md"));
     let mut checked = 0;
@@ -168,7 +170,7 @@ fn ratios_of_the_comparison_are_those_of_the_benchmarks() {
 /// and the page of clients, which need a folder or a server of the reader, are not run.
 #[test]
 fn no_block_of_rust_on_a_page_is_left_out() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let beside =
         std::fs::read_dir(root.join("docs")).expect("it works").map(|entry| entry.expect("it works").path());
     let others = pages().into_iter().chain([root.join("counters/README.md")]);

@@ -3,12 +3,12 @@
 #![cfg(all(feature = "remote", feature = "shell"))]
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use cairndb::Client;
 use cairndb::bson::doc;
 
+use crate::fixture::examples::root;
 use crate::fixture::{Fixture, cairn, complains, on_both};
 
 fn run(fixture: &Fixture, more: &[&str]) -> Output {
@@ -39,7 +39,7 @@ fn script(fixture: &Fixture, name: &str, text: &str) -> String {
 
 #[test]
 fn the_scripts_that_mongosh_runs_pass() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/mongosh");
+    let folder = root().join("tests/clients/mongosh");
     let prelude = folder.join("prelude.js").display().to_string();
     for name in ["counters.js", "looks.js", "optimistic.js"] {
         on_both(&[], |fixture| {
@@ -51,7 +51,7 @@ fn the_scripts_that_mongosh_runs_pass() {
 /// On a folder, and through the socket of a server that is a replica set. Its address is another one, which is not asked for.
 #[test]
 fn transactions_are_those_of_mongosh() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/mongosh");
+    let folder = root().join("tests/clients/mongosh");
     let scripts = ["prelude.js", "transactions.js"].map(|name| folder.join(name).display().to_string());
     let more = [scripts[0].as_str(), scripts[1].as_str()];
     check(&Fixture::new(&[], false), &more, "passed\n");
@@ -397,7 +397,7 @@ fn a_user_who_may_only_read_reads() {
 /// Every name in the tables of docs/tools.md is there.
 #[test]
 fn the_language_has_what_its_page_names() {
-    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/tools.md");
+    let page = root().join("docs/tools.md");
     let page = std::fs::read_to_string(page).expect("it is there");
     let (_, section) = page.split_once("### The language of query and shell").expect("a section");
     let row = |name: &str| {

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use cairndb::Client;
 use cairndb::bson::doc;
 
+use crate::fixture::examples::root;
 use crate::fixture::{Fixture, on_both, screen};
 
 /// No answer takes as long, even on a busy machine.
@@ -110,7 +110,7 @@ impl Typist {
 
 #[test]
 fn the_examples_of_tutorials_are_typed_line_by_line() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/mongosh");
+    let folder = root().join("tests/clients/mongosh");
     on_both(&[], |fixture| {
         for name in ["counters.js", "optimistic.js"] {
             let mut typist = Typist::start(fixture, &["--db", "shop"]);

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use base::namespace::Namespace;
 use bson::{Bson, Document, doc};
-use index::collation::{Collation, HAS_RULES, RULES_VERSION};
+use index::collation::{Collation, HAS_RULES, version};
 use index::key::LongKeys;
 use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
@@ -172,7 +172,7 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     };
     entry.insert(field, indexes);
     if is_collated {
-        entry.insert(COLLATION_RULES, RULES_VERSION);
+        entry.insert(COLLATION_RULES, rules());
         describe_collation(collation, &mut entry);
     }
     entry.insert("autoIncrement", fields);
@@ -245,7 +245,7 @@ pub(crate) fn forget_log(entry: &mut Document) {
 /// Makes a stored entry one of these rules, for a caller who makes all of its sort keys anew.
 pub(crate) fn renew_rules(entry: &mut Document) {
     if entry.contains_key(COLLATION_RULES) {
-        entry.insert(COLLATION_RULES, RULES_VERSION);
+        entry.insert(COLLATION_RULES, rules());
     }
 }
 
@@ -326,18 +326,27 @@ pub(crate) fn decode_made_by(rules: SortKeyRules, id: CollectionId, value: &[u8]
     }))
 }
 
+/// The name of the rules that sort keys are made by. Without rules there is no collation whose keys they could be.
+fn rules() -> &'static str {
+    version::of_rules().unwrap_or_default()
+}
+
 /// Refuses sort keys that were made by other rules than these.
-fn check_rules(namespace: &Namespace, version: &str) -> Result<()> {
+fn check_rules(namespace: &Namespace, stored: &str) -> Result<()> {
     let problem = if !HAS_RULES {
         "this build has no rules of languages".to_owned()
-    } else if version != RULES_VERSION {
-        format!("this version has the rules {RULES_VERSION}, by which other sort keys are made")
+    } else if stored != rules() {
+        format!(
+            "this program has the rules {}, by which other sort keys are made",
+            version::described(rules())
+        )
     } else {
         return Ok(());
     };
     let message = format!(
-        "{namespace} has a collation by the rules {version}, and {problem}: open it with the version that made it, or make \
-         a new folder with new sort keys by a salvage"
+        "{namespace} has a collation by the rules {}, and {problem}: open it with the version that made it, or make a new \
+         folder with new sort keys: `cairn salvage FOLDER NEW`",
+        version::described(stored)
     );
     Err(Error::command(Code::INCOMPATIBLE_COLLATION_VERSION, message).in_namespace(namespace))
 }

@@ -13,6 +13,7 @@ mod metrics;
 mod open;
 mod planted;
 mod verify;
+mod versions;
 mod watch;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};
@@ -21,3 +22,4 @@ pub use self::handle::Client;
 pub use self::independent_backup::{IndependentBackup, IndependentBackupReport};
 pub use self::lists::{ListDatabaseNames, ListDatabases};
 pub use self::verify::Verification;
+pub use self::versions::Versions;

@@ -24,51 +24,54 @@
 //! | see it beside other stores | [`comparison`] |
 //! | come from MongoDB, SQLite or PoloDB | [`coming_from`] |
 
-#[doc = include_str!("../../../docs/guide/capped.md")]
+#[doc = include_str!("../../linked/guide/capped.md")]
 pub mod capped {}
-#[doc = include_str!("../../../docs/guide/change_streams.md")]
+#[doc = include_str!("../../linked/guide/change_streams.md")]
 pub mod change_streams {}
-#[doc = include_str!("../../../docs/guide/coming_from.md")]
+#[doc = include_str!("../../linked/guide/coming_from.md")]
 pub mod coming_from {}
-#[doc = include_str!("../../../docs/guide/comparison.md")]
+#[doc = include_str!("../../linked/guide/comparison.md")]
 pub mod comparison {}
 // Its examples need the server, whose crate runs them.
-#[cfg_attr(not(doctest), doc = include_str!("../../../docs/guide/data.md"))]
+#[cfg_attr(not(doctest), doc = include_str!("../../linked/guide/data.md"))]
 pub mod data {}
-#[doc = include_str!("../../../docs/guide/documents.md")]
+#[doc = include_str!("../../linked/guide/documents.md")]
 pub mod documents {}
-#[doc = include_str!("../../../docs/guide/durability.md")]
+#[doc = include_str!("../../linked/guide/durability.md")]
 pub mod durability {}
-#[doc = include_str!("../../../docs/guide/errors.md")]
+#[doc = include_str!("../../linked/guide/errors.md")]
 pub mod errors {}
-#[doc = include_str!("../../../docs/guide/exactly_once.md")]
+#[doc = include_str!("../../linked/guide/exactly_once.md")]
 pub mod exactly_once {}
-#[doc = include_str!("../../../docs/guide/first_half_hour.md")]
+#[doc = include_str!("../../linked/guide/first_half_hour.md")]
 pub mod first_half_hour {}
-#[doc = include_str!("../../../docs/guide/indexes.md")]
+#[doc = include_str!("../../linked/guide/indexes.md")]
 pub mod indexes {}
-#[doc = include_str!("../../../docs/guide/limits.md")]
+#[doc = include_str!("../../linked/guide/limits.md")]
 pub mod limits {}
-#[doc = include_str!("../../../docs/guide/live_queries.md")]
+#[doc = include_str!("../../linked/guide/live_queries.md")]
 pub mod live_queries {}
-#[doc = include_str!("../../../docs/guide/numbering.md")]
+#[doc = include_str!("../../linked/guide/numbering.md")]
 pub mod numbering {}
-#[doc = include_str!("../../../docs/guide/opening.md")]
+#[doc = include_str!("../../linked/guide/opening.md")]
 pub mod opening {}
-#[doc = include_str!("../../../docs/guide/production.md")]
+#[doc = include_str!("../../linked/guide/production.md")]
 pub mod production {}
-#[doc = include_str!("../../../docs/guide/queries.md")]
+#[doc = include_str!("../../linked/guide/queries.md")]
 pub mod queries {}
-#[doc = include_str!("../../../docs/guide/questions.md")]
+#[doc = include_str!("../../linked/guide/questions.md")]
 pub mod questions {}
-#[doc = include_str!("../../../docs/guide/recipes.md")]
+#[doc = include_str!("../../linked/guide/recipes.md")]
 pub mod recipes {}
-#[doc = include_str!("../../../docs/guide/threads.md")]
+#[doc = include_str!("../../linked/guide/threads.md")]
 pub mod threads {}
-#[doc = include_str!("../../../docs/guide/transactions.md")]
+#[doc = include_str!("../../linked/guide/transactions.md")]
 pub mod transactions {}
 
 // Pages beside the guide, whose examples are run as well.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/sequences.md")]
+#[doc = include_str!("../../linked/sequences.md")]
 mod sequences {}
+#[cfg(doctest)]
+#[doc = include_str!("../../linked/versions.md")]
+mod versions {}

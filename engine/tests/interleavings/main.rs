@@ -6,7 +6,7 @@
 //! the catalog, counters, announcements of changes, the gate that `close` waits at. A deadlock ends a schedule with a
 //! panic. RocksDB is the real one, and each call of it is one step. Planted faults show that the scenarios can fail.
 
-#[path = "../../../sequence/tests/interleavings/schedules.rs"]
+#[path = "../../linked/schedules.rs"]
 mod schedules;
 mod streams;
 mod tokens;

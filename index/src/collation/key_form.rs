@@ -2,7 +2,7 @@
 //!
 //! A sort key is bytes, and a text is UTF-8. So a key is written seven bits a character, from the highest bit on: the order
 //! of the bytes stays, different keys stay different, and a key takes an eighth more room. Format of entries: see
-//! `docs/format.md`; it does not change within a [`RULES_VERSION`](super::RULES_VERSION).
+//! `docs/format.md`; it does not change within a [version of the rules](super::version).
 
 use bson::raw::CStr;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};

@@ -15,6 +15,7 @@ mod locale;
 mod parse;
 #[cfg(feature = "collation")]
 mod rules;
+pub mod version;
 #[cfg(not(feature = "collation"))]
 mod without_rules;
 
@@ -33,10 +34,6 @@ use crate::collation::rules::Rules;
 use crate::collation::without_rules::Rules;
 use crate::key::{self, Direction};
 use crate::order::{TextOrder, compare, compare_by_texts};
-
-/// The version of the rules that sort keys are made by. Keys of another version do not sort with these, so it must change
-/// with every change of a sort key; a test watches some of them.
-pub const RULES_VERSION: &str = "icu4x-2.4.0";
 
 /// Whether the rules of languages are in this build.
 pub const HAS_RULES: bool = cfg!(feature = "collation");

@@ -170,7 +170,7 @@ fn what_is_wrong_is_named() {
     refused(&doc! { "locale": "en", "version": "58" }, "58");
 }
 
-/// Sort keys are stored. If this test fails, the rules have changed: `RULES_VERSION` must change with them.
+/// Sort keys are stored. The hash that names the rules is of fewer languages: these are all.
 #[test]
 fn sort_keys_are_those_of_the_version() {
     let texts = [
@@ -216,7 +216,7 @@ fn sort_keys_are_those_of_the_version() {
             }
         }
     }
-    assert_eq!((RULES_VERSION, sum), ("icu4x-2.4.0", SUM));
+    assert_eq!((version::of_rules(), sum), (Some("icu4x-2.4.0"), SUM));
 }
 
 const SUM: u64 = 16_631_497_397_384_481_460;

@@ -151,7 +151,7 @@ mod tests {
         });
         assert_eq!(digest, "f4ab60943a52d3e6eb3a9dce947a5b5cd760101b5e5660890e0808c6c51cd548");
         let document =
-            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md")).unwrap();
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/linked/format.md")).unwrap();
         assert!(document.contains(&digest), "docs/format.md lacks {digest}");
     }
 

@@ -46,8 +46,7 @@ fn check_direction(label: &str, direction: Direction, value: &Bson, (key, types)
     let found = encoded(value, direction);
     assert_eq!((hex(&found.0), hex(&found.1)), (key.replace(' ', ""), types.replace(' ', "")), "{label}");
     check_round_trip(value, direction);
-    let document =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md")).unwrap();
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/linked/format.md")).unwrap();
     let types = if types.is_empty() { "none".to_owned() } else { format!("`{types}`") };
     let row = format!("| {label} | `{key}` | {types} |");
     assert!(document.contains(&row), "docs/format.md lacks the row: {row}");

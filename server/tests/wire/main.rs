@@ -20,6 +20,8 @@ mod peer;
 mod replica_set;
 mod retryable;
 mod shares;
+// Not in the package alone, whose tests have no feature that is not asked for.
+#[cfg(feature = "opentelemetry")]
 mod spans;
 mod strangers;
 mod tailing;

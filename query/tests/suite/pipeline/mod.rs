@@ -7,6 +7,7 @@ mod lookup;
 mod model;
 mod naive;
 mod others;
+mod percentiles;
 mod prefix;
 mod refusal;
 mod stages;

@@ -1,0 +1,1 @@
+../../../../../engine/src/guide/mod.rs

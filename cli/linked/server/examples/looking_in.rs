@@ -1,0 +1,1 @@
+../../../../server/examples/looking_in.rs

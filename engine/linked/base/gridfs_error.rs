@@ -1,0 +1,1 @@
+../../../base/src/gridfs_error.rs

@@ -1,0 +1,1 @@
+../../../base/src/insert_error.rs

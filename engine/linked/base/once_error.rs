@@ -1,0 +1,1 @@
+../../../base/src/once_error.rs

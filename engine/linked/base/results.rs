@@ -1,0 +1,1 @@
+../../../base/src/results.rs

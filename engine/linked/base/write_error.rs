@@ -1,0 +1,1 @@
+../../../base/src/write_error.rs

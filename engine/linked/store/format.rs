@@ -1,0 +1,1 @@
+../../../store/src/format.rs
