@@ -50,8 +50,8 @@ setup: ## Install what is missing and build RocksDB, once; every other target do
 env: ## Print what cargo by hand needs for the same RocksDB and clients: eval "$(make -s env)".
 	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH' CAIRNDB_RESTORE='$$CAIRNDB_RESTORE' CAIRNDB_SPECIFICATIONS='$$CAIRNDB_SPECIFICATIONS'"
 
-demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
-	@$(SETUP) && cargo run --locked -q -p cairndb --example demo
+demo: ## Show what the engine is, on one screen, with real documents (pipe NDJSON in for your own).
+	@$(SETUP) && cargo run --locked -q -p cairndb-tests --bin demo
 
 # MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
 test: ## Run every test of the main workspace, the programs side by side.

@@ -26,6 +26,7 @@ mod cursors;
 mod default_collations;
 mod definition_events;
 mod delete;
+mod demo;
 mod distinct;
 mod dumps;
 mod durability;

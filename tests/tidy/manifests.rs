@@ -22,8 +22,8 @@ const MEMBERS: [&str; 16] = [
     "tests/clients",
     "benches",
 ];
-/// Members that may name `rocksdb`: the store, and the benchmarks that measure against it.
-const KNOW_ROCKSDB: [&str; 2] = ["store", "benches"];
+/// Members that may name `rocksdb`: the store, the benchmarks that measure against it, and the demo, which shows one such figure.
+const KNOW_ROCKSDB: [&str; 3] = ["store", "benches", "tests"];
 /// Keys of `[package]` that the workspace decides.
 const INHERITED: [&str; 4] = ["version", "edition", "rust-version", "license"];
 

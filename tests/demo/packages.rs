@@ -8,9 +8,9 @@ use std::process::Command;
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf};
 
-use super::json::Json;
-use super::outcome::{Outcome, complain};
-use super::source::{Item, Source};
+use crate::json::Json;
+use crate::outcome::{Outcome, complain};
+use crate::source::{Item, Source};
 
 /// The options to try, in this order: first without the network, last without other packages.
 const ATTEMPTS: [&[&str]; 3] =
@@ -35,6 +35,7 @@ pub(crate) fn source() -> Outcome<Source> {
         name: format!("{count} packages from cargo metadata, their dependencies and targets"),
         len: Some(documents.len() as u64),
         unique_field: Some("id"),
+        question: Some("package"),
         items: Box::new((1..).zip(documents).map(|(line, document)| Ok(Item::Document { line, document }))),
     })
 }

@@ -5,8 +5,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::json;
-use super::source::Item;
+use crate::json;
+use crate::source::Item;
 
 /// The longest line that is read, in bytes: the size limit of a document.
 const LINE_BYTES_MAX: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! Loading: documents are stored in batches, and refused documents are reported with their lines.
+//! Loading: documents are stored in batches, and the same batches are written to RocksDB without CairnDB.
 //!
 //! Batches are unordered, so that after a refused document the others are still stored.
 
@@ -9,14 +9,13 @@ use cairndb::bson::RawDocumentBuf;
 use cairndb::{Collection, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::outcome::{Outcome, complain};
-use super::source::{Item, Source};
+use crate::outcome::Outcome;
+use crate::raw::Raw;
+use crate::source::{Item, Source};
 
 /// A batch is stored when it has this many documents or bytes.
 const BATCH_DOCUMENTS: usize = 1000;
 const BATCH_BYTES: u64 = 8 << 20;
-/// Refused lines that are shown one by one; the others are only counted.
-const COMPLAINTS_MAX: u64 = 20;
 
 /// How many documents were stored and refused, and how long it took.
 #[derive(Default)]
@@ -27,37 +26,34 @@ pub(crate) struct Loaded {
     pub(crate) refused: u64,
     /// The number of lines that are not documents.
     pub(crate) malformed: u64,
+    /// The first line that is not stored, and why.
+    pub(crate) first_problem: Option<String>,
     /// The size of the stored documents in bytes of BSON, without a generated `_id`.
     pub(crate) bytes: u64,
     /// Time spent in `insert_many`.
     pub(crate) inserting: Duration,
-    /// Time from the first byte of input to the last insert.
-    pub(crate) elapsed: Duration,
-}
-
-impl Loaded {
-    /// The number of documents, stored or refused.
-    pub(crate) fn documents(&self) -> u64 {
-        self.stored + self.refused
-    }
 }
 
 /// Stores every document of the source.
-pub(crate) fn load(collection: &Collection<RawDocumentBuf>, source: Source) -> Outcome<Loaded> {
-    let start = Instant::now();
-    let mut loading =
-        Loading { collection, batch: Batch::default(), bar: progress(source.len), loaded: Loaded::default() };
+pub(crate) fn load(
+    collection: &Collection<RawDocumentBuf>,
+    raw: &mut Raw,
+    source: Source,
+) -> Outcome<Loaded> {
+    let bar = progress(source.len);
+    let mut loading = Loading { collection, raw, batch: Batch::default(), bar, loaded: Loaded::default() };
     for item in source.items {
         match item.map_err(|error| format!("cannot read the input: {error}"))? {
             Item::Document { line, document } => loading.push(line, document)?,
             Item::Malformed { line, excerpt, reason } => {
                 loading.loaded.malformed += 1;
-                loading.report(line, &format!("is skipped: {reason}: {excerpt}"));
+                loading.note(line, &format!("{reason}: {excerpt}"));
             }
         }
     }
     loading.store()?;
-    Ok(loading.finish(start))
+    loading.bar.finish_and_clear();
+    Ok(loading.loaded)
 }
 
 #[derive(Default)]
@@ -69,6 +65,7 @@ struct Batch {
 
 struct Loading<'a> {
     collection: &'a Collection<RawDocumentBuf>,
+    raw: &'a mut Raw,
     batch: Batch,
     bar: ProgressBar,
     loaded: Loaded,
@@ -90,6 +87,7 @@ impl Loading<'_> {
         if batch.documents.is_empty() {
             return Ok(());
         }
+        self.raw.write(&batch.documents)?;
         let start = Instant::now();
         let inserted = self.collection.insert_many(&batch.documents).ordered(false).run();
         self.loaded.inserting += start.elapsed();
@@ -106,26 +104,14 @@ impl Loading<'_> {
             let document = batch.documents.get(refused.index);
             self.loaded.bytes -= document.map_or(0, |document| document.as_bytes().len() as u64);
             let line = batch.lines.get(refused.index).copied().unwrap_or_default();
-            self.report(line, &format!("is refused: {}", refused.message));
+            self.note(line, &refused.message);
         }
         Ok(())
     }
 
-    /// Reports a line that is not stored. It has been counted already.
-    fn report(&self, line: u64, what: &str) {
-        if self.loaded.refused + self.loaded.malformed <= COMPLAINTS_MAX {
-            self.bar.suspend(|| complain(&format!("line {line} {what}")));
-        }
-    }
-
-    fn finish(mut self, start: Instant) -> Loaded {
-        self.bar.finish_and_clear();
-        let complaints = self.loaded.refused + self.loaded.malformed;
-        if complaints > COMPLAINTS_MAX {
-            complain(&format!("{} more lines are not stored", complaints - COMPLAINTS_MAX));
-        }
-        self.loaded.elapsed = start.elapsed();
-        self.loaded
+    /// Notes a line that is not stored. It has been counted already.
+    fn note(&mut self, line: u64, reason: &str) {
+        self.loaded.first_problem.get_or_insert_with(|| format!("line {line}: {reason}"));
     }
 }
 

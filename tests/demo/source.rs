@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
 use cairndb::bson::RawDocumentBuf;
 use zstd::stream::read::Decoder;
 
-use super::lines::Lines;
-use super::outcome::{Outcome, complain};
-use super::packages;
+use crate::lines::Lines;
+use crate::outcome::{Outcome, complain};
+use crate::packages;
 
 /// The first bytes of a Zstandard frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -31,6 +31,8 @@ pub(crate) struct Source {
     pub(crate) len: Option<u64>,
     /// A field that has a different value in each document, if one is known.
     pub(crate) unique_field: Option<&'static str>,
+    /// A field to ask for, if one is known.
+    pub(crate) question: Option<&'static str>,
     /// The items.
     pub(crate) items: Items,
 }
@@ -64,6 +66,12 @@ impl Source {
 
     /// An input of newline-delimited JSON.
     pub(crate) fn of_lines(name: &str, lines: impl BufRead + 'static) -> Self {
-        Self { name: name.to_owned(), len: None, unique_field: None, items: Box::new(Lines::new(lines)) }
+        Self {
+            name: name.to_owned(),
+            len: None,
+            unique_field: None,
+            question: None,
+            items: Box::new(Lines::new(lines)),
+        }
     }
 }
