@@ -1,7 +1,6 @@
-//! CairnDB: MongoDB's documents and API, inside your process, in one folder.
-//!
-//! A document store as a library. It stores BSON documents on RocksDB, with MongoDB's data model and the API of MongoDB's
-//! Rust driver. There is no server to run and no network between the program and its data.
+//! An embedded document database in Rust: MongoDB's data model and API inside your process, in one folder. BSON
+//! documents on RocksDB, with indexes, aggregation, multi-document transactions, and auto-increment fields as in
+//! SequoiaDB.
 //!
 //! ```
 //! use cairndb::{Client, bson::{Document, doc}};
@@ -20,14 +19,15 @@
 //! # }
 //! ```
 //!
-//! - **Queries, updates and aggregation mean what they mean in MongoDB.** What is not supported is refused with its name,
-//!   and never ignored.
-//! - **An acknowledged write survives the death of the process.** Opening detects damaged and missing files, and
-//!   [`Client::verify`] checks every document and every index entry.
-//! - **Indexes are part of every write.** A unique index holds whichever threads race for a key.
-//! - **Fields can number themselves.** Sequences come fast, ordered or without gaps, and no crash makes one repeat a value.
-//! - **Programs can grow out of it.** The names are those of MongoDB's driver, and the tool `cairn` serves a folder to
-//!   MongoDB's shells and drivers.
+//! - **Durable.** An acknowledged write survives the death of the process, a journaled one a power failure. Opening
+//!   detects damaged and missing files.
+//! - **Correct under concurrency.** Unique indexes hold in every race; transactions are snapshot-isolated or
+//!   serializable; a write with a token happens exactly once.
+//! - **Numbered.** Sequences are fast, ordered or gapless, and never issue a value twice.
+//! - **Familiar.** Queries, updates and pipelines mean what MongoDB documents. MongoDB's shells and drivers work with a
+//!   folder through `cairn serve`, and `cairn migrate` moves it to a cluster and back.
+//! - **Tested in the open.** Each [promise](https://github.com/cairndb/cairndb/blob/main/docs/promises.md) names the
+//!   test, fuzz target or benchmark that shows it.
 //!
 //! | to … | start at |
 //! |---|---|

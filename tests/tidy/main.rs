@@ -18,6 +18,7 @@ mod names;
 mod operations;
 mod packages;
 mod paths;
+mod plot;
 mod prose;
 mod reads;
 mod shape;
@@ -192,6 +193,12 @@ fn a_package_holds_what_it_is_built_and_tested_with() {
     );
     check("cargo would choose versions that were not tested", &packages::versions(&tree));
     check("the page of the engine's package is out of date", &packages::stale_page(&tree, root));
+    check("the first page and the front page of the documentation say the same", &packages::front(&tree));
+}
+
+#[test]
+fn the_plot_of_the_first_page_is_that_of_its_table() {
+    check("the plot is out of date", &plot::stale(&Tree::load(), tree::root()));
 }
 
 #[test]

@@ -39,6 +39,8 @@ const INCLUDES: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \
 /// Pinned crates of others that only tests use.
 const PINNED: [&str; 1] = ["fuser"];
 const REPOSITORY: &str = "https://github.com/cairndb/cairndb/blob/main/";
+/// The front page of the engine's documentation.
+const FRONT: &str = "engine/src/lib.rs";
 const PICTURES: &str = "https://raw.githubusercontent.com/cairndb/cairndb/main/";
 /// The page of the engine's package, which is the repository's.
 const PAGE: &str = "engine/README.md";
@@ -161,6 +163,32 @@ pub(crate) fn page(tree: &Tree) -> String {
     page
 }
 
+/// The front page of the documentation begins as the README does, and has its reasons.
+pub(crate) fn front(tree: &Tree) -> Vec<Finding> {
+    let Some(front) = tree.files.iter().find(|file| file.path == FRONT) else { return Vec::new() };
+    let lines = front.text.lines().map_while(|line| line.strip_prefix("//!"));
+    let shown = words(&lines.collect::<Vec<_>>().join("\n"));
+    let page = page(tree);
+    let first = page.split("\n\n").nth(1).unwrap_or_default();
+    let reasons =
+        page.split_once("## Why\n\n").and_then(|parts| parts.1.split("\n\n").next()).unwrap_or_default();
+    let mut findings = Vec::new();
+    if first.is_empty() || !shown.starts_with(&words(&first.replace("**", ""))) {
+        findings.push(front.finding(1, "it does not begin as README.md does"));
+    }
+    findings.extend(
+        reasons.split("\n- ").filter(|reason| !shown.contains(&words(reason))).map(|reason| {
+            front.finding(1, format!("README.md has a reason that it does not have: {reason}"))
+        }),
+    );
+    findings
+}
+
+/// A text with one space between words.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Whether the page of the engine's package is out of date. `CAIRNDB_WRITE_DOCS=1` renews it.
 pub(crate) fn stale_page(tree: &Tree, root: &Path) -> Vec<Finding> {
     let page = page(tree);
@@ -211,6 +239,22 @@ mod tests {
         let tree = Tree::new(vec![File::new("Cargo.toml", text)]);
         let lines: Vec<usize> = versions(&tree).into_iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [3, 4]);
+    }
+
+    #[test]
+    fn the_front_page_has_the_sentences_of_the_readme() {
+        let readme =
+            "# A\n\n**One.** Two\nthree.\n\n## Why\n\n- **Four.** [Five](six).\n- Seven.\n\n## End\n";
+        let whole = format!(
+            "//! One. Two three.\n//!\n//! - **Four.** [Five]({REPOSITORY}six).\n//! - Seven.\nmod a;\n"
+        );
+        let found = |text: &str| {
+            let files = [("README.md", readme), (FRONT, text)];
+            front(&Tree::new(files.map(|(path, text)| File::new(path, text)).into())).len()
+        };
+        assert_eq!(found(&whole), 0);
+        assert_eq!(found(&whole.replace("One.", "1.")), 1);
+        assert_eq!(found(&whole.replace("Seven", "7")), 1);
     }
 
     #[test]
