@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# quiet COMMAND...: prints what it says only if it fails. Cargo warns of each package that a project has no use for.
+# quiet COMMAND...: prints what it says only if it fails.
 quiet() { said=$("$@" 2>&1) || { printf '%s\n' "$said" >&2; return 1; }; }
 say() { printf 'package: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -41,17 +41,20 @@ pack() {
     say "packed ${#names[@]} packages"
 }
 
-# patches: the packages among each other, in the place of a registry.
+# What the engine consists of.
+engine=(cairndb-index cairndb-sequence cairndb-pcre cairndb-query cairndb-rocksfile cairndb-base cairndb-store cairndb)
+
+# patches NAMES: these packages, in the place of a registry.
 patches() {
     printf '\n[patch.crates-io]\n'
-    for name in "${names[@]}"; do printf '%s = { path = "%s" }\n' "$name" "$work/crates/$name-$version"; done
+    for name in "$@"; do printf '%s = { path = "%s" }\n' "$name" "$work/crates/$name-$version"; done
 }
 
-# new_project FOLDER DEPENDENCIES: its lock file begins with the versions that are tested.
+# new_project FOLDER DEPENDENCIES NAMES: with these packages. Its lock file begins with the versions that are tested.
 new_project() {
     mkdir -p "$work/$1/src"
     printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n%s\n' "$1" "$2" >"$work/$1/Cargo.toml"
-    patches >>"$work/$1/Cargo.toml"
+    patches "${@:3}" >>"$work/$1/Cargo.toml"
     cp "$checkout/Cargo.lock" "$work/$1/Cargo.lock"
 }
 
@@ -75,7 +78,7 @@ project() {
 
 [features]
 default = [\"cairndb/collation\"]
-all = [\"cairndb/collation\", \"cairndb/opentelemetry\"]"
+all = [\"cairndb/collation\", \"cairndb/opentelemetry\"]" "${engine[@]}"
     ten_lines >"$work/ten_lines/src/main.rs"
     rm -rf "$work/ten_lines/.cargo"
     (cd "$work/ten_lines" && "$CAIRNDB_CACHE/build/release/cairndb-rocksdb" --write)
@@ -96,7 +99,7 @@ all = [\"cairndb/collation\", \"cairndb/opentelemetry\"]"
 docs() {
     new_project documented "cairndb = { version = \"=$version\", features = [\"opentelemetry\"] }
 cairndb-server = \"=$version\"
-cairndb-counters = { version = \"=$version\", features = [\"mongodb\"] }"
+cairndb-counters = { version = \"=$version\", features = [\"mongodb\"] }" "${engine[@]}" cairndb-server cairndb-counters
     ten_lines >"$work/documented/src/main.rs"
     # As the packages ask the host of documentation to. A compiler of C++ would fail.
     (cd "$work/documented" && cargo fetch -q && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC CXX=false \
@@ -113,7 +116,7 @@ tests() {
     mkdir -p "$work/crates/.cargo"
     {
         printf '[workspace]\nresolver = "3"\nmembers = ["*-%s"]\n' "$version"
-        patches
+        patches "${names[@]}"
         printf '\n'
         sed -n '/^\[profile\.dev\]/,/^\[profile\.release\]/p' "$checkout/Cargo.toml" | sed '$d'
     } >"$work/crates/Cargo.toml"
@@ -127,7 +130,7 @@ tests() {
 graphs() {
     for other in 'url = "2"' 'reqwest = "0.12"' 'axum = "0.8"' 'mongodb = "3.9"'; do
         new_project beside "cairndb = \"=$version\"
-$other"
+$other" "${engine[@]}"
         ten_lines >"$work/beside/src/main.rs"
         (cd "$work/beside" && quiet cargo metadata --format-version 1) || fail "no versions suit both cairndb and $other"
         # The newest of all that is allowed, too.
@@ -142,7 +145,7 @@ pcre2() {
         say "skipped: no libpcre2-8 in this system"
         return
     fi
-    new_project systems "cairndb-pcre = \"=$version\""
+    new_project systems "cairndb-pcre = \"=$version\"" cairndb-pcre
     cat >"$work/systems/src/main.rs" <<'END'
 use cairndb_pcre::program::{Options, Program};
 fn main() {
