@@ -37,8 +37,8 @@ fn lines() -> String {
         ("rules of collations", rules(versions.collation_rules).to_owned()),
         ("wire protocol", cairndb_server::WIRE_VERSION_MAX.to_string()),
     ];
-    let rows: String = rows.iter().map(|row| format!("{}: {}\n", row.0, row.1)).collect();
-    format!("cairn {}\n{rows}", tool())
+    let rows = rows.iter().map(|row| format!("{}: {}", row.0, row.1)).collect::<Vec<_>>().join("\n");
+    format!("cairn {}\n{rows}\n", tool())
 }
 
 fn line(elapsed: Duration) -> String {

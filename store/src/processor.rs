@@ -47,7 +47,7 @@ fn has(_feature: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
-#[expect(dead_code, clippy::print_stdout, reason = "what cargo calls is not called here")]
+#[expect(dead_code, reason = "what cargo calls is not called here")]
 #[path = "../build.rs"]
 mod build_script;
 

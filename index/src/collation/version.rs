@@ -112,7 +112,8 @@ fn hash() -> Option<String> {
         }
     }
     let bytes = digest.finalize();
-    Some(bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    let first = bytes.as_slice().first_chunk::<8>()?;
+    Some(format!("{:016x}", u64::from_be_bytes(*first)))
 }
 
 #[cfg(test)]
