@@ -22,6 +22,7 @@ mod plot;
 mod prose;
 mod reads;
 mod shape;
+mod targets;
 mod tree;
 mod unsafety;
 mod words;
@@ -194,6 +195,11 @@ fn a_package_holds_what_it_is_built_and_tested_with() {
     check("cargo would choose versions that were not tested", &packages::versions(&tree));
     check("the page of the engine's package is out of date", &packages::stale_page(&tree, root));
     check("the first page and the front page of the documentation say the same", &packages::front(&tree));
+}
+
+#[test]
+fn commands_that_pages_name_exist() {
+    check("a page names a command that is not there", &targets::unknown(&Tree::load()));
 }
 
 #[test]
