@@ -160,6 +160,9 @@ impl RawLive {
         }
         match event.kind {
             EventKind::Drop | EventKind::Rename | EventKind::DropDatabase => return Ok(true),
+            EventKind::Create | EventKind::CreateIndexes | EventKind::DropIndexes | EventKind::Modify => {
+                return Ok(false);
+            }
             EventKind::Insert
             | EventKind::Replace
             | EventKind::Update
