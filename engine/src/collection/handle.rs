@@ -88,7 +88,7 @@ pub(crate) struct Handle {
     /// The collection as first resolved. It is stale once its state is retired, that is after a drop or a rename.
     resolved: OnceLock<Arc<CollectionState>>,
     /// Whether operations compare texts by their bytes unless they say otherwise, whatever the collection does.
-    is_by_bytes: bool,
+    pub(super) is_by_bytes: bool,
 }
 
 /// A collection that is being read: its state in memory, and a snapshot of its documents.
@@ -394,11 +394,6 @@ impl Handle {
         }
         let view = self.shared.catalog.find_view(self.valid_namespace()?);
         Ok(view.map(|view| view.definition.collation.clone()).unwrap_or_default())
-    }
-
-    /// Whether operations compare texts by their bytes unless they say otherwise, whatever the collection does.
-    pub(super) fn is_by_bytes(&self) -> bool {
-        self.is_by_bytes
     }
 
     /// Whether the name is that of a view.

@@ -71,7 +71,7 @@ fn open(collection: &Handle, filter: &Document, options: &FindOptions) -> Result
     };
     // The `_id`s of documents are needed too, which a projection may leave out.
     let search = Search { extras: RowExtras::default(), needs: Needed::Documents, ..asked };
-    let is_collation_given = options.collation.is_some() || collection.is_by_bytes();
+    let is_collation_given = options.collation.is_some() || collection.is_by_bytes;
     RawLive::open(collection.shared(), Asked { namespace, search, row, is_collation_given })
 }
 

@@ -1,15 +1,15 @@
 //! Live queries: the result of a search, kept up to date.
 //!
-//! `query` reads the log of changes round by round and looks at the documents that it names, `rows` is what was shown of them, `change`
+//! `raw` reads the log of changes round by round and looks at the documents that it names, `rows` is what was shown of them, `change`
 //! what callers get, and `typed` the public iterator.
 
 mod change;
-mod query;
+mod raw;
 mod rows;
 #[cfg(test)]
 mod tests;
 mod typed;
 
 pub use crate::live::change::LiveChange;
-pub(crate) use crate::live::query::{Asked, RawLive, Row};
+pub(crate) use crate::live::raw::{Asked, RawLive, Row};
 pub use crate::live::typed::LiveQuery;

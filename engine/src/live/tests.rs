@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
 
@@ -17,6 +17,8 @@ const RUNS: u64 = 60;
 const STEPS: u64 = 40;
 const QUERIES: u64 = 4;
 const DOCUMENTS: u64 = 24;
+/// Nothing takes as long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Decisions of a seed.
 struct Choices(u64);
@@ -257,12 +259,15 @@ fn sets_beside_writers_are_results_of_their_rounds() {
             }
         }
     });
-    client.sync().expect("synced");
-    // The round of a writer that was at work at the last sync comes with the next one.
-    thread::sleep(Duration::from_millis(300));
-    for query in &mut queries {
-        query.follow().unwrap_or_else(|found| panic!("{found}"));
-        query.compare(&things).unwrap_or_else(|found| panic!("{found}"));
+    // The round of a writer that was at work at a sync comes with the next one.
+    let began = Instant::now();
+    loop {
+        client.sync().expect("synced");
+        for query in &mut queries {
+            query.follow().unwrap_or_else(|found| panic!("{found}"));
+        }
+        let Some(found) = queries.iter().find_map(|query| query.compare(&things).err()) else { break };
+        assert!(began.elapsed() < PATIENCE, "{found}");
     }
     assert!(client.verify().expect("verified").is_clean());
 }

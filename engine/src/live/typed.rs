@@ -7,7 +7,7 @@ use base::error::Result;
 use serde::de::DeserializeOwned;
 
 use crate::live::change::{Batch, LiveChange};
-use crate::live::query::RawLive;
+use crate::live::raw::RawLive;
 use crate::streams::{Followed, StreamWaker};
 
 /// The result of a search that is kept up to date, as [`live`](crate::action::Find::live) opens it.

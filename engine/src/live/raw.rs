@@ -94,7 +94,7 @@ impl RawLive {
         }
         let logged = Logged::begin(shared, &database, scope, &operation)?;
         let log = &shared.catalog.log;
-        // Whoever writes at an earlier position may be in neither the snapshot nor the log.
+        // A write at an earlier position may be in neither the snapshot nor the log.
         while log.watermark() < logged.began {
             operation.look()?;
             sleep(WATERMARK_PAUSE);
