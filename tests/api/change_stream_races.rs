@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Collection, FullDocumentType, OperationType, WriteConcern};
+use cairndb_tests::choices::{Choices, number_from_environment, part, seed};
 use cairndb_tests::race::race;
+use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
 use crate::change_streams::{Event, next, orders, through, told, watch};
@@ -73,32 +76,31 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     fixture.verify_clean();
 }
 
-/// Read at a time, and watched from there, a copy becomes what the original is.
+/// Read at a time, and watched from there, copies become what the original is: in as many runs as the variable says.
 #[test]
 fn a_copy_that_is_handed_over_equals_its_original() {
+    let seed = seed();
+    for run in 0..number_from_environment("CAIRNDB_HANDOVERS", 5) {
+        hand_over(part(seed, run));
+    }
+}
+
+fn hand_over(seed: u64) {
+    let mut choices = Choices::seeded(seed);
     let fixture = Fixture::new();
     let orders = orders(&fixture.client);
     drop(watch(&orders));
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
+    let (writers, rounds) = (1 + choices.below(4), 20 + choices.below(100));
+    let seeds: Vec<u64> = (0..writers).map(|_| choices.number()).collect();
+    let writers: Vec<_> = seeds
+        .into_iter()
+        .map(|seed| {
             let orders = orders.clone();
-            thread::spawn(move || {
-                for round in 0..150 {
-                    let id = (writer * 7 + round) % 20;
-                    orders
-                        .update_one(doc! { "_id": id }, doc! { "$inc": { "n": 1 } })
-                        .upsert(true)
-                        .run()
-                        .expect("done");
-                    if round % 5 == 0 {
-                        orders.delete_one(doc! { "_id": (id + 3) % 20 }).run().expect("done");
-                    }
-                }
-            })
+            thread::spawn(move || write(&orders, &mut Choices::seeded(seed), rounds))
         })
         .collect();
     let mut copies = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..1 + choices.below(6) {
         let time = fixture.client.operation_time().expect("open");
         let copy = contents(&orders);
         let lookup = orders.watch().full_document(FullDocumentType::UpdateLookup);
@@ -117,7 +119,25 @@ fn a_copy_that_is_handed_over_equals_its_original() {
                 break;
             }
         }
-        assert_eq!(copy, original);
+        assert_eq!(copy, original, "seed {seed}");
+    }
+}
+
+/// Writes of every kind to a few documents.
+fn write(orders: &Collection<Document>, choices: &mut Choices, rounds: u64) {
+    for round in 0..rounds {
+        let (id, number) = (choices.below(20).cast_signed(), round.cast_signed());
+        let one = doc! { "_id": id };
+        let done = match choices.below(6) {
+            0 => orders.delete_one(one).run().map(drop),
+            1 => orders.replace_one(one, doc! { "n": number }).upsert(true).run().map(drop),
+            2 => {
+                orders.update_many(doc! { "_id": { "$lt": id } }, doc! { "$inc": { "m": 1 } }).run().map(drop)
+            }
+            _ => orders.update_one(one, doc! { "$inc": { "n": 1 } }).upsert(true).run().map(drop),
+        };
+        // Two upserts of one document may meet.
+        assert!(done.as_ref().err().is_none_or(cairndb::Error::is_duplicate_key), "{done:?}");
     }
 }
 
@@ -167,4 +187,49 @@ fn switching_on_beside_writers_misses_no_later_write() {
             assert!(shown.contains(&id), "{id} is missing");
         }
     }
+}
+
+/// Streams wait in no thread, and each of them is woken.
+#[test]
+fn a_thousand_streams_take_no_thread_each() {
+    const STREAMS: usize = 1000;
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    orders.insert_one(doc! { "_id": 0 }).run().expect("stored");
+    drop(watch(&orders));
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let before = threads();
+    let mut streams: Vec<_> = (0..STREAMS).map(|_| watch(&orders)).collect();
+    // Those of other tests come and go.
+    assert!(threads() < before + STREAMS / 2, "{before} threads became {}", threads());
+    assert_eq!(fixture.client.metrics().expect("open").change_log.streams, STREAMS as u64);
+    orders.insert_one(doc! { "_id": 1 }).write_concern(WriteConcern::journaled()).run().expect("stored");
+    for stream in &mut streams {
+        assert_eq!(next(stream).document_key, Some(doc! { "_id": 1 }));
+    }
+}
+
+/// The log keeps to its bytes beside writers that never wait, and a reader that stopped meanwhile is told that it is lost.
+#[test]
+fn the_log_keeps_to_its_bytes_under_load_and_a_reader_that_stopped_is_lost() {
+    const BYTES: u64 = 1 << 20;
+    let scratch = Scratch::new();
+    let client = small().change_log_bytes_max(BYTES).open(scratch.path()).expect("opened");
+    let orders = orders(&client);
+    let mut stopped = watch(&orders);
+    let text = "x".repeat(2000);
+    race(0..4, |writer| {
+        for n in 0..1500 {
+            orders.insert_one(doc! { "_id": writer * 10_000 + n, "text": &text }).run().expect("stored");
+        }
+    });
+    let started = Instant::now();
+    let log = || client.metrics().expect("open").change_log.bytes;
+    while log() > BYTES {
+        assert!(started.elapsed() < Duration::from_secs(20), "{} bytes", log());
+        thread::yield_now();
+    }
+    let lost = stopped.find_map(Result::err).expect("it is lost");
+    assert_eq!(lost.code(), Some(286), "{lost}");
+    assert!(stopped.next().is_none() && client.verify().expect("verified").is_clean());
 }

@@ -33,6 +33,14 @@ pub(super) struct Kept {
     pub(super) is_counted: bool,
 }
 
+/// The events of earlier lives of the store, as far as they are counted.
+#[derive(Default)]
+pub(super) struct Counting {
+    /// The key from which on they are not.
+    pub(super) from: Vec<u8>,
+    pub(super) earlier: Kept,
+}
+
 /// Events that are next to each other, more or less: the last ones of a segment may come after the first ones of the next.
 #[derive(Clone, Copy)]
 pub(super) struct Segment {

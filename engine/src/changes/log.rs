@@ -19,7 +19,7 @@ use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family};
 
-use crate::changes::kept::{Kept, LogLimits};
+use crate::changes::kept::{Counting, Kept, LogLimits};
 use crate::changes::rounds::Rounds;
 use crate::changes::scopes::{Scope, is_logged, names_over};
 use crate::options::{ChangeLogging, PlantedFault};
@@ -40,6 +40,7 @@ pub(crate) struct ChangeLog {
     /// How much is kept.
     pub(super) limits: LogLimits,
     pub(super) kept: Mutex<Kept>,
+    pub(super) counting: Mutex<Counting>,
     /// The mark with which this life of the store began.
     pub(super) opened_at: u64,
     /// When a stream was last seen open, as a position.
@@ -76,6 +77,7 @@ impl ChangeLog {
             raising: Mutex::new(()),
             limits,
             kept: Mutex::default(),
+            counting: Mutex::default(),
             opened_at: mark,
             used_at: AtomicU64::new(now()),
             low: RwLock::new(low),

@@ -16,6 +16,9 @@ use store::write::{Batch, CommitLevel};
 use crate::changes::kept::{Kept, Segment};
 use crate::changes::log::{ChangeLog, now};
 
+/// How many events of earlier lives are counted at once. That takes some tens of milliseconds.
+const COUNTED_AT_ONCE: u32 = 20_000;
+
 impl ChangeLog {
     /// How many bytes its events have, as far as they were counted.
     #[cfg(test)]
@@ -50,7 +53,9 @@ impl ChangeLog {
     }
 
     fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
-        self.count_earlier(storage)?;
+        if !self.count_earlier(storage)? {
+            return Ok(());
+        }
         let Some(through) = self.kept.lock().take_old(now, self.limits) else { return Ok(()) };
         // Writers below may not have written yet, and would write what is forgotten.
         self.forget_through(storage, through.min(self.rounds.watermark()))
@@ -67,29 +72,40 @@ impl ChangeLog {
         storage.store.commit(batch, CommitLevel::Delayed)
     }
 
-    /// Counts the events of earlier lives of the store, once.
-    fn count_earlier(&self, storage: Storage<'_>) -> Result<()> {
+    /// Counts the events of earlier lives of the store, some of them at a time: transactions wait for this thread to end them. Returns
+    /// whether all are counted.
+    fn count_earlier(&self, storage: Storage<'_>) -> Result<bool> {
         if self.kept.lock().is_counted {
-            return Ok(());
+            return Ok(true);
         }
+        let mut counting = self.counting.lock();
         // A later life goes on above the mark of the one before.
-        let bounds = (Vec::new(), Some(event_key(self.opened_at.saturating_add(1), 0).to_vec()));
+        let end = event_key(self.opened_at.saturating_add(1), 0).to_vec();
+        let bounds = (counting.from.clone(), Some(end));
         let (snapshot, operation) = (Snapshot::take(storage.database), OperationContext::unlimited());
         let mut scan = Scan::open(&snapshot, Family::Changes, bounds, CacheUse::Bypass, &operation);
-        let mut earlier = Kept::default();
+        let mut counted = 0;
         while scan.advance()? {
             // What is damaged stays for `verify` to name.
             if let Some((position, _)) = split_event_key(scan.key()) {
-                earlier.add(position, (scan.key().len() + scan.value().len()) as u64, self.limits);
+                let bytes = (scan.key().len() + scan.value().len()) as u64;
+                counting.earlier.add(position, bytes, self.limits);
+            }
+            counted += 1;
+            if counted == COUNTED_AT_ONCE {
+                counting.from = [scan.key(), &[0]].concat();
+                return Ok(false);
             }
         }
+        let mut earlier = std::mem::take(&mut counting.earlier);
+        drop(counting);
         let mut kept = self.kept.lock();
         if !kept.is_counted {
             earlier.segments.append(&mut kept.segments);
             let bytes = kept.bytes + earlier.bytes;
             *kept = Kept { segments: earlier.segments, bytes, is_counted: true };
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -145,5 +161,26 @@ mod tests {
         let database = engine.store.enter().expect("open");
         engine.catalog.log.forget_old(engine.storage(&database)).expect("counted");
         assert_eq!(engine.catalog.log.bytes(), before);
+    }
+
+    #[test]
+    fn the_events_of_earlier_lives_are_counted_some_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = Client::open(folder.path().join("db")).expect("opened");
+        let things = client.database("test").collection::<Document>("things");
+        things.watch().run().expect("opened");
+        things.insert_many((0..COUNTED_AT_ONCE + 500).map(|id| doc! { "_id": id })).run().expect("stored");
+        let bytes = client.shared().engine().catalog.log.bytes();
+        drop(things);
+        client.close().expect("closed");
+        // Its own thread counts a quarter of a second later.
+        let client = Client::open(folder.path().join("db")).expect("opened");
+        let engine = client.shared().engine();
+        let database = engine.store.enter().expect("open");
+        let log = &engine.catalog.log;
+        assert!(!log.count_earlier(engine.storage(&database)).expect("counted"));
+        assert_eq!(log.bytes(), 0);
+        assert!(log.count_earlier(engine.storage(&database)).expect("counted"));
+        assert_eq!(log.bytes(), bytes);
     }
 }
