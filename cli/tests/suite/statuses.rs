@@ -16,10 +16,11 @@ use crate::fixture::{Fixture, cairn};
 /// has open, `dumped` a dump and `copy` a backup.
 type Case = (&'static [&'static str], i32);
 
-const DONE: [Case; 22] = [
+const DONE: [Case; 23] = [
     (&["query", "db", "db.orders.countDocuments()"], 0),
     (&["shell", "db", "--eval", "1"], 0),
     (&["schema", "db", "shop.orders"], 0),
+    (&["watch", "db", "shop.orders"], 0),
     (&["stats", "db"], 0),
     (&["sequences", "db"], 0),
     (&["inspect", "db", "shop.orders", "--id", "1"], 0),
@@ -42,10 +43,11 @@ const DONE: [Case; 22] = [
 ];
 
 /// What is asked of a store that is not there, or of a server that does not answer.
-const ABSENT: [Case; 24] = [
+const ABSENT: [Case; 25] = [
     (&["query", "absent", "1"], 6),
     (&["shell", "absent", "--eval", "1"], 6),
     (&["schema", "absent", "shop.orders"], 6),
+    (&["watch", "absent", "shop.orders"], 6),
     (&["stats", "absent"], 6),
     (&["sequences", "absent"], 6),
     (&["inspect", "absent", "shop.orders", "--id", "1"], 6),
@@ -71,12 +73,13 @@ const ABSENT: [Case; 24] = [
 ];
 
 /// A folder that another process has open is read, and not written.
-const HELD: [Case; 22] = [
+const HELD: [Case; 23] = [
     (&["query", "held", "db.orders.countDocuments()"], 0),
     (&["query", "held", "db.orders.insertOne({})"], 5),
     (&["shell", "held", "--eval", "1"], 0),
     (&["shell", "held", "--eval", "db.orders.insertOne({})"], 5),
     (&["schema", "held", "shop.orders"], 0),
+    (&["watch", "held", "shop.orders"], 0),
     (&["stats", "held"], 0),
     (&["sequences", "held"], 0),
     (&["inspect", "held", "shop.orders", "--id", "2"], 0),
@@ -157,6 +160,12 @@ fn prepared() -> Fixture {
         &["backup", "db", "copy"],
     ] {
         check(&fixture, words, 0);
+    }
+    for name in ["db", "held"] {
+        // Else there is nothing that could be watched.
+        let client = Client::open(fixture.path(name)).expect("it opens");
+        client.change_log(true).expect("switched on");
+        client.close().expect("it closes");
     }
     fixture
 }
