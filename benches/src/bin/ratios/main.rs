@@ -3,7 +3,7 @@
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of groups and of sorts in files in `stages`, of windows in `windows`, of joins in `joins`, of reads by an index in
 //! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
-//! of opening after a crash in `recovery`, of transactions in `transactions`, of calls with tokens in `tokens`, of the witness in `witness`, of the server in `server`, of the tool `cairn` in `tool`.
+//! of opening after a crash in `recovery`, of transactions in `transactions`, of calls with tokens in `tokens`, of the log of changes in `streams`, of the witness in `witness`, of the server in `server`, of the tool `cairn` in `tool`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -21,6 +21,7 @@ mod recovery;
 mod rounds;
 mod server;
 mod stages;
+mod streams;
 mod tokens;
 mod tool;
 mod transactions;
@@ -60,7 +61,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 84] = [
+const FIGURES: [Figure; 95] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -131,6 +132,15 @@ const FIGURES: [Figure; 84] = [
     ("update_exactly_once", tokens::update_exactly_once),
     ("live_follow", live::live_follow),
     ("ticket_pipeline", live::ticket_pipeline),
+    ("insert_logged", streams::insert_logged),
+    ("insert_many_logged", streams::insert_many_logged),
+    ("update_logged", streams::update_logged),
+    ("update_logged_images", streams::update_logged_images),
+    ("insert_beside_logged", streams::insert_beside_logged),
+    ("stream_drain", streams::stream_drain),
+    ("stream_follow", streams::stream_follow),
+    ("stream_skip", streams::stream_skip),
+    ("server_stream", server::server_stream),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),

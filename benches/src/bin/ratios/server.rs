@@ -173,6 +173,50 @@ pub(crate) fn server_transaction() -> f64 {
     on_one_core(|| speed_ratio(within, plain))
 }
 
+/// Events of inserts by the driver's stream, against a `find` of the same documents.
+pub(crate) fn server_stream() -> f64 {
+    let documents = raw_orders(INSERTED);
+    let streamed = || {
+        let mut reading = Duration::ZERO;
+        time_driver(SERVE_SET, "", async |_, orders: Orders| {
+            let stream = orders.watch().await.expect("opened");
+            let mut stream = stream.with_type::<RawDocumentBuf>();
+            insert_driven(&orders, &documents).await;
+            let start = Instant::now();
+            let mut read = 0;
+            while read < documents.len() {
+                read += usize::from(stream.next_if_any().await.expect("read").is_some());
+            }
+            reading = start.elapsed();
+        });
+        reading
+    };
+    let found = || {
+        let mut reading = Duration::ZERO;
+        time_driver(SERVE_SET, "", async |_, orders: Orders| {
+            insert_driven(&orders, &documents).await;
+            let start = Instant::now();
+            let mut cursor = orders.find(Document::new()).await.expect("found");
+            let mut read = 0;
+            while cursor.advance().await.expect("read") {
+                read += 1;
+            }
+            assert_eq!(read, documents.len());
+            reading = start.elapsed();
+        });
+        reading
+    };
+    on_one_core(|| speed_ratio(streamed, found))
+}
+
+/// Inserts documents by the driver, and waits until all of them are synced.
+async fn insert_driven(orders: &Orders, documents: &[RawDocumentBuf]) {
+    for batch in documents.chunks(BATCH) {
+        orders.insert_many(batch).await.expect("inserted");
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+}
+
 fn time_engine<T: Serialize + DeserializeOwned>(documents: &[T]) -> Duration {
     let ours = Ours::create();
     let orders = ours.orders().clone_with_type();
