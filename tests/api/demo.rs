@@ -1,7 +1,7 @@
 //! The demo, run as `make demo` runs it: what it shows fits on a screen, and whatever it is given, it says one line and leaves
 //! nothing behind.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -132,5 +132,18 @@ fn an_interrupted_demo_leaves_nothing() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
     assert!(rest.ends_with("demo: interrupted\n"), "{rest}");
     drop(input);
+    assert!(is_empty(folder.path()));
+}
+
+/// The process that writes would go on, and close its store into the folder while that is removed.
+#[test]
+fn a_demo_that_is_interrupted_while_another_process_writes_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = demo(folder.path()).stderr(Stdio::null()).spawn().expect("it starts");
+    drop(child.stdin.take());
+    let mut shown = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    assert!(shown.any(|line| line.expect("text").contains("SIGKILL")));
+    interrupt(&child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(is_empty(folder.path()));
 }

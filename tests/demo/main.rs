@@ -27,11 +27,13 @@ mod story;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::signal::unix::{self, SignalKind};
 
 use crate::outcome::{Outcome, complain};
 
@@ -41,6 +43,8 @@ const STORY: &str = "--story";
 const WRITER: &str = "--writer";
 /// The status of a program that a signal ended, as shells tell it: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
+/// How long a killed process may take to be gone.
+const END_MAX: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -88,31 +92,34 @@ fn program(role: &str, folder: &Path) -> Outcome<Command> {
     Ok(command)
 }
 
-/// Runs the story in a process of its own, and ends it at a signal.
+/// Runs the story in a process of its own, and ends it at a signal. The process that writes is in the same group, so that neither
+/// of them outlives this call.
 fn supervise(folder: &Path) -> Outcome<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Watched before there is a process that would outlive this one.
         let mut signals = Vec::new();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            signals.push(signal(kind)?);
+            signals.push(unix::signal(kind)?);
         }
-        let mut child = program(STORY, folder)?.spawn()?;
-        loop {
-            if let Some(status) = child.try_wait()? {
-                return ended(status);
-            }
-            if any_within(&mut signals, Duration::from_millis(20)).await {
-                stop(&mut child)?;
+        let mut child = program(STORY, folder)?.process_group(0).spawn()?;
+        let mut status = child.try_wait()?;
+        while status.is_none() && !any_within(&mut signals, Duration::from_millis(20)).await {
+            status = child.try_wait()?;
+        }
+        end(&mut child)?;
+        match status {
+            Some(status) => ended(status),
+            None => {
                 complain("demo: interrupted");
-                return Ok(ExitCode::from(INTERRUPTED));
+                Ok(ExitCode::from(INTERRUPTED))
             }
         }
     })
 }
 
 /// Whether a signal comes in time.
-async fn any_within(signals: &mut [Signal], time: Duration) -> bool {
+async fn any_within(signals: &mut [unix::Signal], time: Duration) -> bool {
     let [interrupt, terminate, hangup] = signals else { return false };
     let any = async {
         tokio::select! {
@@ -124,9 +131,17 @@ async fn any_within(signals: &mut [Signal], time: Duration) -> bool {
     tokio::time::timeout(time, any).await.is_ok()
 }
 
-fn stop(child: &mut Child) -> io::Result<()> {
-    child.kill()?;
-    child.wait().map(drop)
+/// Ends the child and all that it started, and returns when they are gone: until then they could write into the folder.
+fn end(child: &mut Child) -> Outcome<()> {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
+    // There is no such group if all of them have ended.
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait()?;
+    let started = Instant::now();
+    while test_kill_process_group(group).is_ok() && started.elapsed() < END_MAX {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 fn ended(status: ExitStatus) -> Outcome<ExitCode> {
