@@ -108,13 +108,11 @@ fn supervise(folder: &Path) -> Outcome<ExitCode> {
             status = child.try_wait()?;
         }
         end(&mut child)?;
-        match status {
-            Some(status) => ended(status),
-            None => {
-                complain("demo: interrupted");
-                Ok(ExitCode::from(INTERRUPTED))
-            }
-        }
+        let Some(status) = status else {
+            complain("demo: interrupted");
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        ended(status)
     })
 }
 
