@@ -85,7 +85,12 @@ pub(crate) fn lost_examples(tree: &Tree) -> Vec<Finding> {
             let linked = file.path.replacen("/src/", "/", 1);
             !front.contains(&format!("#[path = \"../linked/{linked}\"]"))
         })
-        .map(|file| file.finding(0, format!("its examples are not run: include it in {FRONT}")))
+        .map(|file| {
+            file.finding(
+                0,
+                format!("its examples are not run: link to it in engine/linked, and include that in {FRONT}"),
+            )
+        })
         .collect()
 }
 
