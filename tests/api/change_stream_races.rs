@@ -100,7 +100,7 @@ fn hand_over(seed: u64) {
         })
         .collect();
     let mut copies = Vec::new();
-    for _ in 0..1 + choices.below(6) {
+    for _ in 0..=choices.below(6) {
         let time = fixture.client.operation_time().expect("open");
         let copy = contents(&orders);
         let lookup = orders.watch().full_document(FullDocumentType::UpdateLookup);

@@ -5,7 +5,7 @@ mod resume;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cairndb::bson::{Document, RawDocumentBuf, doc};
+use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::argument::content;
 use crate::clause;
@@ -128,18 +128,15 @@ fn watch(arguments: &Arguments, signals: &Signals, printed: &mut u64) -> Result<
     let mode = if arguments.canonical { Mode::Canonical } else { Mode::Relaxed };
     // Nothing comes to a folder that is open for reading.
     let ends = arguments.until_now || store.is_of_one_moment();
-    let mut printer = Printer { stream, mode, printed, bytes: Vec::new(), saved: Instant::now() };
+    let mut out = Printer { stream, mode, printed, bytes: Vec::new(), saved: Instant::now() };
     // A run that is killed before the first event has begun here.
-    if let (Some(file), Some(token)) = (&mut file, printer.stream.resume_token()) {
+    if let (Some(file), Some(token)) = (&mut file, out.stream.resume_token()) {
         file.save(&token)?;
     }
     while signals.received().is_none() {
-        match printer
-            .print_next(file.as_mut(), if store.is_of_one_moment() { Duration::ZERO } else { WAIT })?
-        {
-            Reached::Events => {}
+        match out.print_next(file.as_mut(), if store.is_of_one_moment() { Duration::ZERO } else { WAIT })? {
             Reached::Nothing if ends => return Ok(()),
-            Reached::Nothing => {}
+            Reached::Events | Reached::Nothing => {}
             Reached::End | Reached::Unread => return Ok(()),
         }
     }
@@ -198,10 +195,8 @@ impl Arguments {
                 return Err(Failure::usage(format!("{name:?} is neither a DB.COLLECTION nor a DB")));
             }
         };
-        let mut command = match collection {
-            Some(collection) => doc! { "aggregate": collection },
-            None => doc! { "aggregate": 1 },
-        };
+        let target = collection.map_or(Bson::Int32(1), Bson::from);
+        let mut command = doc! { "aggregate": target };
         command.extend(doc! { "pipeline": stages, "cursor": {} });
         Ok((database, raw(&command)?))
     }

@@ -29,14 +29,14 @@ impl Place {
         Self::served_with(&["--replica-set", "rs", "--advertise", "192.0.2.1:1"])
     }
 
-    fn served_with(more: &[&str]) -> Self {
+    fn served_with(options: &[&str]) -> Self {
         let mut served = Fixture::new(&orders(), false);
         let folder = Fixture::new(&orders(), false);
         std::fs::create_dir(folder.path("backups")).expect("it works");
         let backups = served.path("backups");
         std::fs::create_dir(&backups).expect("it works");
         let folder_of_backups = ["--backup-folder", backups.to_str().expect("a path")];
-        served.serve_with(&[&folder_of_backups, more].concat());
+        served.serve_with(&[&folder_of_backups, options].concat());
         std::fs::rename(folder.path("db"), folder.path("shop-data")).expect("it works");
         std::os::unix::fs::symlink(served.path("s.sock"), folder.path("shop.sock")).expect("it works");
         let place = Self { folder, _served: served };

@@ -19,9 +19,9 @@ fn served() -> Fixture {
 /// Imports documents with these `_id`s into a collection of `shop`.
 #[track_caller]
 fn insert(fixture: &Fixture, collection: &str, ids: impl IntoIterator<Item = i32>) {
-    let lines: String = ids.into_iter().map(|id| format!("{{\"_id\":{id}}}\n")).collect();
+    let lines: Vec<String> = ids.into_iter().map(|id| format!("{{\"_id\":{id}}}")).collect();
     let file = fixture.path("ids.ndjson");
-    std::fs::write(&file, lines).expect("it works");
+    std::fs::write(&file, lines.join("\n")).expect("it works");
     let file = file.display().to_string();
     let output = fixture.run("import", &[&format!("shop.{collection}"), &file]).output().expect("it works");
     complains(&output, 0, "");

@@ -76,7 +76,7 @@ pub(super) fn stage_created(
     }
     described.extend(describe_options(definition));
     let event = Changed { collection, definition, kind: EventKind::Create };
-    event.stage(batch, doc! { OPERATION_DESCRIPTION: described })?;
+    event.stage(batch, &doc! { OPERATION_DESCRIPTION: described })?;
     let event = Changed { kind: EventKind::CreateIndexes, ..event };
     stage_indexes(batch, event, definition.indexes.iter())
 }
@@ -90,7 +90,7 @@ pub(super) fn stage_indexes<'i>(
     for index in indexes {
         let mut described = doc! { "v": 2 };
         described.extend(index.describe());
-        changed.stage(batch, doc! { OPERATION_DESCRIPTION: { "indexes": [described] } })?;
+        changed.stage(batch, &doc! { OPERATION_DESCRIPTION: { "indexes": [described] } })?;
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ pub(super) fn stage_modified(batch: &mut Batch<'_>, changed: Changed<'_>, after:
     let [before, after] = [changed.definition, after].map(describe_options);
     let description = differing(&before, &after);
     let state = doc! { COLLECTION_OPTIONS: before };
-    changed.stage(batch, doc! { OPERATION_DESCRIPTION: description, STATE_BEFORE_CHANGE: state })
+    changed.stage(batch, &doc! { OPERATION_DESCRIPTION: description, STATE_BEFORE_CHANGE: state })
 }
 
 /// Stages the event of a change of an index.
@@ -125,7 +125,7 @@ pub(super) fn stage_modified_index(
         INDEX_OPTIONS: differing(&settings, &before_settings),
     };
     let description = doc! { "index": described };
-    changed.stage(batch, doc! { OPERATION_DESCRIPTION: description, STATE_BEFORE_CHANGE: state })
+    changed.stage(batch, &doc! { OPERATION_DESCRIPTION: description, STATE_BEFORE_CHANGE: state })
 }
 
 /// Stages an event of a view. The caller knows that its changes are logged.
@@ -149,10 +149,10 @@ pub(super) struct Changed<'a> {
 }
 
 impl Changed<'_> {
-    fn stage(self, batch: &mut Batch<'_>, detail: Document) -> Result<()> {
+    fn stage(self, batch: &mut Batch<'_>, detail: &Document) -> Result<()> {
         let Self { collection, definition, kind } = self;
         if definition.log.is_some() {
-            let (namespace, detail) = (collection.namespace.to_string(), detail_of(&detail)?);
+            let (namespace, detail) = (collection.namespace.to_string(), detail_of(detail)?);
             let event = Event::new(kind, collection.id, &namespace);
             batch.add_event(Event { detail: Some(&detail), ..event }.encode());
         }

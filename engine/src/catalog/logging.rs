@@ -111,10 +111,9 @@ impl Catalog {
     pub(crate) fn log_as_opened(&self, storage: Storage<'_>) -> Result<()> {
         let operation = OperationContext::unlimited();
         match self.log.logging() {
-            ChangeLogging::Watched => Ok(()),
             ChangeLogging::Always => self.log_changes(storage, &Scope::Client, &operation),
             ChangeLogging::Never if self.log.is_used() => self.stop_logging(storage, &operation),
-            ChangeLogging::Never => Ok(()),
+            ChangeLogging::Watched | ChangeLogging::Never => Ok(()),
         }
     }
 

@@ -200,6 +200,11 @@ fn nothing_is_shown_before_it_is_on_stable_storage() {
     assert!(shows_early(PlantedFault::EventsShownEarly));
 }
 
+fn count_up(things: &Collection<Document>) {
+    let one = doc! { "$inc": { "n": 1 } };
+    things.update_one(doc! { "_id": 1 }, one).run().expect("updated");
+}
+
 /// Whether a stream shows updates of one document in another order than that in which they were made, or not all of them.
 fn mixes_updates(fault: PlantedFault, patience: Duration) -> bool {
     const ROUND: i32 = 200;
@@ -211,12 +216,7 @@ fn mixes_updates(fault: PlantedFault, patience: Duration) -> bool {
     while began.elapsed() < patience {
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..ROUND {
-                        let one = doc! { "$inc": { "n": 1 } };
-                        things.update_one(doc! { "_id": 1 }, one).run().expect("updated");
-                    }
-                });
+                scope.spawn(|| (0..ROUND).for_each(|_| count_up(&things)));
             }
         });
         for _ in 0..4 * ROUND {
