@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fail() { printf 'release: %s\n' "$*" >&2; exit 1; }
 
-# In bytes, stripped: docs/building.md says what it is made of.
-SIZE_MAX=$((16 << 20))
+# In bytes, stripped: it has 25,352,848 today. docs/building.md says what it is made of.
+SIZE_MAX=$((26 << 20))
 
 target=$(rustc -vV | sed -n 's/^host: //p')
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
