@@ -47,8 +47,9 @@
 //!
 //! **Where to go:** the [guide] goes through it page by page, from the [first half hour](guide::first_half_hour) over
 //! [opening](guide::opening), [documents](guide::documents), [queries](guide::queries), [indexes](guide::indexes),
-//! [transactions](guide::transactions), [exactly once](guide::exactly_once), [change streams](guide::change_streams), [capped collections](guide::capped), [numbering](guide::numbering), [durability](guide::durability) and
-//! [threads](guide::threads) to [production](guide::production) and [data in and out](guide::data). The
+//! [transactions](guide::transactions), [exactly once](guide::exactly_once), [change streams](guide::change_streams),
+//! [live queries](guide::live_queries), [capped collections](guide::capped), [numbering](guide::numbering),
+//! [durability](guide::durability) and [threads](guide::threads) to [production](guide::production) and [data in and out](guide::data). The
 //! [recipes](guide::recipes) are programs to copy from; [coming from](guide::coming_from) MongoDB, `SQLite` or `PoloDB` says
 //! what is called what, and the [comparison](guide::comparison) which store does what better. [Errors](guide::errors),
 //! [limits](guide::limits) and [questions](guide::questions) are for looking up.

@@ -77,7 +77,7 @@ const BAD_LINES: [Bad; 11] = [
     Bad { line: "{\"a\":1} {}", words: "trailing characters", code: 9 },
     Bad {
         line: "{\"$oid\":\"507f1f77bcf86cd799439011\"}",
-        words: "stands for a value that is not a document",
+        words: "$oid is a value that is not a document",
         code: 9,
     },
     Bad { line: "{\"a\":{\"$oid\":\"x\"}}", words: "$oid cannot have \"x\"", code: 9 },

@@ -66,7 +66,7 @@ fn what_a_server_is_at_work_on_is_listed_and_ended() {
     complains(&run(&fixture, "kill", &[&number]), 0, &format!("operation {number} was asked to end"));
     complains(&busy.wait_with_output().expect("it ends"), 1, "Interrupted");
     let folder = Fixture::new(&[], false);
-    complains(&run(&folder, "ops", &[]), 2, "ops takes a URI or a socket");
+    complains(&run(&folder, "ops", &[]), 2, "ops needs a URI or a socket");
 }
 
 /// A backup that is opened to restore it is no longer as it was made.

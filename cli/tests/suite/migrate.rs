@@ -458,7 +458,7 @@ fn what_makes_no_sense_is_refused() {
     let to = uri(&target);
     refused(&[], 2, "--to");
     refused(&["--to", &to, "--from", &to], 2, "cannot be used with");
-    refused(&["--to", "other-folder"], 2, "--to takes a URI or a socket, and other-folder is neither");
+    refused(&["--to", "other-folder"], 2, "--to needs a URI or a socket, and other-folder is neither");
     refused(&["--to", &to, "--counters", "numbers"], 2, "\"numbers\" is not a DB.COLLECTION");
     refused(&["--to", &to, "--number", "a.b:c=d/e"], 2, "cannot be used with");
     refused(&["--from", &to, "--number", "a.b=d/e"], 2, "it must name a field");

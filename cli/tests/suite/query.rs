@@ -365,9 +365,9 @@ fn errors_say_where_and_what() {
             "MongoServerError[DuplicateKey]: E11000",
         );
         complains(
-            &run(fixture, &["db.orders.watch()"]),
+            &run(fixture, &["db.orders.reIndex()"]),
             1,
-            "NotSupported: db.collection.watch is not supported",
+            "NotSupported: db.collection.reIndex is not supported",
         );
         complains(&run(fixture, &["throw 5"]), 1, "uncaught 5");
         complains(&run(fixture, &["exit(3)"]), 1, "exit(3) was called");
