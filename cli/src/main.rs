@@ -363,7 +363,10 @@ mod tests {
                     .filter(|part| part.first().is_some_and(|word| word == "cairn"))
                 {
                     // A redirection of the shell is not a part of the command.
-                    let end = part.iter().position(|word| word == ">" || word == "<").unwrap_or(part.len());
+                    let end = part
+                        .iter()
+                        .position(|word| [">", ">>", "<"].contains(&word.as_str()))
+                        .unwrap_or(part.len());
                     let parsed = Arguments::try_parse_from(&part[..end]);
                     assert!(parsed.is_ok(), "{name}: {example}: {}", parsed.map(drop).unwrap_err());
                     count += 1;

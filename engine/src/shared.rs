@@ -151,16 +151,22 @@ impl Shared {
     }
 
     /// Switches the log of changes of a scope on or off.
-    pub(crate) fn switch_log(&self, scope: &Scope, is_on: bool, operation: &OperationContext) -> Result<()> {
-        let database = self.store.enter()?;
+    pub(crate) fn switch_log(
+        &self,
+        database: &Arc<Database>,
+        scope: &Scope,
+        is_on: bool,
+        operation: &OperationContext,
+    ) -> Result<()> {
         self.store.admit_write()?;
-        let storage = self.storage(&database);
+        let storage = self.storage(database);
         if !is_on {
             return self.catalog.stop_logging_of(storage, scope, operation);
         }
         self.catalog.log.note_use();
-        self.catalog.log_changes(storage, scope, operation)?;
-        self.start_upkeep()
+        // First: what is logged must be forgotten some time, also if switching ends half way.
+        self.start_upkeep()?;
+        self.catalog.log_changes(storage, scope, operation)
     }
 
     /// Starts the thread that ends transactions which last too long, and removes old rows, unless it runs.
@@ -217,7 +223,7 @@ impl Engine {
         let store = Store::open(&options)?;
         let (catalog, files, tokens) = {
             let database = store.enter()?;
-            let catalog = Catalog::load(&database, limits.log)?;
+            let catalog = Catalog::load(&database, limits.log, options.mode)?;
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
             if !options.mode.is_read_only() {
                 let storage = Storage { store: &store, database: &database };

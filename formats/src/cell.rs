@@ -442,7 +442,7 @@ mod tests {
     fn types_that_are_not_there_are_named() {
         let refused = |name: &str, argument: Option<&str>| CellType::of(name, argument).unwrap_err().reason;
         assert_eq!(refused("integer", None), "there is no type \"integer\"");
-        assert_eq!(refused("int32", Some("x")), "the type int32 takes no \"x\"");
+        assert_eq!(refused("int32", Some("x")), "the type int32 accepts no \"x\"");
         assert_eq!(refused("binary", None), "binary is base64, base32 or hex, not \"\"");
         assert_eq!(refused("date_go", Some("2006-01-02")), "write date(%Y-%m-%d) for date_go(2006-01-02)");
     }

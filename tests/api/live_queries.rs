@@ -225,3 +225,126 @@ fn a_limited_result_takes_in_what_comes_up() {
     assert_eq!(best.next_if_any().expect("read"), None);
     assert!(began.elapsed() < Duration::from_secs(30));
 }
+
+/// It went on with what was written after the log was on again, and never showed what was written before.
+#[test]
+fn a_reader_whose_log_was_off_for_a_while_is_lost() {
+    let fixture = Fixture::new();
+    let database = fixture.client.database("shop");
+    let things = orders(&fixture.client);
+    things.insert_one(doc! { "_id": 0 }).run().expect("stored");
+    let mut all = things.find(doc! {}).live().expect("opened");
+    assert_eq!(next(&mut all).len(), 1);
+    let mut stream = things.watch().run().expect("opened");
+    let switch = |is_on| {
+        database.run_command(doc! { "collMod": "orders", "changeLog": is_on }).run().expect("switched");
+    };
+    switch(false);
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    switch(true);
+    things.insert_one(doc! { "_id": 2 }).run().expect("stored");
+    for error in [all.next().map(|batch| batch.map(drop)), stream.next().map(|event| event.map(drop))] {
+        let error = error.expect("it waits").expect_err("lost");
+        assert_eq!(error.code(), Some(286), "{error}");
+    }
+}
+
+/// The store was entered twice, and the second time waited for the one who closes it, who waited for the first.
+#[test]
+fn the_log_is_switched_beside_a_close() {
+    for _ in 0..20 {
+        let fixture = Fixture::new();
+        let client = fixture.client.clone();
+        let database = client.database("shop");
+        thread::scope(|scope| {
+            let making = scope.spawn(|| {
+                (0..50).try_for_each(|number| {
+                    let made = database.create_collection(format!("c{number}")).change_log(true).run();
+                    made.map(drop)
+                })
+            });
+            let closed = fixture.client.clone().close();
+            let made = making.join().expect("no panic");
+            assert!(closed.is_ok(), "{closed:?}");
+            assert!(made.is_ok_and(|()| true) || database.list_collection_names().run().is_err());
+        });
+    }
+}
+
+/// It held the snapshot of its round until it was asked for the next batch.
+#[test]
+fn it_holds_no_snapshot_between_two_batches() {
+    let fixture = Fixture::new();
+    let things = orders(&fixture.client);
+    let mut all = things.find(doc! {}).live().expect("opened");
+    assert_eq!(next(&mut all), []);
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    assert_eq!(next(&mut all).len(), 1);
+    // Else it fails with the number of open cursors.
+    let Fixture { client, things: fixtures, scratch: _scratch } = fixture;
+    drop((things, fixtures));
+    client.close().expect("closed");
+    drop(all);
+}
+
+/// The key of a long `_id` is shortened, but not the `_id`.
+#[test]
+fn long_ids_count_as_memory() {
+    let fixture = Fixture::new();
+    let things = orders(&fixture.client);
+    let long = |number: i32| doc! { "_id": format!("{number}{}", "x".repeat(4 << 20)) };
+    for number in 0..70 {
+        things.insert_one(long(number)).run().expect("stored");
+    }
+    let error = things.find(doc! {}).projection(doc! { "_id": 0 }).live().map(drop).expect_err("refused");
+    assert_eq!(error.code(), Some(146), "{error}");
+}
+
+/// A search that was run again in the newest state passed the drop by, and went on in the new collection.
+#[test]
+fn a_limited_query_ends_with_its_collection_too() {
+    let fixture = Fixture::new();
+    let things = orders(&fixture.client);
+    let documents = |first: i32| (first..first + 5).map(|id| doc! { "_id": id, "n": id }).collect::<Vec<_>>();
+    for round in 0..30 {
+        things.insert_many(documents(0)).run().expect("stored");
+        let mut best = things.find(doc! {}).sort(doc! { "n": -1 }).limit(3).live().expect("opened");
+        assert_eq!(next(&mut best).len(), 3);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                things.insert_many(documents(100)).run().expect("stored");
+                things.drop().run().expect("dropped");
+                things.insert_many(documents(200)).run().expect("stored");
+            });
+            let batches = best.by_ref().map(|batch| batch.expect("a batch"));
+            let all: Vec<_> = batches.flatten().collect();
+            assert_eq!(all.last(), Some(&LiveChange::Invalidated), "round {round}: {all:?}");
+            let is_new = |change: &LiveChange<Document>| match change {
+                LiveChange::Entered(document) => document.get_i32("n").is_ok_and(|n| n >= 200),
+                LiveChange::Changed(_) | LiveChange::Left(_) | LiveChange::Invalidated => false,
+            };
+            assert!(!all.iter().any(is_new), "round {round}: {all:?}");
+        });
+        things.drop().run().expect("dropped");
+    }
+}
+
+/// A transaction has made the collection: what it wrote is shown, though its name is known a moment later.
+#[test]
+fn a_collection_that_a_transaction_makes_is_followed() {
+    let client = Client::in_memory().expect("opened");
+    for number in 0..200 {
+        let things = client.database("shop").collection::<Document>(&format!("c{number}"));
+        let mut all = things.find(doc! {}).live().expect("opened");
+        assert_eq!(next(&mut all), []);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut session = client.start_session().run().expect("started");
+                session.start_transaction().run().expect("started");
+                things.insert_one(doc! { "_id": 1 }).session(&mut session).run().expect("staged");
+                session.commit_transaction().run().expect("committed");
+            });
+            assert_eq!(next(&mut all), [LiveChange::Entered(doc! { "_id": 1 })], "{number}");
+        });
+    }
+}

@@ -2,6 +2,8 @@
 
 mod resume;
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -134,8 +136,20 @@ fn watch(arguments: &Arguments, signals: &Signals, printed: &mut u64) -> Result<
         file.save(&token)?;
     }
     while signals.received().is_none() {
-        match out.print_next(file.as_mut(), if store.is_of_one_moment() { Duration::ZERO } else { WAIT })? {
-            Reached::Nothing if ends => return Ok(()),
+        let time = if store.is_of_one_moment() { Duration::ZERO } else { WAIT };
+        let (began, before) = (Instant::now(), out.stream.resume_token());
+        match out.print_next(file.as_mut(), time)? {
+            Reached::Nothing if ends => {
+                // An answer without events that came at once may be one about a part of the log, if its token says so.
+                let has_waited = !time.is_zero() && began.elapsed() >= time / 2;
+                let token = out.stream.resume_token();
+                if has_waited || token == before {
+                    if let (Some(file), Some(token)) = (&mut file, token) {
+                        file.save(&token)?;
+                    }
+                    return Ok(());
+                }
+            }
             Reached::Events | Reached::Nothing => {}
             Reached::End | Reached::Unread => return Ok(()),
         }
@@ -202,6 +216,13 @@ impl Arguments {
     }
 }
 
+/// Puts what was printed on stable storage, if it goes to a file.
+fn sync_lines() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::io("standard output", &error);
+    let lines = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+    if lines.metadata().map_err(failed)?.is_file() { lines.sync_data().map_err(failed) } else { Ok(()) }
+}
+
 /// How far a call has come.
 enum Reached {
     Events,
@@ -232,6 +253,8 @@ impl Printer<'_> {
         let has_events = !std::mem::take(&mut self.bytes).is_empty();
         if let Some(file) = file {
             if let Some(token) = token {
+                // The file must not be on stable storage before the lines are.
+                sync_lines()?;
                 file.save(&token)?;
             } else if self.saved.elapsed() >= IDLE_SAVE
                 && let Some(token) = self.stream.resume_token()

@@ -13,7 +13,7 @@ use store::keys::{
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::Batch;
-use store::{Database, Family, Store};
+use store::{Database, Family, OpenMode, Store};
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
@@ -28,9 +28,9 @@ use crate::changes::log::ChangeLog;
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be
     /// forgotten.
-    pub(crate) fn load(database: &Arc<Database>, log: LogLimits) -> Result<Self> {
+    pub(crate) fn load(database: &Arc<Database>, log: LogLimits, mode: OpenMode) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
-        let mut catalog = Self::empty(next_ids, ChangeLog::load(database, log)?);
+        let mut catalog = Self::empty(next_ids, ChangeLog::load(database, log, mode)?);
         let snapshot = Snapshot::take(database);
         // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;

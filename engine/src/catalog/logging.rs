@@ -147,7 +147,11 @@ impl Catalog {
             self.log.forget_scope(&name);
             self.collections()
         };
-        let stopped = self.forget_collections(storage, scope, &collections, operation);
+        let mut stopped = self.forget_collections(storage, scope, &collections, operation);
+        if stopped.is_ok() && !self.log.is_used() {
+            // No stream can read them any more.
+            stopped = self.log.forget_all(storage);
+        }
         if stopped.is_err() {
             // As if it were being switched on: the next stream does that.
             self.log.set_scope(&name, 0);

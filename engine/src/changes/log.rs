@@ -11,13 +11,14 @@ use base::lock_order::{self, Place};
 use base::namespace::Namespace;
 use base::sync::{AtomicU64, Mutex, RwLock};
 use bson::Timestamp;
+use index::key::Direction;
 use query::operation::OperationContext;
 use store::handles::Storage;
 use store::keys::{META_LOG, META_LOG_LOW, META_LOG_MARK, META_LOGGED, split_event_key};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
-use store::{Database, Family};
+use store::{Database, Family, OpenMode};
 
 use crate::changes::kept::{Counting, Kept, LogLimits};
 use crate::changes::rounds::Rounds;
@@ -57,6 +58,14 @@ pub(crate) struct ChangeLog {
 /// The id of a log.
 pub(crate) type LogId = [u8; 8];
 
+/// The position of the newest event that is stored. 0 if there is none.
+fn last_position(snapshot: &Arc<Snapshot>) -> Result<u64> {
+    let unlimited = OperationContext::unlimited();
+    let scan = Scan::open(snapshot, Family::Changes, (Vec::new(), None), CacheUse::Bypass, &unlimited);
+    let mut scan = scan.towards(Direction::Descending);
+    Ok(if scan.advance()? { split_event_key(scan.key()).map_or(0, |(position, _)| position) } else { 0 })
+}
+
 /// The stored state of the log, without its events.
 pub(crate) struct Stored {
     pub(crate) id: Option<LogId>,
@@ -68,10 +77,17 @@ pub(crate) struct Stored {
 
 impl ChangeLog {
     /// The log as it is stored. Fails if what is stored of it is damaged.
-    pub(crate) fn load(database: &Arc<Database>, limits: LogLimits) -> Result<Self> {
+    pub(crate) fn load(database: &Arc<Database>, limits: LogLimits, mode: OpenMode) -> Result<Self> {
         let snapshot = Snapshot::take(database);
         let Stored { id, mark, low, scopes } = stored(&snapshot, &OperationContext::unlimited())?;
-        let first = if database.fault() == PlantedFault::LogMarkIgnored { 0 } else { mark };
+        let first = if database.fault() == PlantedFault::LogMarkIgnored {
+            0
+        } else if mode.is_read_only() {
+            // Another process may write on, at positions below the mark, which is ahead of the clock.
+            last_position(&snapshot)?.max(scopes.values().copied().max().unwrap_or(0))
+        } else {
+            mark
+        };
         Ok(Self {
             rounds: Arc::new(Rounds::after(first)),
             raising: Mutex::new(()),
@@ -178,6 +194,11 @@ impl ChangeLog {
     /// Whether anything is logged.
     pub(crate) fn is_used(&self) -> bool {
         !self.scopes.read().is_empty()
+    }
+
+    /// Whether no token of this life of the store or an earlier one can have the position.
+    pub(crate) fn is_ahead(&self, position: u64) -> bool {
+        position > self.last().max(self.opened_at)
     }
 
     /// The highest position that was given.

@@ -54,7 +54,8 @@ impl Client {
     /// ```
     pub fn change_log(&self, is_logged: bool) -> Result<()> {
         let operation = self.shared.operation(&self.caller, None);
-        self.shared.switch_log(&Scope::Client, is_logged, &operation)
+        let database = self.shared.store.enter()?;
+        self.shared.switch_log(&database, &Scope::Client, is_logged, &operation)
     }
 
     /// The time of this moment, by the clock that the changes of the store have: a stream that begins at it shows every later change.

@@ -164,14 +164,16 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
         Created::Existing(existing) => check_alike(&existing, namespace, new)?,
     }
     let operation = shared.operation(caller, None);
-    is_logged.map_or(Ok(()), |is_on| switch_log(shared, Changing { namespace, operation: &operation }, is_on))
+    let changing = Changing { namespace, operation: &operation };
+    is_logged.map_or(Ok(()), |is_on| switch_log(shared, &storage, changing, is_on))
 }
 
-/// Switches the log of a collection's changes on or off.
-fn switch_log(shared: &Shared, changing: Changing<'_>, is_on: bool) -> Result<()> {
+/// Switches the log of a collection's changes on or off. The caller has entered the store: entering it twice would wait for ever beside
+/// one who closes it.
+fn switch_log(shared: &Shared, database: &Arc<Database>, changing: Changing<'_>, is_on: bool) -> Result<()> {
     let Changing { namespace, operation } = changing;
     let scope = scope_of(Watched::Collection(Ok(namespace.clone())))?;
-    shared.switch_log(&scope, is_on, operation).map_err(|error| error.in_namespace(namespace))
+    shared.switch_log(database, &scope, is_on, operation).map_err(|error| error.in_namespace(namespace))
 }
 
 /// Makes a collection for a transaction alone.
@@ -260,7 +262,7 @@ pub(crate) fn modify(shared: &Shared, changing: Changing<'_>, change: &Declarati
     }
     if let Some(is_on) = is_logged {
         shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
-        switch_log(shared, changing, *is_on)?;
+        switch_log(shared, &storage, changing, *is_on)?;
     }
     if !view.is_empty() {
         if !is_empty {

@@ -52,6 +52,7 @@ impl Database {
     pub fn change_log(&self, is_logged: bool) -> Result<()> {
         let scope = scope_of(Watched::Database(self.name.clone()))?;
         let operation = self.shared.operation(&self.caller, None);
-        self.shared.switch_log(&scope, is_logged, &operation)
+        let database = self.shared.store.enter()?;
+        self.shared.switch_log(&database, &scope, is_logged, &operation)
     }
 }

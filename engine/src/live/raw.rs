@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Duration;
 
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use base::sync::{AtomicBool, sleep};
+use base::sync::{self, AtomicBool};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
@@ -22,6 +21,7 @@ use store::snapshot::Snapshot;
 use store::{Database, Family};
 
 use crate::catalog::collection::CollectionState;
+use crate::catalog::entry;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::rounds::Rounds;
 use crate::document::decode::stored;
@@ -35,9 +35,6 @@ use crate::plan::bounds::ID_FIELD;
 use crate::shared::Shared;
 use crate::streams::{Followed, LogWalk, Logged, Reached, WaitingReader, WalkStep, logged_scope};
 use crate::write::prepare::{encoded_id, record_key, record_key_of};
-
-/// How long the first search waits between two looks whether writes that had begun before are done.
-const WATERMARK_PAUSE: Duration = Duration::from_millis(1);
 
 /// A search that is to be kept up to date. It has no projection of its own.
 pub(crate) struct Asked {
@@ -65,8 +62,13 @@ pub(crate) struct RawLive {
     shown: ShownRows,
     /// The first batch, until the caller has it.
     first: Option<Batch>,
+    /// Whether the last look has ended before all was looked at.
+    is_behind: bool,
     is_ended: bool,
     is_stopped: Arc<AtomicBool>,
+    /// The snapshot of the last round.
+    #[cfg(test)]
+    round: Option<Arc<Snapshot>>,
     /// Whether documents that leave the result are not shown, as a planted fault.
     forgets: bool,
 }
@@ -94,11 +96,6 @@ impl RawLive {
         }
         let logged = Logged::begin(shared, &database, scope, &operation)?;
         let log = &shared.catalog.log;
-        // A write at an earlier position may be in neither the snapshot nor the log.
-        while log.watermark() < logged.began {
-            operation.look()?;
-            sleep(WATERMARK_PAUSE);
-        }
         let forgets = database.fault() == PlantedFault::LeftForgotten;
         let (shown, engine) = (ShownRows::new(&operation), shared.engine());
         let walk = LogWalk::above(log.watermark(), engine, logged, operation);
@@ -108,8 +105,11 @@ impl RawLive {
             state: None,
             shown,
             first: None,
+            is_behind: false,
             is_ended: false,
             is_stopped: Arc::default(),
+            #[cfg(test)]
+            round: None,
             forgets,
         };
         let mut told = live.nothing_told();
@@ -125,6 +125,7 @@ impl RawLive {
 
     /// The changes of the next round, if it has some.
     fn read(&mut self) -> Result<Option<Batch>> {
+        self.is_behind = false;
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
@@ -143,10 +144,16 @@ impl RawLive {
                     if told.is_changed {
                         self.search_again(&mut told)?;
                     }
+                    // No snapshot is held while the caller works.
+                    #[cfg(test)]
+                    self.keep_round();
+                    self.walk.rest();
                     if !told.batch.changes.is_empty() {
                         return Ok(Some(told.batch));
                     }
-                    told = self.nothing_told();
+                    // The caller may want to wait no more.
+                    self.is_behind = true;
+                    return Ok(None);
                 }
             }
         }
@@ -159,7 +166,9 @@ impl RawLive {
             return Ok(false);
         }
         match event.kind {
-            EventKind::Drop | EventKind::Rename | EventKind::DropDatabase => return Ok(true),
+            EventKind::Drop | EventKind::Rename | EventKind::DropDatabase => {
+                return Ok(self.is_ended_by(&event));
+            }
             EventKind::Create | EventKind::CreateIndexes | EventKind::DropIndexes | EventKind::Modify => {
                 return Ok(false);
             }
@@ -169,11 +178,12 @@ impl RawLive {
             | EventKind::Delete
             | EventKind::Truncate => {}
         }
+        let Some(state) = self.state_of(&event)? else { return Ok(false) };
         if self.asked.is_limited() {
+            self.state = Some(state);
             told.is_changed = true;
             return Ok(false);
         }
-        let Some(state) = self.state_of(&event)? else { return Ok(false) };
         let snapshot = Arc::clone(snapshot);
         if event.kind == EventKind::Truncate {
             let prefix = state.id.prefix();
@@ -192,14 +202,35 @@ impl RawLive {
         Ok(false)
     }
 
+    /// Whether the drop or the rename ends the query: not one of an earlier collection with the name, nor the one by which this
+    /// collection has got it.
+    fn is_ended_by(&self, event: &Event<'_>) -> bool {
+        let name = &self.asked.namespace;
+        let gets_name = event.kind == EventKind::Rename && event.is_renamed_to(name);
+        self.state.as_ref().is_none_or(|state| (state.id == event.collection) != gets_name)
+    }
+
     /// The collection of an event. `None` if it is gone: an event that is still to come says so.
     fn state_of(&self, event: &Event<'_>) -> Result<Option<Arc<CollectionState>>> {
         if let Some(state) = self.state.as_ref().filter(|state| state.id == event.collection) {
             return Ok(Some(Arc::clone(state)));
         }
-        let found = self.walk.engine().catalog.find(&self.asked.namespace);
-        let found = found.filter(|found| found.id == event.collection);
-        found.map(|found| self.asked.check(&found).map(|()| found)).transpose()
+        let (engine, name) = (self.walk.engine(), &self.asked.namespace);
+        let database = engine.store.enter()?;
+        let key = event.collection.catalog_key();
+        loop {
+            if let Some(found) = engine.catalog.find(name).filter(|found| found.id == event.collection) {
+                self.asked.check(&found)?;
+                return Ok(Some(found));
+            }
+            // One that a transaction has made is stored a moment before it has its name in memory.
+            let Some(stored) = database.get(Family::Meta, &key)? else { return Ok(None) };
+            if entry::decode(event.collection, &stored)?.namespace() != name {
+                return Ok(None);
+            }
+            self.walk.operation().look()?;
+            sync::yield_now();
+        }
     }
 
     /// Looks a document up as the round has it.
@@ -222,7 +253,7 @@ impl RawLive {
     }
 
     fn leave(&mut self, encoded_id: &[u8], told: &mut Told) -> Result<()> {
-        let change = self.shown.remove(encoded_id).filter(|_| !self.forgets);
+        let change = self.shown.remove(encoded_id)?.filter(|_| !self.forgets);
         change.map_or(Ok(()), |change| told.add(change))
     }
 
@@ -230,12 +261,7 @@ impl RawLive {
     fn search_again(&mut self, told: &mut Told) -> Result<()> {
         let engine = Arc::clone(self.walk.engine());
         let database = engine.store.enter()?;
-        let (Some(state), Some(snapshot)) =
-            (engine.catalog.find(&self.asked.namespace), self.walk.snapshot())
-        else {
-            // It is gone: an event that is still to come says so.
-            return Ok(());
-        };
+        let (Some(state), Some(snapshot)) = (self.state.clone(), self.walk.snapshot()) else { return Ok(()) };
         let sequence = snapshot.sequence();
         let view = ReadView::of_snapshot(Arc::clone(snapshot), &state);
         // The indexes of now may not be whole in an older snapshot.
@@ -252,8 +278,16 @@ impl RawLive {
         let watermark = engine.catalog.log.watermark();
         let find = || Ok(engine.catalog.find(&self.asked.namespace).map(Cow::Owned));
         let taken = ReadView::take(database, find)?;
+        if let Some(state) = &self.state
+            && taken.as_ref().is_none_or(|(found, _)| found.id != state.id)
+        {
+            // It is gone, and the event that says so is still to come.
+            return Ok(());
+        }
         engine.store.sync(database)?;
-        self.walk.go_to(watermark);
+        let sequence =
+            taken.as_ref().and_then(|(_, view)| view.snapshot()).map(|snapshot| snapshot.sequence());
+        self.walk.go_to(watermark, sequence.unwrap_or(0));
         match taken {
             Some((state, view)) => self.compare(&state, view, told),
             None => Ok(()),
@@ -311,11 +345,16 @@ impl RawLive {
         self.walk.rest();
     }
 
+    #[cfg(test)]
+    fn keep_round(&mut self) {
+        self.round = self.walk.snapshot().cloned();
+    }
+
     /// Whether what was shown is the result of the search in the round that was read last.
     #[cfg(test)]
     pub(super) fn is_result_of_round(&mut self) -> Result<bool> {
         let Some(state) = self.state.clone() else { return Ok(self.shown.encoded_ids().next().is_none()) };
-        let Some(snapshot) = self.walk.snapshot() else { return Ok(true) };
+        let Some(snapshot) = &self.round else { return Ok(true) };
         let view = ReadView::of_snapshot(Arc::clone(snapshot), &state);
         let mut rows = Rows::open(view, self.asked.search.clone())?;
         let mut found = ShownRows::like(&self.shown, self.walk.operation());
@@ -349,7 +388,7 @@ impl Followed for RawLive {
     }
 
     fn is_behind(&self) -> bool {
-        false
+        self.is_behind
     }
 
     fn is_over(&self) -> bool {

@@ -4,11 +4,10 @@
 //! not shown again.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 
 use base::error::Result;
-use bson::{Bson, RawBsonRef, RawDocumentBuf};
+use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 use query::operation::{OperationContext, Reservation};
 
 use crate::live::change::LiveChange;
@@ -29,8 +28,16 @@ pub(super) struct ShownRows {
 
 /// A row that was shown.
 struct Shown {
-    id: Bson,
+    /// As bytes, whose number is known: the key of a long one is shortened.
+    id: RawBson,
     digest: [u8; DIGEST_BYTES],
+}
+
+impl Shown {
+    /// About how many bytes of memory it takes.
+    fn cost(&self, encoded_id: &[u8]) -> usize {
+        ROW_COST + encoded_id.len() + bytes_of(&self.id)
+    }
 }
 
 impl ShownRows {
@@ -51,25 +58,31 @@ impl ShownRows {
         row: RawDocumentBuf,
     ) -> Result<Option<LiveChange<RawDocumentBuf>>> {
         let digest = self.digest(&row);
-        if let Some(shown) = self.rows.get_mut(encoded_id) {
-            if shown.digest == digest {
-                return Ok(None);
+        let id = RawBson::from(id);
+        let change = match self.rows.get_mut(encoded_id) {
+            Some(shown) if shown.digest == digest => return Ok(None),
+            Some(shown) => {
+                self.bytes -= shown.cost(encoded_id);
+                LiveChange::Changed(row)
             }
-            shown.digest = digest;
-            return Ok(Some(LiveChange::Changed(row)));
-        }
-        self.bytes += cost(encoded_id);
+            None => LiveChange::Entered(row),
+        };
+        // The `_id` of another document may be of another type.
+        let shown = Shown { id, digest };
+        self.bytes += shown.cost(encoded_id);
         self.memory.grow_by_steps(self.bytes)?;
-        let id = Bson::try_from(id)?;
-        self.rows.insert(encoded_id.into(), Shown { id, digest });
-        Ok(Some(LiveChange::Entered(row)))
+        self.rows.insert(encoded_id.into(), shown);
+        Ok(Some(change))
     }
 
     /// Removes the row of a document.
-    pub(super) fn remove(&mut self, encoded_id: &[u8]) -> Option<LiveChange<RawDocumentBuf>> {
-        let Entry::Occupied(row) = self.rows.entry(encoded_id.into()) else { return None };
-        self.bytes -= cost(encoded_id);
-        Some(LiveChange::Left(row.remove().id))
+    ///
+    /// # Errors
+    /// Fails if the `_id` is not a value.
+    pub(super) fn remove(&mut self, encoded_id: &[u8]) -> Result<Option<LiveChange<RawDocumentBuf>>> {
+        let Some(row) = self.rows.remove(encoded_id) else { return Ok(None) };
+        self.bytes -= row.cost(encoded_id);
+        Ok(Some(LiveChange::Left(Bson::try_from(row.id)?)))
     }
 
     /// The `_id`s of all rows, as they are in keys.
@@ -84,9 +97,16 @@ impl ShownRows {
     }
 }
 
-/// About how many bytes of memory a row takes. The `_id` is kept twice.
-fn cost(encoded_id: &[u8]) -> usize {
-    ROW_COST + 2 * encoded_id.len()
+/// How many bytes a value has beside itself.
+fn bytes_of(value: &RawBson) -> usize {
+    match value {
+        RawBson::String(text) | RawBson::Symbol(text) | RawBson::JavaScriptCode(text) => text.len(),
+        RawBson::Document(document) => document.as_bytes().len(),
+        RawBson::Array(array) => array.as_bytes().len(),
+        RawBson::Binary(binary) => binary.bytes.len(),
+        RawBson::RegularExpression(regex) => regex.pattern.as_str().len() + regex.options.as_str().len(),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

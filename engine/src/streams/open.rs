@@ -390,7 +390,7 @@ fn first_place(options: &Options, log: &ChangeLog, id: LogId, began: u64) -> Res
         // Not after the last position: who reads the collection after this does not see a write that has one and is under way still.
         return Ok(Place::watermark(log.watermark().max(began)));
     };
-    if place.position > log.last() {
+    if log.is_ahead(place.position) {
         return Err(lost("nothing was logged as late"));
     }
     if (place.position, place.ordinal) < log.low() {

@@ -41,6 +41,11 @@ pub(crate) struct LogWalk {
     /// That of the last event that was read.
     pub(super) place: Place,
     reading: Option<Reading>,
+    /// Rounds of older states are passed over: a later state was read already, by its sequence number.
+    floor: u64,
+    /// Whether all events of a round's snapshot are read, and not only those up to its watermark. The others come again with the next
+    /// round.
+    is_whole: bool,
 }
 
 /// A round that is being read.
@@ -78,8 +83,9 @@ impl Logged {
         // First: what is logged stays so while a stream is open.
         let open = log.rounds.open_stream();
         log.note_use();
-        shared.catalog.log_changes(shared.storage(database), &scope, operation)?;
+        // Before it is switched on: what is logged must be forgotten some time, also if that ends half way.
         shared.start_upkeep()?;
+        shared.catalog.log_changes(shared.storage(database), &scope, operation)?;
         match (log.began(&scope), log.id()) {
             (Some(began), Some(id)) => Ok(Self { scope, id, began, _open: open }),
             (None, _) | (_, None) => Err(Error::invalid_argument("the log of changes was not switched on")),
@@ -95,17 +101,19 @@ impl LogWalk {
         logged: Logged,
         operation: OperationContext,
     ) -> Self {
-        Self { engine, logged, operation, place, reading: None }
+        Self { engine, logged, operation, place, reading: None, floor: 0, is_whole: false }
     }
 
-    /// A walk over all events above a position.
+    /// A walk over all events above a position, which names everything that differs between the snapshots of two rounds: a snapshot
+    /// is taken after its watermark, and has what was written in between with its events.
     pub(crate) fn above(
         position: u64,
         engine: &Arc<Engine>,
         logged: Logged,
         operation: OperationContext,
     ) -> Self {
-        Self::after(Place::watermark(position), Arc::clone(engine), logged, operation)
+        let walk = Self::after(Place::watermark(position), Arc::clone(engine), logged, operation);
+        Self { is_whole: true, ..walk }
     }
 
     /// Steps to the next event, or to the end of its round.
@@ -154,8 +162,10 @@ impl LogWalk {
         // A walk looks only while it reads, and there may be nothing to read for hours.
         self.operation.look()?;
         let log = &self.engine.catalog.log;
-        if log.began(&self.logged.scope).is_none() {
-            return Err(lost("its changes are not logged any more"));
+        // Also where it was switched off and on again meanwhile: what was written in between is not in it.
+        let since = self.logged.began.max(self.place.position);
+        if log.began(&self.logged.scope).is_none_or(|began| began > since) {
+            return Err(lost("its changes are not logged any more, or were not for a while"));
         }
         // Left before the caller waits: closing waits for all that are inside.
         let database = self.engine.store.enter()?;
@@ -165,12 +175,16 @@ impl LogWalk {
             TokenKind::Event | TokenKind::Invalidate => position,
         };
         let Some(round) = log.rounds.newest(self.engine.storage(&database), from) else { return Ok(false) };
+        // What it has was seen. The next event brings another one.
+        if round.snapshot.sequence() < self.floor {
+            return Ok(false);
+        }
         let start = match ordinal.checked_add(1) {
             Some(next) => event_key(position, next),
             None => event_key(position.saturating_add(1), 0),
         };
         let end = event_key(round.watermark.saturating_add(1), 0);
-        let bounds = (start.to_vec(), Some(end.to_vec()));
+        let bounds = (start.to_vec(), Some(end.to_vec()).filter(|_| !self.is_whole));
         let scan = Scan::open(&round.snapshot, Family::Changes, bounds, CacheUse::Fill, &self.operation);
         // After the snapshot: what it has lost was noted before.
         if (position, ordinal) < log.low() {
@@ -185,10 +199,11 @@ impl LogWalk {
         Ok(true)
     }
 
-    /// Goes on after everything up to a position.
-    pub(crate) fn go_to(&mut self, position: u64) {
+    /// Goes on after everything up to a position, with rounds that are not older than the state of a sequence number.
+    pub(crate) fn go_to(&mut self, position: u64, sequence: u64) {
         self.rest();
         self.place = Place::watermark(position);
+        self.floor = sequence;
     }
 
     /// Gives the snapshot of its round back.
