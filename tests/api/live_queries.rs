@@ -162,7 +162,7 @@ fn a_result_that_is_too_large_is_refused() {
     let mut all = large().expect("opened");
     assert_eq!(next(&mut all), []);
     many();
-    let ended = (&mut all).find_map(|batch| batch.err()).expect("an error");
+    let ended = all.by_ref().find_map(Result::err).expect("an error");
     assert_eq!(ended.code(), Some(146), "{ended}");
     assert!(!all.is_alive());
 }

@@ -7,11 +7,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use base::error::Result;
-use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
+use bson::raw::cstr;
+use bson::{Bson, RawBsonRef, RawDocumentBuf};
+use index::element::field;
 use query::operation::{OperationContext, Reservation};
 
 use crate::live::change::LiveChange;
 use crate::outcomes::digest::{DIGEST_BYTES, Digest};
+use crate::plan::bounds::ID_FIELD;
 
 /// About how many bytes of memory a row takes beside its `_id`.
 const ROW_COST: usize = 160;
@@ -28,15 +31,15 @@ pub(super) struct ShownRows {
 
 /// A row that was shown.
 struct Shown {
-    /// As bytes, whose number is known: the key of a long one is shortened.
-    id: RawBson,
+    /// As a document, whose bytes are counted: the key of a long `_id` is shortened.
+    id: RawDocumentBuf,
     digest: [u8; DIGEST_BYTES],
 }
 
 impl Shown {
     /// About how many bytes of memory it takes.
     fn cost(&self, encoded_id: &[u8]) -> usize {
-        ROW_COST + encoded_id.len() + bytes_of(&self.id)
+        ROW_COST + encoded_id.len() + self.id.as_bytes().len()
     }
 }
 
@@ -58,7 +61,8 @@ impl ShownRows {
         row: RawDocumentBuf,
     ) -> Result<Option<LiveChange<RawDocumentBuf>>> {
         let digest = self.digest(&row);
-        let id = RawBson::from(id);
+        let mut key = RawDocumentBuf::new();
+        key.append(cstr!("_id"), id);
         let change = match self.rows.get_mut(encoded_id) {
             Some(shown) if shown.digest == digest => return Ok(None),
             Some(shown) => {
@@ -68,7 +72,7 @@ impl ShownRows {
             None => LiveChange::Entered(row),
         };
         // The `_id` of another document may be of another type.
-        let shown = Shown { id, digest };
+        let shown = Shown { id: key, digest };
         self.bytes += shown.cost(encoded_id);
         self.memory.grow_by_steps(self.bytes)?;
         self.rows.insert(encoded_id.into(), shown);
@@ -82,7 +86,8 @@ impl ShownRows {
     pub(super) fn remove(&mut self, encoded_id: &[u8]) -> Result<Option<LiveChange<RawDocumentBuf>>> {
         let Some(row) = self.rows.remove(encoded_id) else { return Ok(None) };
         self.bytes -= row.cost(encoded_id);
-        Ok(Some(LiveChange::Left(Bson::try_from(row.id)?)))
+        let id = field(&row.id, ID_FIELD).unwrap_or(RawBsonRef::Null);
+        Ok(Some(LiveChange::Left(Bson::try_from(id)?)))
     }
 
     /// The `_id`s of all rows, as they are in keys.
@@ -94,18 +99,6 @@ impl ShownRows {
         let mut digest = Digest::with_key(self.key);
         digest.part(row.as_bytes());
         digest.finish()
-    }
-}
-
-/// How many bytes a value has beside itself.
-fn bytes_of(value: &RawBson) -> usize {
-    match value {
-        RawBson::String(text) | RawBson::Symbol(text) | RawBson::JavaScriptCode(text) => text.len(),
-        RawBson::Document(document) => document.as_bytes().len(),
-        RawBson::Array(array) => array.as_bytes().len(),
-        RawBson::Binary(binary) => binary.bytes.len(),
-        RawBson::RegularExpression(regex) => regex.pattern.as_str().len() + regex.options.as_str().len(),
-        _ => 0,
     }
 }
 

@@ -51,7 +51,7 @@ impl Proxy {
         let stopping = Arc::new(AtomicBool::new(false));
         let decide = Arc::new(decide);
         let is_stopping = Arc::clone(&stopping);
-        let server = Arc::new(Destination { address: Mutex::new(Some(server)), known: Condvar::new() });
+        let server = Arc::new(Destination::of(server));
         let newest = Arc::clone(&server);
         let acceptor = thread::spawn(move || {
             for client in listener.incoming() {
@@ -61,24 +61,29 @@ impl Proxy {
                 let decide = Arc::clone(&decide);
                 let newest = Arc::clone(&newest);
                 // A connection that ends early is what this is for: no test needs to hear of it.
-                thread::spawn(move || client.and_then(|client| pass(client, newest.address(), &*decide)));
+                thread::spawn(move || client.and_then(|client| pass(client, newest.open(), &*decide)));
             }
         });
         Self { address, server, stopping, acceptor: Some(acceptor) }
     }
 
-    /// Lets new connections wait until [`turn_to`](Self::turn_to) names a server, because the present one is about to end.
+    /// Lets new connections wait until [`turn_to`](Self::turn_to) names a server, because the present one is about to end. Returns
+    /// once those that are being opened have got their first answer.
     ///
     /// A driver takes a connection that ends while it is opened for another fault than one that ends at a command, and mongosh's
     /// does not try a transaction again after it.
     pub fn hold(&self) {
-        *self.server.lock() = None;
+        let mut known = self.server.lock();
+        known.address = None;
+        while known.opening > 0 {
+            known = self.server.changed.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Passes new connections on to another server, in place of one that has ended.
     pub fn turn_to(&self, server: SocketAddr) {
-        *self.server.lock() = Some(server);
-        self.server.known.notify_all();
+        self.server.lock().address = Some(server);
+        self.server.changed.notify_all();
     }
 
     /// The place where clients connect to.
@@ -99,35 +104,57 @@ impl Drop for Proxy {
 
 /// The place where connections are passed on to.
 struct Destination {
+    known: Mutex<Known>,
+    changed: Condvar,
+}
+
+struct Known {
     /// None while there is no server.
-    address: Mutex<Option<SocketAddr>>,
-    known: Condvar,
+    address: Option<SocketAddr>,
+    /// How many connections have no answer yet.
+    opening: usize,
+}
+
+/// A connection that has no answer yet, until this is dropped.
+struct Opening {
+    destination: Arc<Destination>,
+    address: SocketAddr,
 }
 
 impl Destination {
-    fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
-        self.address.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(server: SocketAddr) -> Self {
+        let known = Known { address: Some(server), opening: 0 };
+        Self { known: Mutex::new(known), changed: Condvar::new() }
     }
 
-    /// Waits until there is one.
-    fn address(&self) -> SocketAddr {
-        let mut address = self.lock();
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is a server to open a connection to.
+    fn open(self: &Arc<Self>) -> Opening {
+        let mut known = self.lock();
         loop {
-            if let Some(address) = *address {
-                return address;
+            if let Some(address) = known.address {
+                known.opening += 1;
+                return Opening { destination: Arc::clone(self), address };
             }
-            address = self.known.wait(address).unwrap_or_else(PoisonError::into_inner);
+            known = self.changed.wait(known).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.destination.lock().opening -= 1;
+        self.destination.changed.notify_all();
+    }
+}
+
 /// Passes messages until one side ends the connection, or the proxy does.
-fn pass(
-    mut client: TcpStream,
-    server: SocketAddr,
-    decide: &(impl Fn(&str) -> Cut + ?Sized),
-) -> io::Result<()> {
-    let mut server = TcpStream::connect(server)?;
+fn pass(mut client: TcpStream, opening: Opening, decide: &(impl Fn(&str) -> Cut + ?Sized)) -> io::Result<()> {
+    let mut server = TcpStream::connect(opening.address)?;
+    let mut opening = Some(opening);
     server.set_nodelay(true)?;
     client.set_nodelay(true)?;
     loop {
@@ -144,6 +171,7 @@ fn pass(
             Cut::WithinReply => return client.write_all(first_half(&reply)),
             Cut::AfterExecution | Cut::BeforeDelivery | Cut::WithinRequest => return Ok(()),
         }
+        drop(opening.take());
         // A hello that waits is answered again and again.
         while !reply.is_empty() && has_more(&reply) {
             reply = read_message(&mut server)?;
