@@ -395,8 +395,8 @@ pub use crate::gridfs::{
     FilesCollectionDocument, GridFsBucket, GridFsDownloadStream, GridFsUploadStream, OrphanedUpload,
     OrphanedUploads, RemoveOrphansResult,
 };
-#[cfg(feature = "opentelemetry")]
 pub use crate::live::{LiveChange, LiveQuery};
+#[cfg(feature = "opentelemetry")]
 pub use crate::metrics::spans::OpentelemetryOptions;
 pub use crate::options::{
     AggregateOptions, BulkWriteOptions, ChangeLogging, ChangeStreamPreAndPostImages, ClusteredIndex,

@@ -13,10 +13,10 @@ use crate::insert_into;
 use crate::rounds::raw_orders;
 
 /// The documents of the result, and the changes that are followed.
-const RESULT: usize = 10_000;
+const RESULT: u64 = 10_000;
 const CHANGES: i32 = 50_000;
 /// What one wait makes durable.
-const WRITES: usize = 1000;
+const WRITES: u64 = 1000;
 
 /// One thread changes documents of a result, and another one follows the result; against one that follows the changes.
 pub(crate) fn live_follow() -> f64 {
@@ -34,7 +34,7 @@ pub(crate) fn live_follow() -> f64 {
         || {
             let (_ours, orders) = filled();
             let mut live = orders.find(doc! { "number": { "$exists": true } }).live().expect("opened");
-            assert_eq!(live.next().expect("the result").expect("read").len(), RESULT);
+            assert_eq!(live.next().expect("the result").expect("read").len() as u64, RESULT);
             beside_changes(&orders, || {
                 let is_last = |change: &LiveChange<RawDocumentBuf>| match change {
                     LiveChange::Entered(document) | LiveChange::Changed(document) => {
