@@ -50,7 +50,7 @@ fn audit_events(subject: &Subject, known: Option<&Stored>, findings: &mut Findin
             add("the key is not a position and an ordinal".to_owned());
             continue;
         };
-        if let Err(error) = Event::decode(scan.key(), scan.value()) {
+        if let Err(error) = Event::decode_checked(scan.key(), scan.value()) {
             add(error.to_string());
         }
         let expected = match before {

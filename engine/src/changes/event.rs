@@ -104,6 +104,8 @@ const DESCRIPTION: u8 = 4;
 const BEFORE: u8 = 8;
 const DETAIL: u8 = 16;
 const SESSION: u8 = 32;
+/// Takes a document from the front of some bytes.
+type ReadPart = for<'b> fn(&mut &'b [u8]) -> std::result::Result<&'b RawDocument, String>;
 const PARTS: [u8; 6] = [KEY, FULL, DESCRIPTION, BEFORE, DETAIL, SESSION];
 /// Where the bits are in the value.
 const PARTS_AT: usize = 2;
@@ -171,12 +173,17 @@ impl<'a> Event<'a> {
         bytes
     }
 
-    /// Reads a stored event. Fails if it is damaged.
+    /// Reads a stored event. Fails if it is damaged. Of the documents that were stored, as of records, only the frame is checked.
     pub(crate) fn decode(key: &[u8], value: &'a [u8]) -> Result<Self> {
-        Self::read(value).map_err(|reason| Error::corruption(Family::Changes.name(), key, reason))
+        Self::read(value, framed).map_err(|reason| Error::corruption(Family::Changes.name(), key, reason))
     }
 
-    fn read(value: &'a [u8]) -> std::result::Result<Self, String> {
+    /// The same, with every byte checked.
+    pub(crate) fn decode_checked(key: &[u8], value: &'a [u8]) -> Result<Self> {
+        Self::read(value, document).map_err(|reason| Error::corruption(Family::Changes.name(), key, reason))
+    }
+
+    fn read(value: &'a [u8], stored: ReadPart) -> std::result::Result<Self, String> {
         let mut rest = value;
         let (Some(head), true) = (rest.get(..HEAD_BYTES), rest.len() >= HEAD_BYTES) else {
             return Err(format!("the event has only {} bytes", value.len()));
@@ -198,7 +205,8 @@ impl<'a> Event<'a> {
         let mut parts = [None; 6];
         for (part, bit) in parts.iter_mut().zip(PARTS) {
             if bits & bit != 0 {
-                *part = Some(document(&mut rest)?);
+                let read = if bit & (FULL | BEFORE) != 0 { stored } else { document };
+                *part = Some(read(&mut rest)?);
             }
         }
         if bits & kind.needs() != kind.needs() || bits & !PARTS.iter().sum::<u8>() != 0 {
@@ -252,12 +260,18 @@ impl<'a> Event<'a> {
 
 /// The document at the front of some bytes.
 fn document<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a RawDocument, String> {
+    let framed = framed(bytes)?;
+    validate_up_to(framed.as_bytes(), PART_BYTES_MAX).map_err(|error| error.to_string())?;
+    Ok(framed)
+}
+
+/// The same, of which only the frame is checked.
+fn framed<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a RawDocument, String> {
     let length = bytes.first_chunk().copied().map(i32::from_le_bytes);
     let split = length.and_then(|length| bytes.split_at_checked(usize::try_from(length).ok()?));
     let (document, rest) = split.ok_or("a document of the event is cut short")?;
-    let valid = validate_up_to(document, PART_BYTES_MAX).map_err(|error| error.to_string())?;
     *bytes = rest;
-    Ok(valid.as_raw())
+    RawDocument::from_bytes(document).map_err(|error| error.to_string())
 }
 
 /// Whether a document can be a part of an event: it may be nested too deeply.
@@ -299,12 +313,16 @@ mod tests {
                 ..Event::new(kind, CollectionId(7), "shop.orders.old")
             };
             let bytes = event.encode();
-            assert_eq!(Event::read(&bytes), Ok(event));
+            assert_eq!(Event::read(&bytes, document), Ok(event));
             let mut later = Event { session: None, ..event }.encode();
             Event::add_session(&mut later, &key);
             assert_eq!(later, bytes);
             let least = Event { key: None, full: None, description: None, session: None, ..event };
-            assert_eq!(Event::read(&least.encode()).is_ok(), kind.needs() & !DETAIL == 0, "{kind:?}");
+            assert_eq!(
+                Event::read(&least.encode(), document).is_ok(),
+                kind.needs() & !DETAIL == 0,
+                "{kind:?}"
+            );
         }
     }
 
@@ -318,15 +336,15 @@ mod tests {
         };
         let bytes = event.encode();
         for len in 0..bytes.len() {
-            assert!(Event::read(&bytes[..len]).is_err(), "{len} bytes");
+            assert!(Event::read(&bytes[..len], document).is_err(), "{len} bytes");
         }
-        assert!(Event::read(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Event::read(&[&bytes[..], &[0]].concat(), document).is_err());
         for (at, byte) in [(0, 2), (1, 0), (1, 99), (2, 0x80), (2, 1), (HEAD_BYTES, 0xff), (16, 200)] {
             let mut damaged = bytes.clone();
             damaged[at] = byte;
-            assert!(Event::read(&damaged).is_err(), "{byte} at {at}");
+            assert!(Event::read(&damaged, document).is_err(), "{byte} at {at}");
         }
-        let error = Event::decode(b"key", &[]).expect_err("empty");
+        let error = Event::decode_checked(b"key", &[]).expect_err("empty");
         assert!(error.is_corruption() && error.to_string().contains("changes"), "{error}");
     }
 

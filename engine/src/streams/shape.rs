@@ -18,9 +18,15 @@ use crate::catalog::definition_events::{COLLECTION_OPTIONS, STATE_BEFORE_CHANGE}
 use crate::catalog::names::Catalog;
 use crate::changes::event::{Event, EventKind};
 use crate::changes::log::timestamp;
+use crate::document::decode::EMPTY;
 use crate::streams::event::{FullDocumentBeforeChangeType, FullDocumentType};
 use crate::streams::token::ResumeToken;
 use crate::write::prepare::record_key;
+
+/// About how many bytes the document of an event has beside the documents in it, a namespace beside its names, and a usual key.
+const HEAD_BYTES: usize = 384;
+const NAMESPACE_BYTES: usize = 48;
+const KEY_BYTES: usize = 64;
 
 /// Which documents a stream shows beside its events.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +94,7 @@ pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) ->
     if let Some(key) = event.key {
         document.append(cstr!("documentKey"), key);
     } else if let Some(id) = event.full.and_then(|full| index::element::field(full, "_id")) {
-        let mut key = RawDocumentBuf::new();
+        let mut key = with_room(KEY_BYTES);
         key.append(cstr!("_id"), id);
         document.append(cstr!("documentKey"), &*key);
     }
@@ -108,7 +114,9 @@ pub(super) fn invalidate(placed: Placed<'_>) -> RawDocumentBuf {
 
 fn head(placed: Placed<'_>, name: &str) -> RawDocumentBuf {
     let Placed { event, token, position } = placed;
-    let mut document = RawDocumentBuf::new();
+    let parts = [event.full, event.description, event.before, event.key];
+    let mut document =
+        with_room(HEAD_BYTES + parts.iter().flatten().map(|part| part.as_bytes().len()).sum::<usize>());
     document.append(cstr!("_id"), &*token.to_document());
     document.append(cstr!("operationType"), name);
     document.append(cstr!("clusterTime"), timestamp(position));
@@ -145,8 +153,15 @@ fn definition_change(event: Event<'_>, detail: &RawDocument, shown: &Shown) -> R
     Ok(RawDocumentBuf::try_from(&change)?)
 }
 
+/// A document without fields that can get so many bytes without being moved.
+fn with_room(bytes: usize) -> RawDocumentBuf {
+    let mut empty = Vec::with_capacity(bytes);
+    empty.extend(EMPTY);
+    RawDocumentBuf::from_bytes(empty).unwrap_or_default()
+}
+
 fn namespace(event: &Event<'_>) -> RawDocumentBuf {
-    let mut namespace = RawDocumentBuf::new();
+    let mut namespace = with_room(NAMESPACE_BYTES + event.namespace.len());
     namespace.append(cstr!("db"), event.db());
     if let Some((_, coll)) = event.namespace.split_once('.') {
         namespace.append(cstr!("coll"), coll);

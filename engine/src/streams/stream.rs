@@ -217,7 +217,8 @@ impl RawStream {
         };
         let Some(made) = made else { return Ok(None) };
         let id = index::element::field(&made, "_id").and_then(RawBsonRef::as_document);
-        if id.is_none_or(|id| id.as_bytes() != token.to_document().as_bytes()) {
+        if self.asked.stages.is_some() && id.is_none_or(|id| id.as_bytes() != token.to_document().as_bytes())
+        {
             let message = "the pipeline of a change stream must leave the field _id of its events, the resume token, as it is";
             let error = refused(Code::CHANGE_STREAM_FATAL_ERROR, message);
             return Err(error.with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR));

@@ -1,7 +1,5 @@
 //! Resume tokens: where in the log a stream has been.
 
-use std::fmt::Write;
-
 use base::codes::refused;
 use base::error::{Error, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
 use bson::{RawDocumentBuf, rawdoc};
@@ -85,11 +83,10 @@ impl Place {
         bytes.extend(self.ordinal.to_be_bytes());
         bytes.push(kind);
         bytes.extend(log.iter().take(ID_BYTES));
+        // Made for each event, so without the machinery of formats.
+        let digit = |four: u8| char::from(if four < 10 { b'0' + four } else { b'A' + four - 10 });
         let mut data = String::with_capacity(2 * TOKEN_BYTES);
-        for byte in bytes {
-            // Writing to a text cannot fail.
-            let _ = write!(data, "{byte:02X}");
-        }
+        data.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
         ResumeToken { data }
     }
 }
