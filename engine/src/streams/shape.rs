@@ -153,7 +153,7 @@ fn definition_change(event: Event<'_>, detail: &RawDocument, shown: &Shown) -> R
     Ok(RawDocumentBuf::try_from(&change)?)
 }
 
-/// A document without fields that can get so many bytes without being moved.
+/// A document without fields, in a buffer for `bytes` bytes.
 fn with_room(bytes: usize) -> RawDocumentBuf {
     let mut empty = Vec::with_capacity(bytes);
     empty.extend(EMPTY);
