@@ -82,8 +82,9 @@ impl ChangeLog {
         let Stored { id, mark, low, scopes } = stored(&snapshot, &OperationContext::unlimited())?;
         let first = if database.fault() == PlantedFault::LogMarkIgnored {
             0
-        } else if mode.is_read_only() {
-            // Another process may write on, at positions below the mark, which is ahead of the clock.
+        } else if mode.is_read_only() && !scopes.is_empty() {
+            // A folder of an older format has nothing that is logged, and no family for it. Another process may go on to write, at
+            // positions below the mark, which is ahead of the clock.
             last_position(&snapshot)?.max(scopes.values().copied().max().unwrap_or(0))
         } else {
             mark
