@@ -159,14 +159,23 @@ impl Shared {
         operation: &OperationContext,
     ) -> Result<()> {
         self.store.admit_write()?;
-        let storage = self.storage(database);
         if !is_on {
-            return self.catalog.stop_logging_of(storage, scope, operation);
+            return self.catalog.stop_logging_of(self.storage(database), scope, operation);
         }
+        self.log_changes(database, scope, operation)
+    }
+
+    /// Logs the changes of a scope from now on, if they are not logged already.
+    pub(crate) fn log_changes(
+        &self,
+        database: &Arc<Database>,
+        scope: &Scope,
+        operation: &OperationContext,
+    ) -> Result<()> {
         self.catalog.log.note_use();
         // First: what is logged must be forgotten some time, also if switching ends half way.
         self.start_upkeep()?;
-        self.catalog.log_changes(storage, scope, operation)
+        self.catalog.log_changes(self.storage(database), scope, operation)
     }
 
     /// Starts the thread that ends transactions which last too long, and removes old rows, unless it runs.

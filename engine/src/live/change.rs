@@ -20,7 +20,7 @@ pub enum LiveChange<T> {
     Invalidated,
 }
 
-/// What a round has changed.
+/// The changes of a round.
 pub(crate) struct Batch {
     pub(super) changes: Vec<LiveChange<RawDocumentBuf>>,
     /// Kept until the caller has the batch.

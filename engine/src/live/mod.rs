@@ -1,7 +1,7 @@
 //! Live queries: the result of a search, kept up to date.
 //!
-//! `raw` reads the log of changes round by round and looks at the documents that it names, `rows` is what was shown of them, `change`
-//! what callers get, and `typed` the public iterator.
+//! `raw` reads the log of changes round by round and looks at the documents that it names, `rows` are those that were shown, `change`
+//! is a change as callers get it, and `typed` the public iterator.
 
 mod change;
 mod raw;

@@ -34,7 +34,7 @@ use crate::options::PlantedFault;
 use crate::plan::bounds::ID_FIELD;
 use crate::shared::Shared;
 use crate::streams::{Followed, LogWalk, Logged, Reached, WaitingReader, WalkStep, logged_scope};
-use crate::write::prepare::{encoded_id, record_key, record_key_of};
+use crate::write::prepare::{encoded_id, record_key};
 
 /// A search that is to be kept up to date. It has no projection of its own.
 pub(crate) struct Asked {
@@ -45,7 +45,7 @@ pub(crate) struct Asked {
     pub(crate) is_collation_given: bool,
 }
 
-/// What is shown of each document.
+/// The part of each document that is shown.
 pub(crate) struct Row {
     /// Absent for whole documents.
     pub(crate) projection: Option<Projection>,
@@ -73,7 +73,7 @@ pub(crate) struct RawLive {
     forgets: bool,
 }
 
-/// What a round has told so far.
+/// The changes of a round so far.
 struct Told {
     batch: Batch,
     bytes: usize,
@@ -95,10 +95,9 @@ impl RawLive {
             return Err(Error::invalid_argument(message));
         }
         let logged = Logged::begin(shared, &database, scope, &operation)?;
-        let log = &shared.catalog.log;
         let forgets = database.fault() == PlantedFault::LeftForgotten;
         let (shown, engine) = (ShownRows::new(&operation), shared.engine());
-        let walk = LogWalk::above(log.watermark(), engine, logged, operation);
+        let walk = LogWalk::whole(engine, logged, operation);
         let mut live = Self {
             walk,
             asked,
@@ -306,7 +305,7 @@ impl RawLive {
         while rows.advance()? {
             let document = RawDocument::from_bytes(rows.bytes())?;
             let Some(id) = index::element::field(document, ID_FIELD) else { continue };
-            let key = record_key_of(state.id, state.record_keys.long_keys, id);
+            let key = record_key(state, id);
             let row = self.asked.row(document)?;
             self.show(&key, id, row, told)?;
             if !is_first {

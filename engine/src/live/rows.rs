@@ -1,4 +1,4 @@
-//! What a live query has shown: the `_id` of each document of its result, and a digest of its row.
+//! The rows that a live query has shown: the `_id` of each document of its result, and a digest of its row.
 //!
 //! A round may name a document whose row is what it was, and one that was looked at before. Such a document has the same digest, and is
 //! not shown again.
@@ -61,8 +61,6 @@ impl ShownRows {
         row: RawDocumentBuf,
     ) -> Result<Option<LiveChange<RawDocumentBuf>>> {
         let digest = self.digest(&row);
-        let mut key = RawDocumentBuf::new();
-        key.append(cstr!("_id"), id);
         let change = match self.rows.get_mut(encoded_id) {
             Some(shown) if shown.digest == digest => return Ok(None),
             Some(shown) => {
@@ -71,7 +69,9 @@ impl ShownRows {
             }
             None => LiveChange::Entered(row),
         };
-        // The `_id` of another document may be of another type.
+        let mut key = RawDocumentBuf::new();
+        key.append(cstr!("_id"), id);
+        // Also of one that was there: the `_id` of another document may be of another type.
         let shown = Shown { id: key, digest };
         self.bytes += shown.cost(encoded_id);
         self.memory.grow_by_steps(self.bytes)?;

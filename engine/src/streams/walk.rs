@@ -82,10 +82,7 @@ impl Logged {
         let log = &shared.catalog.log;
         // First: what is logged stays so while a stream is open.
         let open = log.rounds.open_stream();
-        log.note_use();
-        // Before it is switched on: what is logged must be forgotten some time, also if that ends half way.
-        shared.start_upkeep()?;
-        shared.catalog.log_changes(shared.storage(database), &scope, operation)?;
+        shared.log_changes(database, &scope, operation)?;
         match (log.began(&scope), log.id()) {
             (Some(began), Some(id)) => Ok(Self { scope, id, began, _open: open }),
             (None, _) | (_, None) => Err(Error::invalid_argument("the log of changes was not switched on")),
@@ -104,15 +101,10 @@ impl LogWalk {
         Self { engine, logged, operation, place, reading: None, floor: 0, is_whole: false }
     }
 
-    /// A walk over all events above a position, which names everything that differs between the snapshots of two rounds: a snapshot
-    /// is taken after its watermark, and has what was written in between with its events.
-    pub(crate) fn above(
-        position: u64,
-        engine: &Arc<Engine>,
-        logged: Logged,
-        operation: OperationContext,
-    ) -> Self {
-        let walk = Self::after(Place::watermark(position), Arc::clone(engine), logged, operation);
+    /// A walk that reaches everything that differs between the snapshots of two rounds: a snapshot is taken after its watermark, and has
+    /// what was written in between with its events. [`go_to`](Self::go_to) sets its beginning.
+    pub(crate) fn whole(engine: &Arc<Engine>, logged: Logged, operation: OperationContext) -> Self {
+        let walk = Self::after(Place::watermark(0), Arc::clone(engine), logged, operation);
         Self { is_whole: true, ..walk }
     }
 
@@ -162,11 +154,6 @@ impl LogWalk {
         // A walk looks only while it reads, and there may be nothing to read for hours.
         self.operation.look()?;
         let log = &self.engine.catalog.log;
-        // Also where it was switched off and on again meanwhile: what was written in between is not in it.
-        let since = self.logged.began.max(self.place.position);
-        if log.began(&self.logged.scope).is_none_or(|began| began > since) {
-            return Err(lost("its changes are not logged any more, or were not for a while"));
-        }
         // Left before the caller waits: closing waits for all that are inside.
         let database = self.engine.store.enter()?;
         let Place { position, ordinal, kind } = self.place;
@@ -174,7 +161,13 @@ impl LogWalk {
             TokenKind::Watermark => position.saturating_add(1),
             TokenKind::Event | TokenKind::Invalidate => position,
         };
-        let Some(round) = log.rounds.newest(self.engine.storage(&database), from) else { return Ok(false) };
+        let round = log.rounds.newest(self.engine.storage(&database), from);
+        // After the round: if the log was switched off and on again before it, what was written in between is not in it.
+        let since = self.logged.began.max(position);
+        if log.began(&self.logged.scope).is_none_or(|began| began > since) {
+            return Err(lost("its changes are not logged any more, or were not for a while"));
+        }
+        let Some(round) = round else { return Ok(false) };
         // What it has was seen. The next event brings another one.
         if round.snapshot.sequence() < self.floor {
             return Ok(false);
