@@ -1,6 +1,6 @@
 //! Errors of calls on a bucket of files: the kinds of MongoDB's driver, and those that only CairnDB has.
 //!
-//! What a bucket rejects is about its documents, which any client may have written. It is not corruption of the store.
+//! The errors of a bucket are about its documents, which any client may have written. It is not corruption of the store.
 
 use std::fmt;
 

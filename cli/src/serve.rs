@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// whatever address they were given.
     #[arg(long, value_name = "HOST:PORT", requires = "replica_set", help_heading = "Replica set")]
     advertise: Option<String>,
-    /// When the changes of collections are logged, for change streams.
+    /// The collections whose changes are logged, for change streams.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ChangeLog::Watched, help_heading = "Replica set")]
     change_log: ChangeLog,
     /// Seconds that a transaction may last, from its first statement on. Then it is aborted.
@@ -341,12 +341,12 @@ async fn bind(client: Client, arguments: &Arguments) -> Result<Server, Error> {
     Ok(builder.bind().await?)
 }
 
-/// When changes are logged.
+/// The collections whose changes are logged.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ChangeLog {
     /// Nothing is logged, and streams are refused.
     Never,
-    /// What a stream watches is logged, from the first one on.
+    /// Those that a stream watches, from the first one on.
     Watched,
     /// Everything is logged.
     Always,

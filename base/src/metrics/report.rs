@@ -192,13 +192,13 @@ pub struct TokenMetrics {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChangeLogMetrics {
-    /// How many bytes its events have. Those of earlier lives of the store are counted some time after it was opened.
+    /// The bytes of its events. Those of earlier lives of the store are counted some time after it was opened.
     pub bytes: u64,
     /// The age of its oldest events, in seconds.
     pub oldest_event_seconds: u64,
-    /// How many streams are open.
+    /// The number of open streams.
     pub streams: u64,
-    /// How far the newest event that streams may show is behind the newest one of all, in seconds. An event is shown once it is on stable
+    /// The seconds by which the newest event that streams may show is behind the newest one of all. An event is shown once it is on stable
     /// storage, and no writer of an earlier one is still at work. 0 without streams.
     pub lag_seconds: u64,
 }

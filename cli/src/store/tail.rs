@@ -109,7 +109,7 @@ impl Tail {
     }
 }
 
-/// How many documents a batch may have, if a command says so.
+/// The largest number of documents of a batch, if a command says so.
 fn batch_size(command: &Document) -> Option<u64> {
     let of_cursor = || command.get_document("cursor").ok().and_then(|cursor| count(cursor, "batchSize"));
     count(command, "batchSize").or_else(of_cursor).filter(|size| *size > 0)

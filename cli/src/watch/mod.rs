@@ -21,11 +21,11 @@ use crate::store::{Access, Documents, open_for_reading};
 use crate::talk::{Report, Talk};
 use crate::watch::resume::ResumeFile;
 
-/// How long one call waits for an event.
+/// The time that one call waits for an event.
 const WAIT: Duration = Duration::from_secs(1);
-/// What is printed at once, at most, before the resume file follows.
+/// The most that is printed at once, before the resume file follows.
 const BATCH_BYTES: usize = 1 << 20;
-/// How often the resume file follows what other collections change.
+/// The interval at which the resume file follows changes of other collections.
 const IDLE_SAVE: Duration = Duration::from_secs(10);
 
 /// Prints changes as they happen, each as a line of JSON.
@@ -223,7 +223,7 @@ fn sync_lines() -> Result<(), Failure> {
     if lines.metadata().map_err(failed)?.is_file() { lines.sync_data().map_err(failed) } else { Ok(()) }
 }
 
-/// How far a call has come.
+/// The result of a call.
 enum Reached {
     Events,
     /// No event came in its time.
@@ -283,7 +283,7 @@ impl Printer<'_> {
             write_document(&mut self.bytes, event, self.mode)?;
             self.bytes.push(b'\n');
             *self.printed += 1;
-            // What has come is printed before more is waited for.
+            // Events that are there are printed before more are waited for.
             time = Duration::ZERO;
         }
         Ok(())

@@ -15,9 +15,9 @@ use crate::regular;
 
 pub(super) struct ResumeFile {
     path: PathBuf,
-    /// What it said when it was opened.
+    /// Its words when it was opened.
     token: Option<Document>,
-    /// What was saved last.
+    /// The bytes that were saved last.
     saved: Vec<u8>,
     /// Held, so that no other process writes the file.
     _lock: File,

@@ -133,7 +133,7 @@ fn a_run_that_is_killed_leaves_nothing_out() {
             seen.extend(ids(&[watch.next()]));
         }
         watch.child.kill().expect("it works");
-        // What it had printed and was not read yet.
+        // The lines that were printed and not read yet.
         let rest: Vec<u8> =
             watch.lines.map_while(Result::ok).flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect();
         seen.extend(ids(&parsed(&rest)));

@@ -14,7 +14,7 @@ use crate::changes::event::{Event, EventKind, is_storable};
 
 /// The description of what was changed, by MongoDB's name.
 const OPERATION_DESCRIPTION: &str = "operationDescription";
-/// What was declared before a change.
+/// The declaration before a change.
 pub(crate) const STATE_BEFORE_CHANGE: &str = "stateBeforeChange";
 /// Within it, that of a collection.
 pub(crate) const COLLECTION_OPTIONS: &str = "collectionOptions";

@@ -13,7 +13,7 @@ const SEGMENTS: u64 = 32;
 pub(crate) struct LogLimits {
     pub(crate) age: Duration,
     pub(crate) bytes: u64,
-    /// When changes are logged.
+    /// The collections whose changes are logged.
     pub(crate) logging: ChangeLogging,
 }
 

@@ -152,7 +152,7 @@ impl ChangeLog {
         self.is_used() && self.logging() != ChangeLogging::Always && seconds > self.limits.age.as_secs()
     }
 
-    /// When changes are logged.
+    /// The collections whose changes are logged.
     pub(crate) fn logging(&self) -> ChangeLogging {
         self.limits.logging
     }

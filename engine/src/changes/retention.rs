@@ -16,7 +16,7 @@ use store::write::{Batch, CommitLevel};
 use crate::changes::kept::{Kept, Segment};
 use crate::changes::log::{ChangeLog, now};
 
-/// How many events of earlier lives are counted at once. That takes some tens of milliseconds.
+/// The number of events of earlier lives that are counted at once. That takes some tens of milliseconds.
 const COUNTED_AT_ONCE: u32 = 20_000;
 
 impl ChangeLog {
@@ -26,7 +26,7 @@ impl ChangeLog {
         self.kept.lock().bytes
     }
 
-    /// How much is kept, and how far streams are.
+    /// The size and the age of the log, and the progress of its streams.
     pub(crate) fn metrics(&self) -> ChangeLogMetrics {
         let mut metrics = ChangeLogMetrics::default();
         {

@@ -45,7 +45,7 @@ struct State {
     shown: u64,
     /// Whether a stream has not read all that was shown, and there is no round any more.
     is_wanted: bool,
-    /// How many streams are open.
+    /// The number of open streams.
     streams: usize,
     last_waiting: u64,
     wakers: BTreeMap<u64, Waker>,
@@ -99,7 +99,7 @@ impl Rounds {
         self.state.lock().streams > 0
     }
 
-    /// How many streams are open, and by how many seconds what they may show is behind what was logged.
+    /// The number of open streams, and the seconds by which they may be behind the log.
     pub(super) fn streams_and_lag(&self) -> (u64, u64) {
         let (streams, shown) = {
             let state = self.state.lock();

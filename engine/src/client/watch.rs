@@ -111,7 +111,7 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// When the changes of collections are logged. The default is [`ChangeLogging::Watched`].
+    /// The collections whose changes are logged. The default is [`ChangeLogging::Watched`].
     ///
     /// ```
     /// # use cairndb::{ChangeLogging, Client, bson::{Document, doc}};

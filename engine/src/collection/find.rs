@@ -488,7 +488,7 @@ pub(super) fn limit(options: &FindOptions) -> Option<u64> {
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
-/// How often the result of a search is asked for.
+/// The number of times that the result of a search is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
     Once,

@@ -13,7 +13,7 @@ use crate::options::FindOptions;
 use crate::plan::access::Needed;
 use crate::plan::order::check_hint;
 
-/// How many documents a limited search may skip and return: it is run again whenever its collection has changed.
+/// The most documents that a limited search may skip and return: it is run again whenever its collection has changed.
 const LIMITED_ROWS_MAX: u64 = 1000;
 
 impl<T> Find<'_, T> {

@@ -19,7 +19,7 @@ pub struct ChangeStreamPreAndPostImages {
     pub enabled: bool,
 }
 
-/// When the changes of collections are logged, for change streams.
+/// The collections whose changes are logged, for change streams.
 ///
 /// ```
 /// # use cairndb::{ChangeLogging, Client, bson::{Document, doc}};

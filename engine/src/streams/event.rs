@@ -33,7 +33,7 @@ pub struct ChangeStreamEvent<T> {
     /// The change of a collection, an index or a view as it was declared, if the stream shows more events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_description: Option<Document>,
-    /// What was declared before such a change.
+    /// The declaration before such a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_before_change: Option<Document>,
     /// The session of a transaction that a driver has committed.

@@ -26,7 +26,7 @@ use crate::streams::walk::{Followed, LogWalk, Reached, Waiting, WalkStep};
 /// How many events that it does not show a stream passes before its reader may do something else.
 const PASSED_MAX: u32 = 10_000;
 
-/// What a stream shows of the events that it reaches.
+/// The part of its events that a stream shows.
 pub(super) struct Asked {
     pub(super) shown: Shown,
     pub(super) stages: Option<Stages>,

@@ -54,7 +54,7 @@ struct Reading {
     scan: Scan,
 }
 
-/// How far a step of a walk came.
+/// The place that a step of a walk came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkStep {
     /// To an event, of whatever scope.
@@ -168,7 +168,7 @@ impl LogWalk {
             return Err(lost("its changes are not logged any more, or were not for a while"));
         }
         let Some(round) = round else { return Ok(false) };
-        // What it has was seen. The next event brings another one.
+        // All that it has was seen. The next event brings another one.
         if round.snapshot.sequence() < self.floor {
             return Ok(false);
         }
@@ -239,9 +239,9 @@ pub(crate) struct Reached<'a> {
     pub(crate) snapshot: &'a Arc<Snapshot>,
 }
 
-/// What is read until nothing is left, and then waited for.
+/// A source that is read until nothing is left, and then waited for.
 pub(crate) trait Followed {
-    /// What is read.
+    /// The items that are read.
     type Item;
 
     /// The next item, if there is one now.

@@ -15,7 +15,7 @@ use crate::rounds::raw_orders;
 /// The documents of the result, and the changes that are followed.
 const RESULT: u64 = 10_000;
 const CHANGES: i32 = 50_000;
-/// What one wait makes durable.
+/// The inserts that one wait makes durable.
 const WRITES: u64 = 1000;
 
 /// One thread changes documents of a result, and another one follows the result; against one that follows the changes.
