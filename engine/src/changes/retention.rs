@@ -13,7 +13,7 @@ use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
 
-use crate::changes::kept::{Kept, Segment};
+use crate::changes::kept::{Kept, LogLimits, Segment};
 use crate::changes::log::{ChangeLog, now};
 
 /// The number of events of earlier lives that are counted at once. That takes some tens of milliseconds.
@@ -53,10 +53,15 @@ impl ChangeLog {
     }
 
     fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
-        if !self.count_earlier(storage)? {
-            return Ok(());
-        }
-        let Some(through) = self.kept.lock().take_old(now, self.limits) else { return Ok(()) };
+        let through = if self.count_earlier(storage)? {
+            self.kept.lock().take_old(now, self.limits)
+        } else {
+            // The oldest ones go already, or many short lives of a store would never forget any.
+            let newer = self.kept.lock().bytes;
+            let limits = LogLimits { bytes: self.limits.bytes.saturating_sub(newer), ..self.limits };
+            self.counting.lock().earlier.take_old(now, limits)
+        };
+        let Some(through) = through else { return Ok(()) };
         // Writers below may not have written yet, and would write what is forgotten.
         self.forget_through(storage, through.min(self.rounds.watermark()))
     }
@@ -161,6 +166,29 @@ mod tests {
         let database = engine.store.enter().expect("open");
         engine.catalog.log.forget_old(engine.storage(&database)).expect("counted");
         assert_eq!(engine.catalog.log.bytes(), before);
+    }
+
+    /// Nothing was forgotten before all were counted, which a life of a minute may be too short for.
+    #[test]
+    fn events_are_forgotten_while_the_others_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let client = Client::open(&path).expect("opened");
+        let things = client.database("test").collection::<Document>("things");
+        things.watch().run().expect("opened");
+        things.insert_many((0..COUNTED_AT_ONCE + 500).map(|id| doc! { "_id": id })).run().expect("stored");
+        drop(things);
+        client.close().expect("closed");
+        let client = Client::builder().change_log_bytes_max(64 << 10).open(&path).expect("opened");
+        let engine = client.shared().engine();
+        let database = engine.store.enter().expect("open");
+        let log = &engine.catalog.log;
+        let before = log.low();
+        log.forget_old(engine.storage(&database)).expect("forgotten");
+        assert!(!log.kept.lock().is_counted && log.low() > before);
+        log.forget_old(engine.storage(&database)).expect("forgotten");
+        assert!(log.kept.lock().is_counted && log.bytes() <= 64 << 10, "{}", log.bytes());
+        assert!(client.verify().expect("verified").is_clean());
     }
 
     #[test]
