@@ -209,13 +209,13 @@
             this._open();
         }
 
-        _step() {
-            const event = super._step();
-            if (event !== undefined) this.token = event._id;
+        // An event that `hasNext` has read ahead is not handed out yet: a script that stores the token would pass it by.
+        _changed(event) {
+            this.token = event._id;
             return event;
         }
 
-        // The token of the last event that was read.
+        // The token of the last event that was handed out.
         getResumeToken() { return this.token; }
     }
     for (const name of ["map", "maxTimeMS", "hint", "comment", "collation", "explain", "toArray", "isExhausted"]) {

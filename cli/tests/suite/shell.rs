@@ -83,7 +83,9 @@ const resumed = db.orders.watch([], {resumeAfter: orders.getResumeToken(), fullD
 if (resumed.tryNext() !== null) throw new Error('an event twice');
 db.orders.updateOne({_id: 1}, {$set: {a: 2}});
 db.orders.drop();
-if (!orders.hasNext() || orders.next().updateDescription.updatedFields.a !== 2) throw new Error('the update');
+const before = EJSON.stringify(orders.getResumeToken());
+if (!orders.hasNext() || EJSON.stringify(orders.getResumeToken()) !== before) throw new Error('a token of what is not read');
+if (orders.next().updateDescription.updatedFields.a !== 2) throw new Error('the update');
 const rest = [];
 while (!orders.isClosed()) { const event = orders.tryNext(); if (event) rest.push(event.operationType); }
 if (rest.join() !== 'drop,invalidate') throw new Error(rest);

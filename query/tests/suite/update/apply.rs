@@ -8,7 +8,11 @@ fn parts(description: &Document, path: &str) -> Vec<Bson> {
     {
         return known.clone();
     }
-    let part = |part: &str| part.parse().map_or_else(|_| Bson::String(part.to_owned()), Bson::Int32);
+    // `01` and `-1` are names.
+    let part = |part: &str| match part.parse::<u16>() {
+        Ok(position) if position.to_string() == part => Bson::Int32(position.into()),
+        _ => Bson::String(part.to_owned()),
+    };
     path.split('.').map(part).collect()
 }
 
