@@ -17,7 +17,7 @@ use crate::record_cache::Changes;
 pub struct Batch<'a> {
     pub(super) database: &'a Database,
     builder: BatchBuilder,
-    /// The records that are not new.
+    /// The records that are not new, and the lists of entries.
     changes: Changes,
     /// Events for the log of changes, which get their keys by [`place_events`](Self::place_events).
     events: Vec<Vec<u8>>,
@@ -70,6 +70,11 @@ impl<'a> Batch<'a> {
         self.builder.delete(self.database.number(family), key);
     }
 
+    /// Notes that entries whose keys begin with `prefix` are added or removed, for an index that keeps lists of them.
+    pub fn note_list(&mut self, prefix: &[u8]) {
+        self.changes.note_list(prefix);
+    }
+
     /// Deletes every key from `start` (included) to `end` (excluded). Records are removed by [`delete_records`](Self::delete_records).
     ///
     /// # Panics
@@ -77,6 +82,9 @@ impl<'a> Batch<'a> {
     /// If `family` is that of the records.
     pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
         assert!(family != Family::Records, "a range of records is removed where index builds learn of it");
+        if family == Family::Entries {
+            self.changes.note_range(start, end);
+        }
         self.builder.delete_range(self.database.number(family), start, end);
     }
 
@@ -187,7 +195,7 @@ impl Finished<'_> {
         records.map(|change| (change.key, (change.kind == ChangeKind::Value).then_some(change.value)))
     }
 
-    /// The records that are not new.
+    /// The records that are not new, and the lists of entries.
     pub(super) fn changes(&self) -> &Changes {
         self.changes
     }

@@ -13,6 +13,7 @@ mod disk;
 mod disk_room;
 mod durability;
 mod durable_mark;
+pub mod entry_lists;
 mod families;
 pub mod filter_space;
 mod first_live;

@@ -75,6 +75,11 @@ impl LiveStarts {
         let _ = self.latches.set(Arc::clone(latches));
     }
 
+    /// The latches that writers hold. Absent until the store is open.
+    pub(crate) fn latches(&self) -> Option<&Latches> {
+        self.latches.get().map(|latches| &**latches)
+    }
+
     /// The key at which a scan that begins at `start` may begin, if it reads a state with this sequence number.
     #[inline]
     pub(crate) fn of(&self, family: u32, start: &[u8], sequence: impl FnOnce() -> u64) -> Option<Vec<u8>> {

@@ -11,8 +11,11 @@
 //! write, and as the copy is still here, no later write of the record has begun.
 //!
 //! A write that only adds records has nothing to do here: the absence of a record is not kept.
+//!
+//! Lists of entries are kept in the same way, in the same memory: see [`crate::entry_lists`].
 
 use std::hash::BuildHasherDefault;
+use std::ops::RangeInclusive;
 
 use base::sync::{Mutex, MutexGuard, yield_now};
 use crossbeam::utils::CachePadded;
@@ -33,6 +36,8 @@ const TYPICAL_BYTES: usize = 256;
 const MARKS_EACH: usize = 8;
 /// The number of times that a reader with an injected fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
+/// Distinguishes lists of entries from records.
+const LISTS: u64 = 0x6a09_e667_f3bc_c909;
 /// A record that is larger than this part of a shard is not kept: it would drive out too many others.
 const SHARE_MAX: usize = 8;
 
@@ -87,10 +92,11 @@ pub(super) struct Place {
     version: u64,
 }
 
-/// The records that a batch changes.
+/// The records and the lists of entries that a batch changes.
 #[derive(Default)]
 pub(super) struct Changes {
     hashes: Vec<u64>,
+    lists: Vec<u64>,
     /// From a key (included) to another (excluded).
     ranges: Vec<[Box<[u8]>; 2]>,
 }
@@ -148,21 +154,32 @@ impl RecordCache {
     pub(super) fn look_up_at(&self, key: &[u8], sequence: u64, record: &mut Vec<u8>) -> LookedUp {
         let hash = hash_of(key);
         let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
-        let Some(kept) = shard.records.get(&hash) else { return shard.place_for(hash) };
-        let is_newer = kept.stamp > sequence;
-        match kept.record_of(key) {
-            Some(bytes) if !is_newer => {
-                record.extend_from_slice(bytes);
-                shard.hits += 1;
-                LookedUp::Record
-            }
-            // The snapshot's older record is not kept in its place.
-            Some(_) => {
-                shard.misses += 1;
-                LookedUp::Nothing(None)
-            }
-            None => shard.place_for(hash),
+        let found = shard.find(hash, key, 0..=sequence, record);
+        match found {
+            LookedUp::Record => shard.hits += 1,
+            LookedUp::Nothing(_) => shard.misses += 1,
         }
+        found
+    }
+
+    /// Looks for the list of the entries under a prefix, and puts it into `list`, which is empty. Its stamp must be within `stamps`.
+    pub(super) fn look_up_list(
+        &self,
+        prefix: &[u8],
+        stamps: RangeInclusive<u64>,
+        list: &mut Vec<u8>,
+    ) -> LookedUp {
+        let hash = hash_of_list(prefix);
+        let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
+        shard.find(hash, prefix, stamps, list)
+    }
+
+    /// Puts the newest list of the entries under a prefix into `list`, which is empty. Returns `false` if it is not kept, and does not count that as asking
+    /// for it.
+    pub(super) fn find_list(&self, prefix: &[u8], stamp_min: u64, list: &mut Vec<u8>) -> bool {
+        let hash = hash_of_list(prefix);
+        let Some(mut shard) = self.shard(hash) else { return false };
+        shard.copy(hash, prefix, stamp_min..=u64::MAX, list) == Some(true)
     }
 
     /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` gives the
@@ -237,6 +254,15 @@ impl RecordCache {
                 changing.kept.push((hash, shard.version));
             }
         }
+        for &hash in &changes.lists {
+            let Some(mut shard) = self.shard(hash) else { continue };
+            let bit = 1 << position_of(hash);
+            if changing.shards & bit == 0 {
+                shard.begin();
+                changing.shards |= bit;
+            }
+            drop(shard.records.remove(&hash));
+        }
         changing
     }
 
@@ -278,6 +304,12 @@ impl RecordCache {
     }
 }
 
+/// The hash of a list of entries. A record with the same key has another one.
+#[inline]
+fn hash_of_list(prefix: &[u8]) -> u64 {
+    hash_of(prefix) ^ LISTS
+}
+
 /// From the bits at the top: the table of a shard goes by those at the bottom.
 #[inline]
 fn position_of(hash: u64) -> usize {
@@ -298,10 +330,44 @@ impl Shard {
         Self { records, asked, writes: 0, version: 0, changed: None, hits: 0, misses: 0 }
     }
 
+    /// Puts what is kept under a key into `bytes`, if its stamp is one of `stamps`.
+    fn find(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        stamps: RangeInclusive<u64>,
+        bytes: &mut Vec<u8>,
+    ) -> LookedUp {
+        match self.copy(hash, key, stamps, bytes) {
+            Some(true) => LookedUp::Record,
+            // What an older snapshot has is not kept in its place.
+            Some(false) => LookedUp::Nothing(None),
+            None => self.place_for(hash),
+        }
+    }
+
+    /// Copies what is kept under a key. Returns `None` if nothing is, or nothing that is new enough for `stamps`; and `Some(false)` if it is
+    /// too new.
+    #[inline]
+    fn copy(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        stamps: RangeInclusive<u64>,
+        bytes: &mut Vec<u8>,
+    ) -> Option<bool> {
+        let kept = self.records.get(&hash).filter(|kept| kept.stamp >= *stamps.start())?;
+        let found = kept.record_of(key)?;
+        let is_known = stamps.contains(&kept.stamp);
+        if is_known {
+            bytes.extend_from_slice(found);
+        }
+        Some(is_known)
+    }
+
     /// The place of a record that is not here, if it was asked for before.
     fn place_for(&mut self, hash: u64) -> LookedUp {
         // While a write is under way nothing can be kept, and the mark is made all the same: the next look-up finds it.
-        self.misses += 1;
         let is_wanted = self.is_asked_again(hash) && self.writes == 0;
         LookedUp::Nothing(is_wanted.then_some(Place { hash, version: self.version }))
     }
@@ -347,6 +413,11 @@ impl Changes {
     #[inline]
     pub(super) fn note(&mut self, key: &[u8]) {
         self.hashes.push(hash_of(key));
+    }
+
+    /// Notes that entries under a prefix are added or removed.
+    pub(super) fn note_list(&mut self, prefix: &[u8]) {
+        self.lists.push(hash_of_list(prefix));
     }
 
     pub(super) fn note_range(&mut self, start: &[u8], end: &[u8]) {

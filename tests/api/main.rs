@@ -30,6 +30,7 @@ mod demo;
 mod distinct;
 mod dumps;
 mod durability;
+mod entry_lists;
 mod entry_plans;
 mod exactly_once;
 mod exactly_once_commands;

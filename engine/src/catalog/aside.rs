@@ -17,6 +17,7 @@ use crate::catalog::capped::Capped;
 use crate::catalog::change::{following_id, stage_order};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
+use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::names::{Catalog, Named};
 use crate::catalog::record_keys::RecordKeys;
@@ -48,7 +49,8 @@ impl Catalog {
             let detail = EntryDetail::Whole;
             // It is of this collection now, however long ago the other one was made.
             let spec = index.spec.clone().with_long_keys(record_keys.long_keys);
-            indexes.push(Index { id, spec, detail, arrays, uses, given_keys, ..index.clone() });
+            let lists = Arc::new(IndexLists::of(&spec));
+            indexes.push(Index { id, spec, detail, arrays, uses, given_keys, lists, ..index.clone() });
             next.id = following_id(next.id)?;
         }
         let mut batch = Batch::new(storage.database);

@@ -248,6 +248,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::indexes::{EntryDetail, IndexUses};
+    use crate::catalog::lists::IndexLists;
     use crate::catalog::multikey::IndexArrays;
     use crate::catalog::settings::IndexSettings;
 
@@ -263,8 +264,9 @@ mod tests {
         let name = "a_1".to_owned();
         let detail = EntryDetail::Whole;
         let given_keys = Arc::default();
+        let lists = Arc::new(IndexLists::of(&spec));
         Build::new(
-            Index { id: IndexId(8), name, spec, detail, settings, arrays, uses, given_keys },
+            Index { id: IndexId(8), name, spec, detail, settings, arrays, uses, given_keys, lists },
             IndexId(7),
         )
     }

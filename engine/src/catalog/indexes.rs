@@ -10,6 +10,7 @@ use index::spec::IndexSpec;
 use store::keys::IndexId;
 
 use crate::catalog::given_keys::GivenKeys;
+use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_collation};
 
@@ -49,6 +50,8 @@ pub(crate) struct Index {
     pub(crate) uses: Arc<IndexUses>,
     /// Its keys, if it is a unique one. Shared in the same way.
     pub(crate) given_keys: Arc<GivenKeys>,
+    /// Its entries that are kept in memory. Shared in the same way.
+    pub(crate) lists: Arc<IndexLists>,
 }
 
 impl Index {
@@ -60,11 +63,6 @@ impl Index {
             self.settings.partial.is_none() && !self.settings.hidden && self.spec.wildcard().is_none();
         let is_whole = is_whole && self.spec.collation().is_simple();
         (is_whole && field.path.as_str() == name).then_some(field.direction)
-    }
-
-    /// As [`whole_on`](Self::whole_on), if the index is a unique one.
-    pub(crate) fn unique_on(&self, name: &str) -> Option<Direction> {
-        if self.spec.is_unique() { self.whole_on(name) } else { None }
     }
 }
 

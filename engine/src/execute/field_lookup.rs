@@ -18,12 +18,14 @@ use query::expression::Variables;
 use query::operation::OperationContext;
 use query::pipeline::foreign::FieldIndex;
 use store::Family;
+use store::entry_lists::EntryList;
 use store::keys::{CollectionId, ID_BYTES};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::{EMPTY, stored};
+use crate::execute::entry_list::{EntryListing, ListWalk};
 use crate::execute::read_view::ReadView;
 use crate::execute::record_fetch::RecordFetch;
 use crate::plan::bounds::ID_FIELD;
@@ -41,6 +43,8 @@ pub(super) struct FieldLookup {
     wanted: RawBson,
     key: Vec<u8>,
     state: State,
+    /// The entries of the value, if their list is in memory.
+    list: Option<ListWalk>,
     records: RecordFetch,
     record_key: Vec<u8>,
     /// The value of the entry that was looked up.
@@ -54,7 +58,7 @@ enum Keys {
     Records(CollectionId),
     /// In a unique index, which has one entry for a value.
     Unique(Index, Direction),
-    /// In any other index. The walk through it is opened for the first value.
+    /// In any other index. The walk through it is opened for the first value whose entries are not listed.
     Plain(Index, Direction, Option<Box<Scan>>),
 }
 
@@ -97,10 +101,17 @@ impl FieldLookup {
             wanted: RawBson::Null,
             key: Vec::new(),
             state: State::End,
+            list: None,
             record_key: collection.prefix().to_vec(),
             entry: Vec::new(),
             document: EMPTY.to_vec(),
         })
+    }
+
+    /// The list of the entries with the key, if it is in memory or is wanted there.
+    fn list_of(&self, index: &Index) -> Result<Option<EntryList>> {
+        let Some(switch) = index.lists.switch_of(&self.key) else { return Ok(None) };
+        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation }.find(&self.key)
     }
 
     /// Steps to the next entry of the value, and puts the key of its record into `record_key`. Returns `false` at the end.
@@ -116,6 +127,20 @@ impl FieldLookup {
                     key.clone_into(record_key);
                 }
                 return Ok(is_first);
+            }
+            Keys::Unique(index, _) | Keys::Plain(index, ..) if self.list.is_some() => {
+                let Some(list) = self.list.as_mut().filter(|_| is_first || !index.spec.is_unique()) else {
+                    return Ok(false);
+                };
+                if !list.advance() {
+                    return Ok(false);
+                }
+                if index.spec.is_unique() {
+                    let length = self.long_keys.skip(list.value(), Direction::Ascending);
+                    list.value().get(..length.map_err(|_| malformed(key))?)
+                } else {
+                    list.key().get(key.len()..)
+                }
             }
             Keys::Unique(..) => {
                 if !is_first || !self.snapshot.get_into(Family::Entries, key, &mut self.entry)? {
@@ -204,6 +229,12 @@ impl FieldIndex<Error> for FieldLookup {
         };
         self.long_keys.encode(value, direction, &mut self.key);
         self.state = State::Before;
+        self.list = match &self.keys {
+            Keys::Records(_) => None,
+            Keys::Unique(index, _) | Keys::Plain(index, ..) => {
+                self.list_of(index)?.map(|list| ListWalk::of(self.key.clone(), list))
+            }
+        };
         Ok(true)
     }
 

@@ -1,4 +1,6 @@
 //! A walk over spans of keys of one family on a snapshot: a scan of each span, or a lookup if a span is one key.
+//!
+//! A span of the entries with equal values is not scanned if their list is in memory, or is wanted there.
 
 use std::sync::Arc;
 
@@ -7,10 +9,13 @@ use bson::RawDocument;
 use index::key::Direction;
 use query::operation::OperationContext;
 use store::Family;
+use store::entry_lists::EntryList;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
+use crate::catalog::lists::IndexLists;
 use crate::document::decode::stored;
+use crate::execute::entry_list::{EntryListing, ListWalk, is_end_of};
 use crate::execute::rest::Rest;
 use crate::plan::bounds::{KeySpan, KeySpans};
 
@@ -22,6 +27,8 @@ pub(super) struct KeyWalk {
     operation: OperationContext,
     pending: KeySpans,
     current: Current,
+    /// Present if entries are read, of which lists may be in memory.
+    lists: Option<Arc<IndexLists>>,
 }
 
 /// The result of a step of a walk.
@@ -45,6 +52,8 @@ enum Current {
     /// At a copy of a key and its value. If they were found by a scan that has been released, `rest` is what is left of its
     /// span.
     Key { key: Vec<u8>, value: Vec<u8>, rest: Option<(Vec<u8>, Vec<u8>)> },
+    /// At an entry of a list.
+    Listed(ListWalk),
 }
 
 impl KeyWalk {
@@ -57,7 +66,12 @@ impl KeyWalk {
         operation: &OperationContext,
     ) -> Self {
         let (snapshot, operation) = (Arc::clone(snapshot), operation.clone());
-        Self { snapshot, family, direction, operation, pending, current: Current::Nothing }
+        Self { snapshot, family, direction, operation, pending, current: Current::Nothing, lists: None }
+    }
+
+    /// The same walk over entries of an index, of which lists may be in memory.
+    pub(super) fn listed(self, lists: &Arc<IndexLists>) -> Self {
+        Self { lists: Some(Arc::clone(lists)), ..self }
     }
 
     /// Steps to the next key.
@@ -77,6 +91,11 @@ impl KeyWalk {
 
     /// Goes on behind a scan that has ended, or a key.
     fn go_on(&mut self) -> Result<KeyStep> {
+        if let Current::Listed(list) = &mut self.current
+            && list.advance()
+        {
+            return Ok(KeyStep::Scanned);
+        }
         if matches!(self.current, Current::Scan(_)) {
             self.current = Current::Nothing;
         }
@@ -107,18 +126,39 @@ impl KeyWalk {
         match self.pending.take(self.direction) {
             None => Ok(Some(KeyStep::End)),
             Some(KeySpan::Between(start, end)) => {
-                self.scan((start, end));
+                match self.list_of((&start, Some(&end)))? {
+                    // Lists ascend.
+                    Some(list) if self.direction == Direction::Ascending || !list.has_several() => {
+                        let mut list = ListWalk::of(start, list);
+                        let is_empty = !list.advance();
+                        self.current = Current::Listed(list);
+                        return Ok(if is_empty { None } else { Some(KeyStep::Scanned) });
+                    }
+                    Some(_) | None => self.scan((start, end)),
+                }
                 Ok(None)
             }
             Some(KeySpan::Key(key)) => {
-                // A lookup is cheaper than a scan of one key: it asks the Bloom filters first.
-                let Some(value) = self.snapshot.get(self.family, &key)? else {
-                    return Ok(Some(KeyStep::Absent));
+                let value = match self.list_of((&key, None))? {
+                    Some(list) => list.at(0).map(|(_, value, _)| value.to_vec()),
+                    // A lookup is cheaper than a scan of one key: it asks the Bloom filters first.
+                    None => self.snapshot.get(self.family, &key)?,
                 };
+                let Some(value) = value else { return Ok(Some(KeyStep::Absent)) };
                 self.current = Current::Key { key, value, rest: None };
                 Ok(Some(KeyStep::LookedUp))
             }
         }
+    }
+
+    /// The list of the entries of a span, if that is one of all entries with equal values. It is in memory, or is read now, and kept.
+    fn list_of(&self, span: (&[u8], Option<&[u8]>)) -> Result<Option<EntryList>> {
+        let Some(lists) = &self.lists else { return Ok(None) };
+        let prefix = span.0;
+        // A range of what begins alike ends where it begins, but for the last byte.
+        let begins_alike = span.1.is_none_or(|end| is_end_of(prefix, end));
+        let Some(switch) = lists.switch_of(prefix).filter(|_| begins_alike) else { return Ok(None) };
+        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation }.find(prefix)
     }
 
     /// Opens a scan of a span.
@@ -131,15 +171,30 @@ impl KeyWalk {
 
     /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
     pub(super) fn skip_prefix(&mut self, bytes: usize) -> Result<()> {
-        // A key by itself is alone in its span.
-        let Current::Scan(scan) = &mut self.current else { return Ok(()) };
-        let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
-        scan.skip_prefix(&prefix)
+        match &mut self.current {
+            Current::Scan(scan) => {
+                let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
+                scan.skip_prefix(&prefix)
+            }
+            Current::Listed(list) => {
+                list.skip_prefix(bytes);
+                Ok(())
+            }
+            // A key by itself is alone in its span.
+            Current::Nothing | Current::Key { .. } => Ok(()),
+        }
     }
 
     /// Releases the scan, for which the store keeps memory. The bounds of what follows are kept.
     pub(super) fn rest(&mut self, current: Rest) {
         self.release();
+        if let Current::Listed(list) = &mut self.current {
+            // Its bytes are few, and nothing of the store is held.
+            if current == Rest::Repeat {
+                list.repeat();
+            }
+            return;
+        }
         let Current::Key { key, value, rest } = &mut self.current else { return };
         if current == Rest::Keep {
             return;
@@ -184,6 +239,7 @@ impl KeyWalk {
         match &self.current {
             Current::Scan(scan) => scan.key(),
             Current::Key { key, .. } => key,
+            Current::Listed(list) => list.key(),
             Current::Nothing => &[],
         }
     }
@@ -194,6 +250,7 @@ impl KeyWalk {
         match &self.current {
             Current::Scan(scan) => scan.value(),
             Current::Key { value, .. } => value,
+            Current::Listed(list) => list.value(),
             Current::Nothing => &[],
         }
     }

@@ -2,6 +2,7 @@
 //! pipeline.
 
 pub(crate) mod choose;
+mod entry_list;
 mod entry_walk;
 pub(crate) mod explain;
 mod field_lookup;

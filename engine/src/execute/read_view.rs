@@ -329,8 +329,9 @@ pub(crate) enum FoundByIndex {
     Unknown,
 }
 
-/// Looks up the record whose field has a value, by a unique index on this field alone. Without a snapshot: the record is
-/// tested after its entry was read, and one that does not match says that it was changed in between.
+/// Looks up a record whose field has a value, by a unique index on this field alone, or by the list in memory of what any other
+/// index on it has. Without a snapshot: the record is tested after its entry was read, and one that does not match says that it was
+/// changed in between.
 pub(crate) fn look_up_by_index<'a>(
     database: &Arc<Database>,
     find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
@@ -345,23 +346,17 @@ pub(crate) fn look_up_by_index<'a>(
     // Before the indexes, as in `of_found`.
     let before = found.changes();
     let indexes = found.indexes();
-    let Some((index, direction)) = indexes.iter().find_map(|index| Some((index, index.unique_on(field)?)))
-    else {
+    let on_field = indexes.iter().filter_map(|index| Some((index, index.whole_on(field)?)));
+    let Some((index, direction)) = on_field.max_by_key(|(index, _)| index.spec.is_unique()) else {
         return Ok(FoundByIndex::Unknown);
     };
     let mut key = index.id.prefix().to_vec();
     index.spec.long_keys().encode(value, direction, &mut key);
+    let Some(entry) = first_entry(database, index, &key)? else { return Ok(FoundByIndex::Unknown) };
     index.uses.note();
-    // One look-up for the two reads: it finds one document.
-    notes::looked_up();
-    let entry = database.get(Family::Entries, &key)?;
     let mut record = None;
-    if let Some(entry) = &entry {
-        let malformed =
-            || Error::corruption(Family::Entries.name(), &key, "the bytes are not an entry of its index");
-        let length = index.spec.long_keys().skip(entry, Direction::Ascending);
-        let id = length.ok().and_then(|length| entry.get(..length));
-        let record_key = [&found.id.prefix()[..], id.ok_or_else(malformed)?].concat();
+    if let Some(id) = entry.id {
+        let record_key = [&found.id.prefix()[..], &id].concat();
         let bytes = database.record(&record_key)?;
         record = Some(FoundRecord { key: record_key, bytes });
     }
@@ -369,12 +364,52 @@ pub(crate) fn look_up_by_index<'a>(
     if after.is_ending() || after.has_withdrawn_since(before) {
         return Ok(FoundByIndex::Unknown);
     }
-    let Some(record) = record else { return Ok(FoundByIndex::Nothing) };
-    let document = record.bytes.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());
+    let document = record.as_ref().and_then(|record| RawDocument::from_bytes(record.bytes.as_deref()?).ok());
     let stored = document.and_then(|document| document.get(field).ok().flatten());
     // An array of which an element has the value matches too, but that is for the filter to say.
     let is_match = stored.is_some_and(|stored| compare(stored, value).is_eq());
-    Ok(if is_match { FoundByIndex::Record(record) } else { FoundByIndex::Unknown })
+    if record.is_some() && !is_match {
+        return Ok(FoundByIndex::Unknown);
+    }
+    if index.spec.is_unique() {
+        // One look-up for the two reads: it finds one document.
+        notes::looked_up();
+    } else {
+        // Counted like the search that it replaces.
+        notes::searched(false);
+        notes::scans(notes::Plan::Index(&index.name));
+        let examined = u64::from(record.is_some());
+        notes::examined(examined, examined);
+    }
+    Ok(record.map_or(FoundByIndex::Nothing, FoundByIndex::Record))
+}
+
+/// The first entry of an index with some values.
+struct FirstEntry {
+    /// The encoded `_id` of its document. Absent if there is no entry.
+    id: Option<Vec<u8>>,
+}
+
+/// The first entry with the values that `key` has. Returns `None` if only a scan finds it.
+fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Option<FirstEntry>> {
+    let switch = index.lists.switch_of(key);
+    let list = switch.and_then(|switch| database.entries_listed(key, switch));
+    let id_of_unique = |value: &[u8]| {
+        let length = index.spec.long_keys().skip(value, Direction::Ascending).ok();
+        let id = length.and_then(|length| value.get(..length)).ok_or_else(|| {
+            Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
+        })?;
+        Ok::<_, Error>(id.to_vec())
+    };
+    let id = match (list, index.spec.is_unique()) {
+        (Some(list), true) => list.at(0).map(|(_, value, _)| id_of_unique(value)).transpose()?,
+        (Some(list), false) => list.at(0).map(|(id, _, _)| id.to_vec()),
+        (None, true) => {
+            database.get(Family::Entries, key)?.map(|value| id_of_unique(&value)).transpose()?
+        }
+        (None, false) => return Ok(None),
+    };
+    Ok(Some(FirstEntry { id }))
 }
 
 /// Looks up the record in a snapshot, which can be searched for the collection as well.

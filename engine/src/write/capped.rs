@@ -229,7 +229,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         let (order, position) = (self.turn.id(), self.turn.state.next);
         self.target.put_free_record(&mut self.batch, &prepared.record_key, prepared.bytes);
         for entry in &drawn.entries {
-            self.batch.put(Family::Entries, &entry.key, &entry.value);
+            self.target.put_entry(&mut self.batch, entry);
         }
         self.batch.put(Family::Entries, &order.position_key(position), id);
         self.batch.put(Family::Entries, &order.document_key(id), &position.to_be_bytes());
@@ -328,7 +328,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
     /// Stages the removal of entries of the document at the first position.
     fn stage_removed(&mut self, entries: &[Entry]) {
         for entry in entries {
-            self.batch.delete(Family::Entries, &entry.key);
+            self.target.delete_entry(&mut self.batch, &entry.key);
         }
         for entry in unique_entries(self.target, entries) {
             self.note_removed(&entry.key);

@@ -226,6 +226,6 @@ fn find_taken(
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
     target.put_new_record(batch, &prepared.record_key, prepared.bytes);
     for entry in entries {
-        batch.put(Family::Entries, &entry.key, &entry.value);
+        target.put_entry(batch, entry);
     }
 }

@@ -242,7 +242,7 @@ fn stage(target: Target<'_>, batch: &mut Batch<'_>, key: &[u8], document: &[u8])
         let drawn =
             stored_entries_of([index], stored(key, document)?, encoded_id(key)).map_err(Error::write)?;
         for entry in drawn.entries {
-            batch.delete(Family::Entries, &entry.key);
+            target.delete_entry(batch, &entry.key);
         }
     }
     Ok(())

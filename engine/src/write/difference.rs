@@ -3,7 +3,6 @@
 use base::error::{Error, Result};
 use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
-use store::Family;
 use store::latch::{LatchSet, Latched};
 use store::write::Batch;
 
@@ -221,11 +220,11 @@ impl Difference {
         let mut batch = Batch::with_capacity(target.database, bytes);
         target.put_changed_record(&mut batch, key, change);
         for entry in &self.written {
-            batch.put(Family::Entries, &entry.key, &entry.value);
+            target.put_entry(&mut batch, entry);
         }
         for key in &self.removed {
             if target.database.fault() != PlantedFault::OldEntriesKept {
-                batch.delete(Family::Entries, key);
+                target.delete_entry(&mut batch, key);
             }
         }
         let mut commit = |batch| target.commit(batch, &self.arrays, latched);

@@ -15,6 +15,7 @@ use store::keys::IndexId;
 
 use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{EntryDetail, ID_INDEX_NAME, Index, IndexUses};
+use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
@@ -176,7 +177,8 @@ pub(crate) fn index(definition: IndexDefinition, id: IndexId, long_keys: LongKey
     let uses = Arc::new(IndexUses::starting_now());
     let IndexDefinition { name, spec, settings } = definition;
     let spec = spec.with_long_keys(long_keys);
-    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys: Arc::default() }
+    let (given_keys, lists) = (Arc::default(), Arc::new(IndexLists::of(&spec)));
+    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys, lists }
 }
 
 /// Whether the keys are those of the index on `_id`, or those in the other direction. MongoDB rounds the number toward

@@ -272,6 +272,23 @@ impl<'a> Target<'a> {
         add_event(batch, self.logged().map(|logged| logged.deleted(document)));
     }
 
+    /// Stages an entry of a document, whose latch is held.
+    #[inline]
+    fn put_entry(&self, batch: &mut Batch<'_>, entry: &Entry) {
+        batch.put(Family::Entries, &entry.key, &entry.value);
+        if let Some(index) = self.indexes.get(entry.index) {
+            index.lists.note(batch, &entry.key);
+        }
+    }
+
+    /// Stages the removal of an entry of a document, whose latch is held.
+    fn delete_entry(&self, batch: &mut Batch<'_>, key: &[u8]) {
+        batch.delete(Family::Entries, key);
+        if let Some(index) = self.indexes.iter().find(|index| key.starts_with(&index.id.prefix())) {
+            index.lists.note(batch, key);
+        }
+    }
+
     /// Whether a record is written as such, and nothing beside it.
     #[inline]
     fn writes_records_alone(&self) -> bool {

@@ -187,17 +187,16 @@ fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Res
             terms.storage.store.commit(apart, terms.level)?;
         }
     }
-    let mut unique = HashMap::new();
+    let mut by_id = HashMap::new();
     for entered in entered {
-        let indexes = entered.definition.indexes.iter().filter(|index| index.spec.is_unique());
-        unique.extend(indexes.map(|index| (index.id.0, (entered, index))));
+        by_id.extend(entered.definition.indexes.iter().map(|index| (index.id.0, (entered, index))));
     }
     for (key, value) in overlay.changes(Family::Entries) {
-        if value.is_some()
-            && admits
-            && let Some((entered, index)) = split_id(key).and_then(|(id, _)| unique.get(&id))
-        {
-            entered.target(terms).admit(&index.given_keys, key, || KeySpace::of_entries(index.id))?;
+        if let Some((entered, index)) = split_id(key).and_then(|(id, _)| by_id.get(&id)) {
+            if value.is_some() && admits && index.spec.is_unique() {
+                entered.target(terms).admit(&index.given_keys, key, || KeySpace::of_entries(index.id))?;
+            }
+            index.lists.note(&mut batch, key);
         }
         stage_change(&mut batch, Family::Entries, key, value);
     }

@@ -1,0 +1,151 @@
+//! Entries with equal values, read from a list in memory. What is asked for again and again, and is not there, is read and kept.
+
+use std::sync::Arc;
+
+use base::error::Result;
+use query::operation::OperationContext;
+use store::Family;
+use store::entry_lists::{EntryList, ListFound, ListSwitch};
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+
+/// Finds lists of entries of one index on a snapshot.
+pub(super) struct EntryListing<'a> {
+    pub(super) snapshot: &'a Arc<Snapshot>,
+    /// Of the lists of entries with as many equal fields as the prefix has.
+    pub(super) switch: &'a ListSwitch,
+    pub(super) operation: &'a OperationContext,
+}
+
+impl EntryListing<'_> {
+    /// The list of all entries whose keys begin with `prefix`. Returns `None` if they must be walked over.
+    pub(super) fn find(&self, prefix: &[u8]) -> Result<Option<EntryList>> {
+        let place = match self.snapshot.entries_listed(prefix, self.switch) {
+            ListFound::Complete(list) => return Ok(Some(list)),
+            ListFound::TooLong | ListFound::Absent(None) => return Ok(None),
+            ListFound::Absent(Some(place)) => place,
+        };
+        let list = self.read(prefix)?;
+        self.snapshot.keep_list(&place, prefix, list.as_ref());
+        Ok(list)
+    }
+
+    /// Reads the entries. Returns `None` if they are too many for a list.
+    fn read(&self, prefix: &[u8]) -> Result<Option<EntryList>> {
+        let mut end = prefix.to_vec();
+        // No key of an entry is all ones, so there is a byte that can be one higher.
+        while end.pop_if(|last| *last == u8::MAX).is_some() {}
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let bounds = (prefix.to_vec(), Some(end));
+        let mut scan =
+            Scan::open(self.snapshot, Family::Entries, bounds, CacheUse::Fill, self.operation);
+        let mut list = EntryList::new();
+        while scan.advance()? {
+            let rest = scan.key().get(prefix.len()..).unwrap_or_default();
+            if !list.push(rest, scan.value()) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(list))
+    }
+}
+
+/// Whether `end` is the first key after all that begin with `prefix`.
+pub(super) fn is_end_of(prefix: &[u8], end: &[u8]) -> bool {
+    let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
+    let higher = prefix.get(..prefix.len() - ones).and_then(<[u8]>::split_last);
+    higher.is_some_and(|(last, front)| end.split_last() == Some((&(last + 1), front)))
+}
+
+/// A walk over the entries of a list. It is before the first one until `advance` is called.
+pub(super) struct ListWalk {
+    /// The key of the current entry: the beginning of all of them, and its rest. Empty before the first one and after the last.
+    key: Vec<u8>,
+    prefix: Vec<u8>,
+    list: EntryList,
+    /// The position of the current entry in the list.
+    current: usize,
+    next: usize,
+}
+
+impl ListWalk {
+    pub(super) fn of(prefix: Vec<u8>, list: EntryList) -> Self {
+        Self { key: Vec::new(), prefix, list, current: 0, next: 0 }
+    }
+
+    /// Steps to the next entry. Returns `false` at the end.
+    pub(super) fn advance(&mut self) -> bool {
+        self.current = self.next;
+        self.key.clear();
+        let Some((rest, _, next)) = self.list.at(self.current) else { return false };
+        self.key.extend_from_slice(&self.prefix);
+        self.key.extend_from_slice(rest);
+        self.next = next;
+        true
+    }
+
+    /// Makes the next step come to the current entry again.
+    pub(super) fn repeat(&mut self) {
+        self.next = self.current;
+    }
+
+    /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
+    pub(super) fn skip_prefix(&mut self, bytes: usize) {
+        let Some(rest) = self.key.get(self.prefix.len()..bytes.max(self.prefix.len())) else { return };
+        while let Some((other, _, next)) = self.list.at(self.next)
+            && (bytes <= self.prefix.len() || other.starts_with(rest))
+        {
+            self.next = next;
+        }
+    }
+
+    /// The current key. It is empty before the first entry and after the last.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The current value. It is empty before the first entry and after the last.
+    pub(super) fn value(&self) -> &[u8] {
+        if self.key.is_empty() {
+            return &[];
+        }
+        self.list.at(self.current).map_or(&[], |(_, value, _)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_begins_alike() {
+        assert!(is_end_of(&[1, 2], &[1, 3]) && is_end_of(&[1, 255, 255], &[2]));
+        assert!(!is_end_of(&[1, 2], &[1, 4]) && !is_end_of(&[1, 2], &[1, 3, 0]) && !is_end_of(&[1, 255], &[1]));
+        assert!(!is_end_of(&[255], &[]) && !is_end_of(&[], &[]));
+    }
+
+    #[test]
+    fn a_walk_goes_through_a_list_and_repeats_and_skips() {
+        let mut list = EntryList::new();
+        for (rest, value) in [(b"a1", b"x"), (b"a2", b"y"), (b"b1", b"z")] {
+            assert!(list.push(rest, value));
+        }
+        let mut walk = ListWalk::of(b"p".to_vec(), list);
+        assert_eq!((walk.key(), walk.value()), (&[][..], &[][..]));
+        assert!(walk.advance());
+        assert_eq!((walk.key(), walk.value()), (&b"pa1"[..], &b"x"[..]));
+        walk.repeat();
+        assert!(walk.advance());
+        assert_eq!(walk.key(), b"pa1");
+        walk.skip_prefix(2);
+        assert!(walk.advance());
+        assert_eq!((walk.key(), walk.value()), (&b"pb1"[..], &b"z"[..]));
+        assert!(!walk.advance() && walk.key().is_empty() && walk.value().is_empty() && !walk.advance());
+        walk.next = 0;
+        assert!(walk.advance());
+        walk.skip_prefix(1);
+        assert!(!walk.advance());
+    }
+}
